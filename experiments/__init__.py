@@ -1,0 +1,1 @@
+"""Which question? The command line, studies, tables and plots."""

@@ -1,0 +1,66 @@
+"""The command ``accelarray``: parse, dispatch, and turn users' errors into one message."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from experiments.commands import catalog, plan, simulate, speedup
+
+COMMANDS = (speedup, plan, simulate, catalog)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; building it imports nothing heavy."""
+    top = argparse.ArgumentParser(
+        prog="accelarray",
+        description="How long does one training step take on an array of accelerators, and why?",
+    )
+    top.add_argument("--version", action="version", version=f"accelarray {_version()}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.configure(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("accelarray: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if not _users_fault(error):
+            raise
+        print(f"accelarray: error: {error}", file=sys.stderr)
+        return 2
+
+
+def _users_fault(error: Exception) -> bool:
+    from experiments.output import UsageError
+    from hardware import SpecError
+    from planners import PlanError
+    from workloads import NetworkError
+
+    return isinstance(error, UsageError | SpecError | PlanError | NetworkError)
+
+
+def _version() -> str:
+    try:
+        return version("accelarray")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

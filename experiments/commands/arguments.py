@@ -1,0 +1,68 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hardware import Array
+
+
+def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
+    """``--array`` and ``--set``."""
+    parser.add_argument(
+        "--array",
+        metavar="A",
+        default=default,
+        help="array from the catalog, or the path of a .toml file (default: accpar-mixed)",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help='change a value of the spec, as network.bandwidth="100 Gbit/s" or devices.0.count=64',
+    )
+
+
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    """``--batch``."""
+    parser.add_argument(
+        "--batch", metavar="N", type=int, default=512, help="samples a step, all together (512)"
+    )
+
+
+def add_objective(parser: argparse.ArgumentParser) -> None:
+    """``--objective``."""
+    parser.add_argument(
+        "--objective",
+        choices=("time", "traffic"),
+        default="time",
+        help="what a planner minimises: seconds, or elements as the AccPar authors' program",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """``--format`` and ``--output``."""
+    parser.add_argument("--format", choices=formats, default="table", help="default: table")
+    parser.add_argument("--output", metavar="FILE", help="write there instead of the terminal")
+
+
+def array_of(args: argparse.Namespace) -> Array:
+    """The array that ``--array`` and ``--set`` describe."""
+    from hardware import load_array
+
+    return load_array(args.array or "accpar-mixed", args.set)
+
+
+def names(text: str, known: list[str], what: str) -> list[str]:
+    """A comma-separated list, or ``all``; order kept, repetitions dropped."""
+    from experiments.output import UsageError
+
+    if text == "all":
+        return known
+    chosen = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not chosen:
+        raise UsageError(f"--{what} {text!r}: name at least one of {', '.join(known)}, or all")
+    return chosen

@@ -1,0 +1,170 @@
+"""``accelarray list`` and ``accelarray show``: what there is, and what is in it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import add_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hardware import Setting
+    from workloads import Network
+
+KINDS = ("networks", "planners", "arrays", "devices")
+
+
+def configure(commands: Any) -> None:
+    """Add both commands to the parser."""
+    parser = commands.add_parser("list", help="networks, planners, arrays or devices by name")
+    parser.add_argument("kind", choices=KINDS)
+    add_output(parser, "table", "json")
+    parser.set_defaults(run=run_list)
+    parser = commands.add_parser("show", help="a network, or a resolved spec with its sources")
+    parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
+    add_output(parser, "table", "json")
+    parser.set_defaults(run=run_show)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Names with one line about each."""
+    rows = {
+        "networks": _list_networks,
+        "planners": _list_planners,
+        "arrays": _list_arrays,
+        "devices": _list_devices,
+    }[args.kind]()
+    _deliver(args, args.kind, rows, rows)
+    return 0
+
+
+def _list_networks() -> list[dict[str, Any]]:
+    from workloads import ZOO, load_network
+
+    networks = [load_network(name) for name in ZOO]
+    return [
+        {"name": n.name, "weights": n.weights, "parameters": n.parameters, "about": n.description}
+        for n in networks
+    ]
+
+
+def _list_planners() -> list[dict[str, Any]]:
+    from planners import load_planner, planner_names
+
+    return [{"name": n, "about": _first_line(load_planner(n))} for n in planner_names()]
+
+
+def _first_line(thing: object) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0]
+
+
+def _list_arrays() -> list[dict[str, Any]]:
+    from hardware import catalog_names, load_array
+
+    arrays = [load_array(name) for name in catalog_names("array")]
+    return [{"name": a.name, "accelerators": a.group.size, "about": a.description} for a in arrays]
+
+
+def _list_devices() -> list[dict[str, Any]]:
+    from hardware import catalog_names, load_device
+
+    devices = [load_device(name)[0] for name in catalog_names("device")]
+    return [{"name": d.name, "cores": d.cores, "about": d.description} for d in devices]
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Find the name among networks, planners and specs, and print it."""
+    from experiments.output import UsageError
+    from hardware import load_array, load_device, spec_kind
+    from planners import load_planner, planner_names
+    from workloads import ZOO, load_network
+
+    if args.name in ZOO or args.name in planner_names():
+        if args.set:
+            raise UsageError(f"--set changes specs; {args.name!r} is not one")
+        if args.name in ZOO:
+            network = load_network(args.name)
+            rows = _layers(network)
+            _deliver(args, _about(network), rows, _network(network, rows))
+        else:
+            row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
+            _deliver(args, args.name, [row], row)
+        return 0
+    kind = spec_kind(args.name)
+    if kind is None:
+        raise UsageError(_unknown(args.name))
+    if kind == "array":
+        array = load_array(args.name, args.set)
+        _show_spec(args, "array", array.name, array.description, array.settings)
+    else:
+        device, settings = load_device(args.name, args.set)
+        _show_spec(args, "device", device.name, device.description, settings)
+    return 0
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    from hardware import catalog_names
+    from planners import planner_names
+    from workloads import ZOO
+
+    names = [*ZOO, *planner_names(), *catalog_names("array"), *catalog_names("device")]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+    return f"nothing is called {name!r}; {hint} (or the path of a .toml file)"
+
+
+def _show_spec(
+    args: argparse.Namespace, kind: str, name: str, about: str, settings: Iterable[Setting]
+) -> None:
+    rows = [{"key": s.key, "value": s.value, "source": s.source} for s in settings]
+    data = {"kind": kind, "name": name, "description": about, "settings": rows}
+    _deliver(args, f"{name}: {about}", rows, data)
+
+
+def _about(network: Network) -> str:
+    return (
+        f"{network.name}: {network.description}; input {network.input}, {network.weights:,} "
+        f"weights, {network.parameters:,} parameters with biases and batch norm"
+    )
+
+
+def _layers(network: Network) -> list[dict[str, Any]]:
+    return [
+        {
+            "layer": layer.name,
+            "kind": layer.kind,
+            "inputs": ", ".join(layer.inputs),
+            "input": str(layer.input),
+            "output": str(layer.output),
+            "kernel": layer.kernel,
+            "stride": layer.stride,
+            "padding": layer.padding,
+            "weights": layer.weights,
+            "parameters": layer.parameters,
+        }
+        for layer in network.layers
+    ]
+
+
+def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "kind": "network",
+        "name": network.name,
+        "description": network.description,
+        "input": str(network.input),
+        "weights": network.weights,
+        "parameters": network.parameters,
+        "layers": layers,
+    }
+
+
+def _deliver(args: argparse.Namespace, title: str, rows: list[dict[str, Any]], data: Any) -> None:
+    """Rows as a table, or data as JSON."""
+    from experiments.output import deliver, table_of, to_json
+
+    deliver(to_json(data) if args.format == "json" else table_of(title, rows), args.output)

@@ -1,0 +1,167 @@
+"""``accelarray plan``: which type each layer gets at each level."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_objective,
+    add_output,
+    array_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+    from hardware import Array, Group
+    from planners import Partition, Plan, Split
+    from workloads import Network
+
+MOST_LEVELS = 16
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("plan", help="show how a planner splits a network")
+    parser.add_argument("network", nargs="?", metavar="NETWORK", help="see: list networks")
+    parser.add_argument(
+        "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
+    )
+    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
+    add_array(parser, default=None)
+    parser.add_argument(
+        "--levels", metavar="H", type=int, help="2^H alike accelerators instead of an array"
+    )
+    add_batch(parser)
+    add_objective(parser)
+    add_output(parser, "table", "json")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan every network asked for, then deliver."""
+    from experiments.output import deliver, to_json
+    from planners import OBJECTIVES, load_planner
+
+    array = _array(args)
+    planner = load_planner(args.planner)
+    objective = OBJECTIVES[args.objective]
+    plans = [planner(network, array, args.batch, objective) for network in _networks(args)]
+    if args.format == "json":
+        data = [to_dict(plan, array) for plan in plans]
+        deliver(to_json(data[0] if len(data) == 1 else data), args.output)
+    else:
+        deliver("\n".join(to_table(plan, array) for plan in plans), args.output)
+    return 0
+
+
+def _array(args: argparse.Namespace) -> Array:
+    from experiments.output import UsageError
+    from hardware import load_array
+
+    if args.levels is None:
+        return array_of(args)
+    if args.array or args.set:
+        raise UsageError("--levels takes the place of --array and --set; give one or the other")
+    if not 0 <= args.levels <= MOST_LEVELS:
+        raise UsageError(f"--levels {args.levels}: must be within 0...{MOST_LEVELS}")
+    return load_array("accpar-homogeneous", [f"devices.0.count={2**args.levels}"])
+
+
+def _networks(args: argparse.Namespace) -> list[Network]:
+    from experiments.output import UsageError
+    from workloads import load_network, read_layer_file
+
+    if (args.network is None) == (args.layers is None):
+        raise UsageError("name a NETWORK or give --layers FILE, one of the two")
+    if args.layers:
+        return [read_layer_file(path) for path in args.layers]
+    return [load_network(args.network)]
+
+
+def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
+    """What ``--format json`` prints: levels where all halves are alike, else the tree."""
+    data = plan.to_json() | {"array": array.name}
+    levels, root = plan.levels(), data.pop("root")
+    if levels is None:
+        return data | {"tree": root}
+    return data | {
+        "levels": [[str(kind) for kind in split.types] for split in levels],
+        "cost": [_number(split.cost) for split in levels],
+    }
+
+
+def _number(cost: float) -> float | int:
+    """Whole numbers of elements as integers."""
+    return int(cost) if cost.is_integer() else cost
+
+
+def to_table(plan: Plan, array: Array) -> str:
+    """A table for every stretch of the tree in which halves are alike."""
+    from experiments.output import text_of
+    from planners import OBJECTIVES
+
+    unit = OBJECTIVES[plan.objective].unit
+    title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
+    parts = [f"{title}\n"]
+    for group, level, chain in _stretches(plan.root, array.group, 0):
+        parts += [_describe(group, chain), text_of(_table(plan, chain, level, unit))]
+    if plan.root is None:
+        parts.append("A single accelerator: nothing is split.\n")
+    return "\n".join(parts)
+
+
+def _stretches(
+    split: Split | None, group: Group, level: int
+) -> Iterator[tuple[Group, int, list[Split]]]:
+    """Runs of splits whose halves are alike, and single splits whose halves are not."""
+    if split is None:
+        return
+    top, chain, first_level = group, [], level
+    while split is not None and len(split.halves) == 1:
+        chain.append(split)
+        split, group, level = split.halves[0], group.halves()[0], level + 1
+    if chain:
+        yield top, first_level, chain
+    if split is not None:
+        yield group, level, [split]
+        for half, side in zip(split.halves, group.halves(), strict=True):
+            yield from _stretches(half, side, level + 1)
+
+
+def _describe(group: Group, chain: list[Split]) -> str:
+    def words(of: Group) -> str:
+        return " + ".join(f"{count} {device.name}" for device, count in of.kinds)
+
+    if len(chain[0].halves) == 1:
+        return f"{words(group)}, in halves"
+    return " | ".join(map(words, group.halves()))
+
+
+def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    table.add_column("layer")
+    for i in range(len(chain)):
+        table.add_column(f"level {level + i}")
+    for v, name in enumerate(plan.nodes):
+        table.add_row(Text(name), *[_cell(split.partitions[v]) for split in chain])
+    table.add_section()
+    table.add_row(f"cost [{unit}]", *[_cost(split.cost) for split in chain])
+    return table
+
+
+def _cell(partition: Partition) -> str:
+    """The type; the first group's share where it is not one half."""
+    return f"{partition.type}" + ("" if partition.share == 0.5 else f" {partition.share:.4f}")
+
+
+def _cost(cost: float) -> str:
+    return f"{cost:,.0f}" if cost.is_integer() else f"{cost:.4g}"

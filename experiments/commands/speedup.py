@@ -1,0 +1,154 @@
+"""``accelarray speedup``: the published comparison as a table, CSV, JSON and bars."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import add_array, add_batch, add_output, array_of, names
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.speedup import Comparison, Row
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "speedup", help="speedups of planners over data parallelism, network by network"
+    )
+    add_array(parser)
+    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_batch(parser)
+    add_output(parser, "table", "csv", "json")
+    parser.add_argument("--plot", metavar="FILE", help="draw bars (.png, .svg or .pdf)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare, then deliver; 130 when interrupted on the way."""
+    from experiments.output import deliver, progress_bar, to_json
+    from experiments.plots import check_plot, plot_speedups
+    from experiments.speedup import compare
+    from planners import load_planner, planner_names
+    from workloads import ZOO, load_network
+
+    array = array_of(args)
+    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    planners = names(args.planners, planner_names(), "planners")
+    for planner in planners:
+        load_planner(planner)
+    if args.plot:
+        check_plot(args.plot)
+    with progress_bar(len(networks) * len(planners)) as progress:
+        result = compare(array, networks, planners, args.batch, progress)
+    if args.format == "json":
+        text = to_json(to_dict(result))
+    else:
+        text = to_csv(result) if args.format == "csv" else to_table(result)
+    deliver(text, args.output)
+    if args.plot:
+        plot_speedups(result, args.plot)
+    return 0 if len(result.networks) == len(networks) else 130
+
+
+def to_dict(result: Comparison) -> dict[str, Any]:
+    """What ``--format json`` prints."""
+    return {
+        "array": result.array,
+        "batch": result.batch,
+        "rows": [_fields(row) for row in result.rows],
+        "geomean": result.geomean,
+        "published": {name: value.speedup for name, value in result.published.items()},
+        "published_certainty": {n: value.certainty for n, value in result.published.items()},
+    }
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "network": row.network,
+        "planner": row.planner,
+        "iteration_s": row.iteration_s,
+        "speedup": row.speedup,
+    }
+    if row.slow_share is not None:
+        fields["slow_share"] = row.slow_share
+    if row.fast_alone is not None:
+        fields["fast_alone_speedup"] = row.fast_alone
+    return fields
+
+
+def to_csv(result: Comparison) -> str:
+    """One line a row; an empty field where a value does not apply."""
+    columns = ("network", "planner", "iteration_s", "speedup", "slow_share", "fast_alone_speedup")
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_fields(row) for row in result.rows)
+    return text.getvalue()
+
+
+def to_table(result: Comparison) -> str:
+    """The table people read, with what to know about it underneath."""
+    from experiments.output import text_of
+
+    return text_of(_table(result), *_notes(result))
+
+
+def _table(result: Comparison) -> Table:
+    from rich.table import Table
+
+    from experiments.speedup import BASELINE, geometric_mean
+
+    alone = [p for p in result.planners if all(r.fast_alone is not None for r in result.of(p))]
+    table = Table(title=f"Speedup over data parallelism, {result.array}, batch {result.batch}")
+    table.add_column("network")
+    for planner in result.planners:
+        table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")
+    for planner in alone:
+        table.add_column(f"{planner}:\nslow share", justify="right")
+        table.add_column(f"{planner}:\nfast alone", justify="right")
+    for network in result.networks:
+        rows = {row.planner: row for row in result.rows if row.network == network}
+        cells = [
+            f"{r.iteration_s:.6f}" if p == BASELINE else f"{r.speedup:.3f}" for p, r in rows.items()
+        ]
+        for planner in alone:
+            cells += [f"{rows[planner].slow_share:.2%}", f"{rows[planner].fast_alone:.3f}"]
+        table.add_row(network, *cells)
+    table.add_section()
+    means = ["" if p == BASELINE else f"{mean:.3f}" for p, mean in result.geomean.items()]
+    for planner in alone:
+        means += ["", f"{geometric_mean([r.fast_alone or 0 for r in result.of(planner)]):.3f}"]
+    table.add_row("geometric mean", *means)
+    if result.published:
+        ours, paper = result.geomean, result.published
+        values = [f"{paper[p].speedup:.2f}" if p in paper else "" for p in result.planners]
+        table.add_row("the paper's", *values)
+        table.add_row(
+            "difference",
+            *[f"{ours[p] / paper[p].speedup - 1:+.1%}" if p in paper else "" for p in ours],
+        )
+    return table
+
+
+def _notes(result: Comparison) -> list[str]:
+    notes = [
+        f"The paper's averages for this array are {certainty}, not verified."
+        for certainty in sorted({value.certainty for value in result.published.values()})
+        if certainty != "printed"
+    ]
+    for planner in result.planners:
+        rows = result.of(planner)
+        if losing := [row.network for row in rows if row.speedup < 1]:
+            notes.append(f"{planner} is slower than data parallelism for {', '.join(losing)}.")
+        if faster := [r.network for r in rows if r.fast_alone and r.fast_alone > r.speedup]:
+            notes.append(
+                f"{planner} on the fastest devices alone beats {planner} on the whole array for "
+                f"{', '.join(faster)}."
+            )
+    return notes

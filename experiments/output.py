@@ -1,0 +1,108 @@
+"""Where results go: the terminal or a file, as a table, CSV or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+
+class UsageError(ValueError):
+    """The command was asked for something that makes no sense."""
+
+
+def text_of(*renderables: RenderableType) -> str:
+    """Render with rich, as wide as the content needs, in colour only on a terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 200
+    console = Console(width=width, force_terminal=sys.stdout.isatty(), highlight=False)
+    with console.capture() as capture:
+        for renderable in renderables:
+            console.print(renderable)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of like fields as a table; numbers to the right, text from files unstyled."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left")
+    for key, value in rows[0].items():
+        table.add_column(key, justify="right" if isinstance(value, int) else "left")
+    for row in rows:
+        cells = (f"{v:,}" if isinstance(v, int) else str(v) for v in row.values())
+        table.add_row(*map(Text, cells))
+    return text_of(table)
+
+
+def to_json(data: Any) -> str:
+    """JSON as the commands print it."""
+    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+
+
+def deliver(text: str, output: str | None) -> None:
+    """Print, or write a file whole (never half a file)."""
+    if output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    with whole_file(output) as path:
+        path.write_text(text)
+
+
+@contextmanager
+def whole_file(output: str) -> Iterator[Path]:
+    """A path to write to, moved to ``output`` only when all went well; raises UsageError."""
+    target = Path(output)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=target.suffix)
+        os.close(handle)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
+    temporary = Path(name)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(target)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr when that is a terminal; call what it yields once per finished case."""
+    if not sys.stderr.isatty():
+        yield lambda label: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[label]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total, label="")
+
+        def advance(label: str) -> None:
+            progress.update(task, label=label, advance=1)
+
+        yield advance

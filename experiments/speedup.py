@@ -1,0 +1,170 @@
+"""The published comparison: planners' speedups over data parallelism, network by network."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from hardware import Array, Group, SpecError, load_array
+from planners import Plan, load_planner
+from simulator import Timeline, simulate
+from workloads import ZOO, Network
+
+BASELINE = "data_parallel"
+PUBLISHED_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One network under one planner.
+
+    On arrays of unlike devices, ``slow_share`` is the fraction of all FLOPs
+    that the slowest kind does, and ``fast_alone`` the speedup (over data
+    parallelism on the whole array) of the same planner on the fastest kind
+    alone; the latter only where the plan is not spread evenly.
+    """
+
+    network: str
+    planner: str
+    iteration_s: float
+    speedup: float
+    slow_share: float | None = None
+    fast_alone: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A paper's geometric mean, and whether it is ``printed`` there or ``recalled``."""
+
+    speedup: float
+    certainty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All rows of one array and batch, and what the paper printed for exactly these."""
+
+    array: str
+    batch: int
+    rows: tuple[Row, ...]
+    published: dict[str, Published]
+
+    @property
+    def networks(self) -> list[str]:
+        """Networks in the order of the rows."""
+        return list(dict.fromkeys(row.network for row in self.rows))
+
+    @property
+    def planners(self) -> list[str]:
+        """Planners in the order of the rows."""
+        return list(dict.fromkeys(row.planner for row in self.rows))
+
+    def of(self, planner: str) -> list[Row]:
+        """One planner's rows."""
+        return [row for row in self.rows if row.planner == planner]
+
+    @property
+    def geomean(self) -> dict[str, float]:
+        """Geometric mean of each planner's speedups."""
+        return {p: geometric_mean([row.speedup for row in self.of(p)]) for p in self.planners}
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Geometric mean of positive numbers."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def compare(
+    array: Array,
+    networks: Sequence[Network],
+    planners: Sequence[str],
+    batch: int = PUBLISHED_BATCH,
+    progress: Callable[[str], None] = lambda done: None,
+) -> Comparison:
+    """Plan and simulate every network under every planner; ``progress`` hears of each case.
+
+    Interrupted by the keyboard, it returns the networks finished so far.
+    """
+    rows: list[Row] = []
+    for network in networks:
+        try:
+            rows += list(_rows(array, network, planners, batch, progress))
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            break
+    whole = {row.network for row in rows} == set(ZOO) and batch == PUBLISHED_BATCH
+    return Comparison(array.name, batch, tuple(rows), published(array) if whole else {})
+
+
+def _rows(
+    array: Array,
+    network: Network,
+    planners: Sequence[str],
+    batch: int,
+    progress: Callable[[str], None],
+) -> Iterator[Row]:
+    baseline = _step(array, network, BASELINE, batch)[1]
+    for planner in planners:
+        progress(f"{network.name} {planner}")
+        if planner == BASELINE:
+            timeline, alone = baseline, None
+        else:
+            plan, timeline = _step(array, network, planner, batch)
+            alone = _fast_alone(array, network, planner, batch) if _uneven(plan, array) else None
+        yield Row(
+            network.name,
+            planner,
+            timeline.iteration_s,
+            baseline.iteration_s / timeline.iteration_s,
+            slow_share(timeline, array),
+            None if alone is None else baseline.iteration_s / alone,
+        )
+
+
+def _step(array: Array, network: Network, planner: str, batch: int) -> tuple[Plan, Timeline]:
+    plan = load_planner(planner)(network, array, batch)
+    return plan, simulate(network, plan, array)
+
+
+def _uneven(plan: Plan, array: Array) -> bool:
+    """Whether a plan gives unlike devices shares that do not follow their number."""
+    if len(array.group.kinds) == 1 or plan.root is None:
+        return False
+    even = array.group.halves()[0].size / array.group.size
+    return any(partition.share != even for partition in plan.root.partitions)
+
+
+def _fast_alone(array: Array, network: Network, planner: str, batch: int) -> float:
+    fastest = max(array.group.kinds, key=lambda kind: kind[0].peak_flops_per_s)
+    alone = Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
+    return _step(alone, network, planner, batch)[1].iteration_s
+
+
+def slow_share(timeline: Timeline, array: Array) -> float | None:
+    """Fraction of all FLOPs done by the slowest kind of device; None if there is one kind."""
+    if len(array.group.kinds) == 1:
+        return None
+    slowest = min(array.group.kinds, key=lambda kind: kind[0].peak_flops_per_s)[0]
+    work = timeline.flops_by_device()
+    total = math.fsum(work.values())
+    return work[slowest.name] / total if total else 0.0
+
+
+def published(array: Array) -> dict[str, Published]:
+    """The AccPar paper's averages for an array, if it is one of the paper's, unchanged."""
+    text = (resources.files("experiments") / "published" / "accpar_speedups.csv").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    rows = [row for row in csv.DictReader(lines) if row["array"] == array.name]
+    try:
+        unchanged = bool(rows) and load_array(array.name).group == array.group
+    except SpecError:
+        unchanged = False
+    return {
+        row["planner"]: Published(float(row["speedup"]), row["certainty"])
+        for row in rows
+        if unchanged
+    }

@@ -1,0 +1,19 @@
+"""What the machine is: devices, arrays, and the spec files they come from."""
+
+from hardware.array import Array, Device, Group, Setting, SpecError
+from hardware.load import load_array, load_device
+from hardware.quantity import parse_quantity
+from hardware.spec import catalog_names, spec_kind
+
+__all__ = [
+    "Array",
+    "Device",
+    "Group",
+    "Setting",
+    "SpecError",
+    "catalog_names",
+    "load_array",
+    "load_device",
+    "parse_quantity",
+    "spec_kind",
+]

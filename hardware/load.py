@@ -1,0 +1,136 @@
+"""Devices and arrays from the catalog or from files, with command-line changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hardware.array import Array, Device, Group, Setting, SpecError
+from hardware.schema import ArrayTable, DeviceTable, check
+from hardware.spec import Settings, beneath, command_line, load_settings
+
+MOST_ACCELERATORS = 1 << 17
+_OF_THE_ENTRY = ("device", "count")
+
+
+def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple[Setting, ...]]:
+    """A device by catalog name or path, with ``key=value`` changes; raises SpecError.
+
+    Returns the device and its settings with their sources.
+    """
+    label, settings = load_settings(name, "device")
+    settings = settings | command_line(overrides)
+    table, faults = check(DeviceTable, settings, label)
+    _raise(faults)
+    return _device(label, table), _shown(settings)
+
+
+def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
+    """An array by catalog name or path, with ``key=value`` changes; raises SpecError.
+
+    A board's values come from its device spec, then the array's own
+    ``network.bandwidth``, then the entry's other keys; the command line
+    repeats the last two on top.
+    """
+    label, written = load_settings(name, "array")
+    changes = command_line(overrides)
+    _check_entries_exist(changes, written)
+    own = _own(written) | _own(changes)
+    table, faults = check(ArrayTable, own, label)
+    settings = dict(own)
+    kinds: list[tuple[Device, int]] = []
+    for index in sorted(_entries(own), key=_numeric):
+        board = _board(index, own, (written, changes), faults)
+        if board is None:
+            continue
+        device, board_settings = board
+        settings |= {f"devices.{index}.{key}": entry for key, entry in board_settings.items()}
+        if table is not None:
+            kinds.append((device, table.devices[index].count))
+    _raise(faults)
+    group = Group(_merge_alike(kinds))
+    if group.size > MOST_ACCELERATORS:
+        _raise([f"{label}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
+    return Array(label, table.description, group, _shown(settings))
+
+
+def _own(settings: Settings) -> Settings:
+    """The settings that are the array's, not changes of an entry's device."""
+    return {
+        key: entry
+        for key, entry in settings.items()
+        if not key.startswith("devices.")
+        or len(parts := key.split(".")) < 3
+        or parts[2] in _OF_THE_ENTRY
+    }
+
+
+def _entries(own: Settings) -> set[str]:
+    return {key.split(".")[1] for key in own if key.startswith("devices.")}
+
+
+def _numeric(index: str) -> tuple[int, str]:
+    return (int(index), "") if index.isdecimal() else (1 << 30, index)
+
+
+def _check_entries_exist(changes: Settings, written: Settings) -> None:
+    known = sorted(_entries(written), key=_numeric)
+    for key, entry in changes.items():
+        if key.startswith("devices.") and key.split(".")[1] not in known:
+            raise SpecError(f"{entry.origin}: no such entry; this array has devices.{known}")
+
+
+def _board(
+    index: str, own: Settings, layers: tuple[Settings, ...], faults: list[str]
+) -> tuple[Device, Settings] | None:
+    """One entry's device and its settings; None, and more faults, when it is wrong."""
+    named = own.get(f"devices.{index}.device")
+    if named is None or not isinstance(named.value, str):
+        return None
+    try:
+        label, settings = load_settings(named.value, "device", named.folder)
+    except SpecError as error:
+        faults.append(f"{named.origin}: devices.{index}.device: {error}")
+        return None
+    for layer in layers:
+        settings |= {k: e for k, e in layer.items() if k == "network.bandwidth"}
+        changed = beneath(layer, f"devices.{index}.")
+        settings |= {k: e for k, e in changed.items() if k not in _OF_THE_ENTRY}
+    table, wrong = check(DeviceTable, settings, label, f"devices.{index}.")
+    faults += wrong
+    return None if wrong else (_device(label, table), settings)
+
+
+def _device(label: str, table: DeviceTable) -> Device:
+    return Device(
+        name=label,
+        chips=table.chips,
+        cores_per_chip=table.chip.cores,
+        chip_peak_flops_per_s=table.chip.peak,
+        hbm_capacity_bytes=table.hbm.capacity,
+        hbm_bytes_per_s=table.hbm.bandwidth,
+        network_bytes_per_s=table.network.bandwidth,
+        description=table.description,
+    )
+
+
+def _merge_alike(kinds: list[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
+    """Neighbouring entries of one device are one kind."""
+    merged: list[tuple[Device, int]] = []
+    for device, count in kinds:
+        if merged and merged[-1][0] == device:
+            count += merged.pop()[1]
+        merged.append((device, count))
+    return tuple(merged)
+
+
+def _shown(settings: Settings) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(key, str(entry.value), entry.source)
+        for key, entry in sorted(settings.items())
+        if not key.endswith("description")
+    )
+
+
+def _raise(faults: list[str]) -> None:
+    if faults:
+        raise SpecError("\n".join(dict.fromkeys(faults)))

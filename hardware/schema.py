@@ -1,0 +1,126 @@
+"""What a spec may contain. Every fault is reported at once, with file and key path."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from hardware.quantity import parse_quantity
+from hardware.spec import Settings, unflatten
+
+MOST_KINDS = 16
+
+
+def _quantity(unit: str) -> BeforeValidator:
+    return BeforeValidator(lambda text: parse_quantity(text, unit))
+
+
+FlopRate = Annotated[float, _quantity("FLOP/s")]
+ByteRate = Annotated[float, _quantity("B/s")]
+Bytes = Annotated[float, _quantity("B")]
+Text = Annotated[str, Field(max_length=2000)]
+
+
+class Table(BaseModel):
+    """Strict: no unknown keys, no conversions but those of quantities."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ChipTable(Table):
+    """``[chip]``: one chip's cores and their peak together."""
+
+    cores: int = Field(ge=1, le=4096)
+    peak: FlopRate
+
+
+class HbmTable(Table):
+    """``[hbm]``: one chip's memory."""
+
+    capacity: Bytes
+    bandwidth: ByteRate
+
+
+class NetworkTable(Table):
+    """``[network]`` of a device: the board's port, each direction."""
+
+    bandwidth: ByteRate
+
+
+class DeviceTable(Table):
+    """A device spec: one board."""
+
+    description: Text = ""
+    chips: int = Field(ge=1, le=4096)
+    chip: ChipTable
+    hbm: HbmTable
+    network: NetworkTable
+
+
+class EntryTable(Table):
+    """One ``[[devices]]`` entry; its other keys change the device (see ``hardware.load``)."""
+
+    device: Text
+    count: int = Field(ge=1, le=1 << 16)
+
+
+class ArrayNetworkTable(Table):
+    """``[network]`` of an array: given here, it holds for every board."""
+
+    bandwidth: ByteRate | None = None
+
+
+class ArrayTable(Table):
+    """An array spec: how many of which device."""
+
+    description: Text = ""
+    devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
+    network: ArrayNetworkTable = ArrayNetworkTable()
+
+
+def check(
+    model: type[Table], settings: Settings, label: str, prefix: str = ""
+) -> tuple[Any, list[str]]:
+    """Validate settings: the tables (None when wrong) and every fault, ``file: key: what``."""
+    try:
+        return model.model_validate(unflatten(settings)), []
+    except ValidationError as error:
+        return None, [_fault(model, settings, label, prefix, item) for item in error.errors()]
+
+
+def _fault(model: type[Table], settings: Settings, label: str, prefix: str, error: Any) -> str:
+    path = ".".join(str(part) for part in error["loc"])
+    related = [e for key, e in settings.items() if key == path or key.startswith(f"{path}.")]
+    origin = related[0].origin if related else label
+    return f"{origin}: {prefix}{path}: {_what(model, error)}"
+
+
+def _what(model: type[Table], error: Any) -> str:
+    value = repr(error["input"])[:60]
+    match error["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            keys = _keys_beside(model, error["loc"])
+            near = difflib.get_close_matches(str(error["loc"][-1]), keys, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(keys)}"
+            return f"unknown key; {hint}"
+        case "value_error":
+            return f"{value}: {error['ctx']['error']}"
+        case "model_type" | "dict_type":
+            return f"{value}: must be a table"
+        case _:
+            return f"{value}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _keys_beside(model: type[Table], loc: tuple[Any, ...]) -> list[str]:
+    """Known keys at the place where an unknown one was found."""
+    table: Any = model
+    for part in loc[:-1]:
+        if issubclass(table, Table) and part in table.model_fields:
+            table = table.model_fields[part].annotation
+        if getattr(table, "__args__", None):
+            table = table.__args__[-1]
+    return list(table.model_fields) if hasattr(table, "model_fields") else []

@@ -1,0 +1,203 @@
+"""Spec files: TOML from the catalog or the user, merged, overridden and validated.
+
+A spec is handled as flat settings, ``devices.0.network.bandwidth`` to its
+value and source, so that ``extends``, the entries of an array and ``--set``
+are all the same operation: later settings replace earlier ones.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hardware.array import SpecError
+
+_LARGEST_FILE = 1 << 20
+_DEEPEST = 8
+_MOST_SETTINGS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a spec: what was written, in which file, and the source it names.
+
+    ``folder`` is where relative paths in the value start; None is the current one.
+    """
+
+    value: Any
+    origin: str
+    source: str
+    folder: Path | None = None
+
+
+Settings = dict[str, Entry]
+"""Flat key path to entry."""
+
+
+def catalog() -> dict[str, str]:
+    """Name to text of every spec that ships with accelarray."""
+    folder = resources.files("hardware") / "catalog"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return {f.name.removesuffix(".toml"): f.read_text() for f in files if f.name.endswith(".toml")}
+
+
+def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, Settings]:
+    """Resolve ``name`` (catalog name or path) and what it extends; returns its label too.
+
+    ``kind`` is "device" or "array". Relative paths are looked up next to the
+    file that names them (``near``). Raises SpecError.
+    """
+    label, layers = name, list[Settings]()
+    current: str | None = name
+    seen: list[str] = []
+    while current is not None:
+        text, origin, near = _find(current, kind, near)
+        if origin in seen or len(seen) >= _DEEPEST:
+            raise SpecError(f"{origin}: 'extends' goes round or deeper than {_DEEPEST}: {seen}")
+        label = label if seen else Path(origin).stem
+        seen.append(origin)
+        data = _parse(text, origin)
+        if data.pop("kind", None) != kind:
+            raise SpecError(f'{origin}: kind: this must be a spec with kind = "{kind}"')
+        current = data.pop("extends", None)
+        if current is not None and not isinstance(current, str):
+            raise SpecError(f"{origin}: extends: must be a name or a path, found {current!r}")
+        layers.append(flatten(data, origin, near))
+    merged: Settings = {}
+    for layer in reversed(layers):
+        merged = merge(merged, layer)
+    return label, merged
+
+
+def spec_kind(name: str) -> str | None:
+    """What a catalog name or path describes ("device", "array"); None for an unknown name."""
+    if not _is_path(name) and name not in catalog():
+        return None
+    text, origin, _ = _find(name, "spec", None)
+    return str(_parse(text, origin).get("kind"))
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".toml") or "/" in name
+
+
+def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | None]:
+    """Text, origin and folder of a spec."""
+    if not _is_path(name):
+        known = catalog()
+        if name in known:
+            return known[name], f"{name}.toml", None
+        names = catalog_names(kind)
+        guess = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {guess[0]}?" if guess else f"one of {', '.join(names)}"
+        raise SpecError(f"unknown {kind} {name!r}; {hint} (or the path of a .toml file)")
+    path = (near or Path()) / Path(name)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
+        if len(raw) > _LARGEST_FILE:
+            raise SpecError(f"{path}: larger than {_LARGEST_FILE >> 20} MiB; not a spec")
+        return raw.decode(), str(path), path.parent
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpecError(f"{path}: not a text file (TOML is UTF-8)") from None
+
+
+def catalog_names(kind: str) -> list[str]:
+    """Names of the catalog's devices or arrays."""
+    return [name for name, text in catalog().items() if tomllib.loads(text)["kind"] == kind]
+
+
+def _parse(text: str, origin: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError(f"{origin}: not valid TOML: {error}") from None
+
+
+def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) -> Settings:
+    """Settings of a parsed file; its ``[sources]`` table says where each is from."""
+    sources = data.get("sources", {})
+    if not isinstance(sources, dict) or not all(isinstance(s, str) for s in sources.values()):
+        raise SpecError(f'{origin}: sources: must be a table of "key.path" = "text"')
+    flat = dict(_leaves({key: value for key, value in data.items() if key != "sources"}, ""))
+    if len(flat) > _MOST_SETTINGS:
+        raise SpecError(f"{origin}: {len(flat)} settings; at most {_MOST_SETTINGS} make sense")
+    unknown = sorted(sources.keys() - flat.keys())
+    if unknown:
+        raise SpecError(f"{origin}: sources: no such keys in this file: {', '.join(unknown)}")
+    return {
+        key: Entry(value, origin, sources.get(key, f"set in {origin}"), folder)
+        for key, value in flat.items()
+    }
+
+
+def _leaves(value: Any, prefix: str) -> Iterable[tuple[str, Any]]:
+    items: Iterable[tuple[str, Any]]
+    if isinstance(value, dict) and value:
+        items = value.items()
+    elif isinstance(value, list) and value:
+        items = ((str(i), item) for i, item in enumerate(value))
+    else:
+        yield prefix, value
+        return
+    for key, item in items:
+        yield from _leaves(item, f"{prefix}.{key}" if prefix else key)
+
+
+def merge(base: Settings, change: Settings) -> Settings:
+    """``change`` over ``base``; a list written anew replaces the whole old list."""
+    lists = {key.partition(".")[0] for key in change if _in_list(key)}
+    kept = {k: v for k, v in base.items() if k.partition(".")[0] not in lists}
+    return kept | change
+
+
+def _in_list(key: str) -> bool:
+    return key.partition(".")[2][:1].isdigit()
+
+
+def command_line(assignments: Iterable[str]) -> Settings:
+    """Settings of ``--set key.path=value`` arguments; values are TOML or plain text."""
+    settings: Settings = {}
+    for text in assignments:
+        key, equals, raw = text.partition("=")
+        if not equals or not key.strip():
+            raise SpecError(f"--set {text!r}: expected KEY=VALUE, as devices.0.count=64")
+        settings[key.strip()] = Entry(_value(raw.strip()), f"--set {text}", "command line")
+    return settings
+
+
+def _value(raw: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {raw}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return raw
+    return parsed["value"] if parsed.keys() == {"value"} else raw
+
+
+def unflatten(settings: Settings) -> dict[str, Any]:
+    """Nested tables; the entries of a list become a table with keys "0", "1" and so on."""
+    tree: dict[str, Any] = {}
+    for key, entry in settings.items():
+        *parents, last = key.split(".")
+        table = tree
+        for parent in parents:
+            child = table.setdefault(parent, {})
+            if not isinstance(child, dict):
+                raise SpecError(f"{entry.origin}: {key}: {parent!r} is a value, not a table")
+            table = child
+        if isinstance(table.get(last), dict):
+            raise SpecError(f"{entry.origin}: {key}: is a table, not a value")
+        table[last] = entry.value
+    return tree
+
+
+def beneath(settings: Settings, prefix: str) -> Settings:
+    """The settings whose keys start with ``prefix``, with the prefix taken off."""
+    return {k.removeprefix(prefix): v for k, v in settings.items() if k.startswith(prefix)}

@@ -1,0 +1,182 @@
+"""Planning top-down over the bisected array, one exact search per distinct split."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from hardware import Array, Group
+from planners.min_sum import Factor, minimise
+from planners.objective import Choice, Objective, Side, choice, edge
+from planners.partition import (
+    WHOLE,
+    Partition,
+    PartitionType,
+    Scale,
+    Sizes,
+    producer_type,
+    shrunk,
+    sizes,
+)
+from planners.plan import Plan, PlanError, Split
+from workloads import Graph, Network, Node, partition_graph
+
+Allowed = Callable[[Node], Sequence[PartitionType]]
+"""Which types a planner lets a weighted layer take, in ascending order."""
+
+LARGEST_BATCH = 1 << 24
+
+
+def plan_hierarchy(
+    planner: str,
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    allowed: Allowed,
+    *,
+    balance: bool = False,
+) -> Plan:
+    """Search every split of ``array`` for the cheapest allowed types, top-down.
+
+    Shares follow the number of accelerators on each side: one half where the
+    sides are alike or equally many. With ``balance``, sides that differ share
+    each layer so that both finish together (AccPar, section 5.2).
+    """
+    if not 1 <= batch <= LARGEST_BATCH:
+        raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
+    graph = partition_graph(network)
+    domains = [tuple(PartitionType) if node.join else tuple(allowed(node)) for node in graph]
+    search = _Search(graph, domains, batch, objective, balance)
+    root = search.split(array.group, (WHOLE,) * len(graph))
+    return Plan(
+        planner, network.name, batch, objective.name, tuple(node.name for node in graph), root
+    )
+
+
+class _Search:
+    """One planning run: what stays the same at every split, and the splits solved so far."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        domains: list[tuple[PartitionType, ...]],
+        batch: int,
+        objective: Objective,
+        balance: bool,
+    ) -> None:
+        self.graph = graph
+        self.domains = domains
+        self.batch = batch
+        self.objective = objective
+        self.balance = balance
+        self._solved: dict[tuple[Group, tuple[Scale, ...]], Split] = {}
+
+    def split(self, group: Group, scales: tuple[Scale, ...]) -> Split | None:
+        if group.size == 1:
+            return None
+        key = (group, scales)
+        if key not in self._solved:
+            self._solved[key] = self._solve(group, scales)
+        return self._solved[key]
+
+    def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
+        first, second = group.halves()
+        size = [sizes(n, self.batch, s) for n, s in zip(self.graph, scales, strict=True)]
+        sides = (self.objective.side(first), self.objective.side(second))
+        share = None if self.balance and first != second else first.size / group.size
+        level = Level(self.graph, self.domains, size, sides, share, pooled=self.objective.pooled)
+        cost, partitions = level.solve()
+        kept = shrunk(scales, partitions)
+        alike = first == second and kept[0] == kept[1]
+        halves = zip((first,) if alike else (first, second), kept, strict=False)
+        return Split(tuple(partitions), cost, tuple(self.split(*half) for half in halves))
+
+
+class Level:
+    """The min-sum problem of one split: types for every node, and their shares.
+
+    ``share`` fixes the first side's share; None solves it per layer and pair
+    of types. A join takes the share of its main producer, which depends on
+    that layer's type and its producer's.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        domains: Sequence[Sequence[PartitionType]],
+        size: Sequence[Sizes],
+        sides: tuple[Side, Side],
+        share: float | None,
+        *,
+        pooled: bool,
+    ) -> None:
+        self.graph = graph
+        self.domains = domains
+        self.size = size
+        self.sides = sides
+        self.share = share
+        self.pooled = pooled
+
+    def solve(self) -> tuple[float, list[Partition]]:
+        """The least cost and the partitions that have it."""
+        factors = list(self.factors())
+        cost, picks = minimise([len(domain) for domain in self.domains], factors)
+        types = {v: self.domains[v][pick] for v, pick in enumerate(picks)}
+        return cost, [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+
+    def factors(self) -> Iterable[Factor]:
+        """Every term of the cost, over the nodes it depends on."""
+        for v, node in enumerate(self.graph):
+            if not node.join:
+                yield self._factor({v, *node.producers}, self.layer_cost, v)
+                continue
+            for producer in node.producers:
+                yield self._factor(
+                    {v, producer, *self._share_scope(v)}, self.edge_cost, v, producer
+                )
+
+    def _factor(self, scope: set[int], cost: Callable[..., float], *args: int) -> Factor:
+        order = tuple(sorted(scope))
+        domains = [self.domains[v] for v in order]
+        values = [
+            cost(*args, dict(zip(order, types, strict=True)))
+            for types in itertools.product(*domains)
+        ]
+        return Factor(order, np.array(values).reshape([len(domain) for domain in domains]))
+
+    def _share_scope(self, v: int) -> set[int]:
+        """The nodes whose types decide a join's share."""
+        main = self.graph[v].main
+        if self.share is not None or main is None:
+            return set()
+        return {main, *self.graph[main].producers}
+
+    def layer_cost(self, v: int, types: dict[int, PartitionType]) -> float:
+        """Cost of a weighted layer and the boundary before it."""
+        numbers = self._choice(v, types)
+        return numbers.cost(self.sides, self._share(numbers))
+
+    def edge_cost(self, v: int, producer: int, types: dict[int, PartitionType]) -> float:
+        """Cost of one edge into a join."""
+        kind = producer_type(self.graph[producer], types[producer])
+        swap, rest = edge(kind, types[v], self.size[v].input)
+        return Choice(0.0, 0.0, rest, swap).cost(self.sides, self.share_of(v, types))
+
+    def share_of(self, v: int, types: dict[int, PartitionType]) -> float:
+        """The first side's share of a node."""
+        if self.share is not None:
+            return self.share
+        main = self.graph[v].main if self.graph[v].join else v
+        return 0.5 if main is None else self._share(self._choice(main, types))
+
+    def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
+        kind = None
+        for producer in self.graph[v].producers:
+            kind = producer_type(self.graph[producer], types[producer])
+        return choice(self.size[v], types[v], kind, pooled=self.pooled)
+
+    def _share(self, numbers: Choice) -> float:
+        return numbers.balanced(self.sides) if self.share is None else self.share

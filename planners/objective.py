@@ -1,0 +1,130 @@
+"""What a split costs: the price of every choice of types, and the share that goes with it.
+
+One formula serves both objectives. A side spends ``share * FLOPs`` at
+``per_flop`` and the elements it receives at ``per_element``; a split costs
+what its slower side spends. ``time`` fills in seconds (AccPar, section 4),
+``traffic`` counts elements alone (the authors' released program).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hardware import Group
+from planners.partition import PartitionType, Sizes, boundary, partial_sums
+
+ELEMENT_BYTES = 2
+"""bfloat16, the published model's only number format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Price of one FLOP and of one received element in one of the two groups."""
+
+    per_flop: float
+    per_element: float
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """How a split is priced.
+
+    ``seconds`` prices in seconds, else in elements; ``computing`` counts FLOPs
+    beside traffic; ``pooled`` charges type II its output after pooling.
+    """
+
+    name: str
+    seconds: bool
+    computing: bool
+    pooled: bool
+
+    @property
+    def unit(self) -> str:
+        """The unit of its costs."""
+        return "seconds" if self.seconds else "elements"
+
+    def side(self, group: Group) -> Side:
+        """The prices of one side of a split."""
+        return Side(
+            1 / group.peak_flops_per_s if self.computing else 0.0,
+            ELEMENT_BYTES / group.link_bytes_per_s if self.seconds else 1.0,
+        )
+
+
+TIME = Objective("time", seconds=True, computing=True, pooled=False)
+TRAFFIC = Objective("traffic", seconds=False, computing=False, pooled=True)
+OBJECTIVES = {objective.name: objective for objective in (TIME, TRAFFIC)}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One node's numbers under one type and one producer type, linear but for a swap.
+
+    A side with share a spends ``fixed + a * work + (1 - a) * rest + a * (1 - a) * swap``
+    in units of its prices: ``work`` FLOPs, the others elements.
+    """
+
+    work: float
+    fixed: float
+    rest: float
+    swap: float
+
+    def spend(self, side: Side, share: float) -> float:
+        """What one side spends when it takes ``share``."""
+        other = 1.0 - share
+        elements = self.fixed + other * self.rest + share * other * self.swap
+        return share * self.work * side.per_flop + elements * side.per_element
+
+    def cost(self, sides: tuple[Side, Side], share: float) -> float:
+        """What the slower side spends when the first takes ``share``."""
+        return max(self.spend(sides[0], share), self.spend(sides[1], 1.0 - share))
+
+    def balanced(self, sides: tuple[Side, Side]) -> float:
+        """The first side's share for which both finish together, else the better end.
+
+        Where the quadratic has two roots within 0...1 the cheaper one is taken.
+        """
+        roots = [share for share in self._roots(sides) if 0.0 <= share <= 1.0]
+        return min(roots or (0.0, 1.0), key=lambda share: (self.cost(sides, share), share))
+
+    def _roots(self, sides: tuple[Side, Side]) -> list[float]:
+        """Where first(a) - second(1 - a) = c + b*a - q*a*a vanishes."""
+        first, second = sides
+        swap = self.swap * (first.per_element - second.per_element)
+        c = (
+            self.fixed * (first.per_element - second.per_element)
+            + self.rest * first.per_element
+            - self.work * second.per_flop
+        )
+        b = (
+            self.work * (first.per_flop + second.per_flop)
+            - self.rest * (first.per_element + second.per_element)
+            + swap
+        )
+        if swap == 0.0:
+            return [-c / b] if b != 0.0 else []
+        discriminant = b * b + 4 * swap * c
+        if discriminant < 0.0:
+            return []
+        q = 0.5 * (b + math.copysign(math.sqrt(discriminant), b))
+        return [q / swap] + ([-c / q] if q != 0.0 else [])
+
+
+def choice(
+    size: Sizes, kind: PartitionType, producer: PartitionType | None, *, pooled: bool
+) -> Choice:
+    """The numbers of a weighted layer of one type behind a producer of another (or none)."""
+    swap, rest = edge(producer, kind, size.input)
+    return Choice(sum(size.flops), partial_sums(kind, size, pooled=pooled), rest, swap)
+
+
+def edge(
+    producer: PartitionType | None, consumer: PartitionType, elements: float
+) -> tuple[float, float]:
+    """(swap, rest) of a boundary, both directions together, in elements."""
+    if producer is None:
+        return 0.0, 0.0
+    half = sum(boundary(producer, consumer, 0.5))
+    whole = sum(boundary(producer, consumer, 0.0))
+    return (0.0, whole * elements) if whole else (4 * half * elements, 0.0)

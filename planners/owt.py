@@ -1,0 +1,22 @@
+"""One weird trick (Krizhevsky 2014): convolutions by data, fully connected layers by model."""
+
+from __future__ import annotations
+
+from hardware import Array
+from planners.hierarchy import plan_hierarchy
+from planners.objective import TIME, Objective
+from planners.partition import II, I
+from planners.plan import Plan
+from workloads import Network
+
+
+def owt(network: Network, array: Array, batch: int, objective: Objective = TIME) -> Plan:
+    """Type I for convolutions, type II for fully connected layers, at every level."""
+    return plan_hierarchy(
+        "owt",
+        network,
+        array,
+        batch,
+        objective,
+        lambda node: (II,) if node.kind == "fc" else (I,),
+    )

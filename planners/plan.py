@@ -1,0 +1,133 @@
+"""A plan: how every layer is split at every level of the bisected array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from planners.partition import Partition, PartitionType
+
+
+class PlanError(ValueError):
+    """A plan cannot be made, read or used as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One bisection: a partition per node, and what each half does.
+
+    ``halves`` has one entry when both halves follow the same sub-plan, else
+    two; an entry is None where the half is a single accelerator. ``cost`` is
+    this split's objective value (elements, or seconds).
+    """
+
+    partitions: tuple[Partition, ...]
+    cost: float
+    halves: tuple[Split | None, ...]
+
+    @property
+    def types(self) -> tuple[PartitionType, ...]:
+        """Each node's type."""
+        return tuple(partition.type for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A planner's answer for one network, array and batch.
+
+    ``nodes`` names the partitioned layers and joins in topological order;
+    ``root`` is None on a single accelerator. Raises PlanError when a layer
+    lacks a partition or a share is not within 0...1.
+    """
+
+    planner: str
+    network: str
+    batch: int
+    objective: str
+    nodes: tuple[str, ...]
+    root: Split | None
+
+    def __post_init__(self) -> None:
+        for split in self.splits():
+            if len(split.partitions) != len(self.nodes):
+                raise PlanError(
+                    f"plan for {self.network!r}: {len(split.partitions)} partitions "
+                    f"for {len(self.nodes)} layers"
+                )
+            for name, partition in zip(self.nodes, split.partitions, strict=True):
+                if not 0.0 <= partition.share <= 1.0:
+                    raise PlanError(
+                        f"plan for {self.network!r}: layer {name!r} has share {partition.share}; "
+                        "shares lie within 0...1"
+                    )
+            if len(split.halves) not in (1, 2) or not math.isfinite(split.cost):
+                raise PlanError(f"plan for {self.network!r}: malformed split")
+
+    def splits(self) -> Iterator[Split]:
+        """Every distinct split, parents before children."""
+        stack = [self.root]
+        while stack:
+            if split := stack.pop():
+                yield split
+                stack.extend(reversed(split.halves))
+
+    def levels(self) -> list[Split] | None:
+        """The splits from the top down where all halves are alike, else None."""
+        levels: list[Split] = []
+        split = self.root
+        while split:
+            if len(split.halves) != 1:
+                return None
+            levels.append(split)
+            split = split.halves[0]
+        return levels
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for json.dumps; ``from_json`` gives an equal plan back."""
+        return {
+            "planner": self.planner,
+            "network": self.network,
+            "batch": self.batch,
+            "objective": self.objective,
+            "layers": list(self.nodes),
+            "root": _split_to_json(self.root),
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Plan:
+        """Read what ``to_json`` wrote; raises PlanError when it is something else."""
+        try:
+            return Plan(
+                planner=str(data["planner"]),
+                network=str(data["network"]),
+                batch=int(data["batch"]),
+                objective=str(data["objective"]),
+                nodes=tuple(str(name) for name in data["layers"]),
+                root=_split_from_json(data["root"]),
+            )
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise PlanError(f"not a plan: {type(error).__name__}: {error}") from None
+
+
+def _split_to_json(split: Split | None) -> dict[str, Any] | None:
+    if split is None:
+        return None
+    return {
+        "types": [str(partition.type) for partition in split.partitions],
+        "shares": [partition.share for partition in split.partitions],
+        "cost": split.cost,
+        "halves": [_split_to_json(half) for half in split.halves],
+    }
+
+
+def _split_from_json(data: dict[str, Any] | None) -> Split | None:
+    if data is None:
+        return None
+    pairs = zip(data["types"], data["shares"], strict=True)
+    return Split(
+        tuple(Partition(PartitionType[kind], float(share)) for kind, share in pairs),
+        float(data["cost"]),
+        tuple(_split_from_json(half) for half in data["halves"]),
+    )

@@ -1,0 +1,55 @@
+"""Planners by name: the built-in table, then other packages' entry points."""
+
+from __future__ import annotations
+
+import difflib
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from hardware import Array
+from planners.accpar import accpar
+from planners.data_parallel import data_parallel
+from planners.hypar import hypar
+from planners.objective import Objective
+from planners.owt import owt
+from planners.plan import Plan, PlanError
+from workloads import Network
+
+
+class Planner(Protocol):
+    """A pure function from a network, an array, a batch and an objective to a plan."""
+
+    def __call__(
+        self, network: Network, array: Array, batch: int, objective: Objective = ..., /
+    ) -> Plan:
+        """Plan; raises PlanError when that cannot be done."""
+
+
+PLANNERS: dict[str, Planner] = {
+    "data_parallel": data_parallel,
+    "owt": owt,
+    "hypar": hypar,
+    "accpar": accpar,
+}
+
+ENTRY_POINTS = "accelarray.planners"
+"""Entry-point group in which other packages announce planners."""
+
+
+def planner_names() -> list[str]:
+    """Built-in planners in the papers' order, then installed ones."""
+    others = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
+    return list(dict.fromkeys([*PLANNERS, *others]))
+
+
+def load_planner(name: str) -> Planner:
+    """The planner called ``name``; raises PlanError with the nearest name."""
+    if name in PLANNERS:
+        return PLANNERS[name]
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        planner: Planner = entry.load()
+        return planner
+    names = planner_names()
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+    raise PlanError(f"unknown planner {name!r}; {hint}")

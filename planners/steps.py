@@ -1,0 +1,109 @@
+"""The published training step as a sequence every accelerator follows.
+
+Forward through the layers, then backward: each product is computed, partial
+sums are completed right behind it, and tensors are re-laid at each boundary
+right before the product that needs them. Nothing overlaps. An exchange step
+happens at every level, the top split first; since the order is the same
+everywhere, no two groups wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planners.partition import (
+    II,
+    III,
+    I,
+    Partition,
+    Sizes,
+    boundary,
+    partial_sums,
+    producer_type,
+)
+from workloads import Graph
+
+
+class Phase(StrEnum):
+    """The three products of a layer, in the order in which they run."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    GRADIENT = "gradient"
+
+
+class Kind(StrEnum):
+    """What a step does: a product, its partial sums, or a boundary."""
+
+    COMPUTE = "compute"
+    SUMS = "partial sums"
+    BOUNDARY = "boundary"
+
+
+SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
+"""The type whose partial sums arise in each phase (AccPar, Table 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: ``node`` computes, or receives; at a boundary ``consumer`` names the edge."""
+
+    kind: Kind
+    phase: Phase
+    node: int
+    consumer: int = -1
+
+
+def training_steps(graph: Graph) -> tuple[Step, ...]:
+    """The whole step in order."""
+    return (*_forward(graph), *_backward(graph))
+
+
+def _forward(graph: Graph) -> Iterator[Step]:
+    for v, node in enumerate(graph):
+        for producer in node.producers:
+            yield Step(Kind.BOUNDARY, Phase.FORWARD, producer, v)
+        if not node.join:
+            yield Step(Kind.COMPUTE, Phase.FORWARD, v)
+            yield Step(Kind.SUMS, Phase.FORWARD, v)
+
+
+def _backward(graph: Graph) -> Iterator[Step]:
+    consumers: list[list[int]] = [[] for _ in graph]
+    for v, node in enumerate(graph):
+        for producer in node.producers:
+            consumers[producer].append(v)
+    for v, node in reversed(list(enumerate(graph))):
+        for consumer in consumers[v]:
+            yield Step(Kind.BOUNDARY, Phase.BACKWARD, v, consumer)
+        if not node.join:
+            for phase in (Phase.BACKWARD, Phase.GRADIENT):
+                yield Step(Kind.COMPUTE, phase, v)
+                yield Step(Kind.SUMS, phase, v)
+
+
+def received(
+    step: Step, graph: Graph, partitions: Sequence[Partition], size: Sequence[Sizes]
+) -> tuple[float, float]:
+    """Elements each side of a split receives in an exchange step."""
+    if step.kind is Kind.SUMS:
+        kind = partitions[step.node].type
+        elements = partial_sums(kind, size[step.node]) if kind is SUMMED_IN[step.phase] else 0.0
+        return elements, elements
+    producer = producer_type(graph[step.node], partitions[step.node].type)
+    consumer = partitions[step.consumer]
+    direction = 0 if step.phase is Phase.FORWARD else 1
+    elements = size[step.consumer].input
+    first = boundary(producer, consumer.type, consumer.share)[direction]
+    second = boundary(producer, consumer.type, 1.0 - consumer.share)[direction]
+    return first * elements, second * elements
+
+
+def flops(step: Step, size: Sequence[Sizes]) -> float:
+    """FLOPs of a compute step."""
+    forward, backward, gradient = size[step.node].flops
+    if step.phase is Phase.FORWARD:
+        return forward
+    return backward if step.phase is Phase.BACKWARD else gradient

@@ -1,0 +1,129 @@
+"""Lowering: a network and its plan to a program, under the published execution model.
+
+Peak-rate computing, nothing overlaps, and each exchange of a split costs
+bytes / (link bandwidth of one accelerator of that side), the slower side
+deciding. Samples and channels are split in exact fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hardware import Array, Group
+from planners import Plan, PlanError, Split
+from planners.objective import ELEMENT_BYTES
+from planners.partition import WHOLE, Scale, shrunk, sizes
+from planners.steps import Kind, Step, flops, received, training_steps
+from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
+from workloads import Network, partition_graph
+
+PICOSECONDS = 10**12
+
+Exchanges = list[tuple[Operation, ...]]
+"""Per step of the schedule, the exchanges of the splits above, top first."""
+
+
+def duration_ps(amount: float, rate: float) -> int:
+    """Picoseconds to do ``amount`` at ``rate`` a second, exactly, rounded up."""
+    up, down = amount.as_integer_ratio()
+    rate_up, rate_down = rate.as_integer_ratio()
+    return -(-up * rate_down * PICOSECONDS // (down * rate_up))
+
+
+def lower(network: Network, plan: Plan, array: Array) -> Program:
+    """The program of one training step.
+
+    Raises PlanError when the plan was made for another network, or for an
+    array that is bisected differently.
+    """
+    return _Lowering(network, plan).program(array.group)
+
+
+class _Lowering:
+    def __init__(self, network: Network, plan: Plan) -> None:
+        self.graph = partition_graph(network)
+        if tuple(node.name for node in self.graph) != plan.nodes:
+            raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
+        self.plan = plan
+        self.steps = training_steps(self.graph)
+        self.operations: list[Operation] = []
+
+    def program(self, group: Group) -> Program:
+        scales = (WHOLE,) * len(self.graph)
+        root = self._descend(self.plan.root, group, scales, [()] * len(self.steps), 0)
+        return Program(tuple(self.operations), root)
+
+    def _descend(
+        self,
+        split: Split | None,
+        group: Group,
+        scales: Sequence[Scale],
+        above: Exchanges,
+        level: int,
+    ) -> Branch | Leaf:
+        if (split is None) != (group.size == 1):
+            raise PlanError(f"the plan does not fit an array of this shape (at level {level})")
+        if split is None:
+            return self._leaf(group, scales, above)
+        sides = group.halves()
+        if len(split.halves) == 1 and sides[0] != sides[1]:
+            raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
+        exchanges = self._exchanges(split, sides, scales, above, level)
+        halves = [
+            self._descend(half, side, kept, exchanges, level + 1)
+            for half, side, kept in zip(
+                split.halves, sides, shrunk(scales, split.partitions), strict=False
+            )
+        ]
+        return Branch(level, halves[0], halves[-1])
+
+    def _exchanges(
+        self,
+        split: Split,
+        sides: tuple[Group, Group],
+        scales: Sequence[Scale],
+        above: Exchanges,
+        level: int,
+    ) -> Exchanges:
+        """``above`` with this split's exchanges added; nothing to move, no exchange."""
+        size = [sizes(n, self.plan.batch, s) for n, s in zip(self.graph, scales, strict=True)]
+        result = list(above)
+        for i, step in enumerate(self.steps):
+            if step.kind is Kind.COMPUTE:
+                continue
+            amounts = [
+                elements * ELEMENT_BYTES
+                for elements in received(step, self.graph, split.partitions, size)
+            ]
+            if any(amounts):
+                duration = max(
+                    duration_ps(amount, side.link_bytes_per_s)
+                    for amount, side in zip(amounts, sides, strict=True)
+                )
+                operation = self._add(step, level, duration, bytes=sum(amounts))
+                result[i] = (*result[i], operation)
+        return result
+
+    def _leaf(self, group: Group, scales: Sequence[Scale], above: Exchanges) -> Leaf:
+        device = group.kinds[0][0]
+        size = [sizes(n, self.plan.batch, s) for n, s in zip(self.graph, scales, strict=True)]
+        operations: list[Operation] = []
+        for step, exchanges in zip(self.steps, above, strict=True):
+            if step.kind is Kind.COMPUTE:
+                work = flops(step, size)
+                duration = duration_ps(work, device.peak_flops_per_s)
+                share = work / device.cores
+                operations.append(self._add(step, COMPUTE_LEVEL, duration, flops=share))
+            operations += exchanges
+        return Leaf(device, tuple(operations))
+
+    def _add(self, step: Step, level: int, duration: int, **amounts: Any) -> Operation:
+        layer = self.graph[step.node].name
+        if step.kind is Kind.BOUNDARY:
+            layer += f" to {self.graph[step.consumer].name}"
+        operation = Operation(
+            len(self.operations), step.kind, step.phase, layer, level, duration, **amounts
+        )
+        self.operations.append(operation)
+        return operation

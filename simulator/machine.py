@@ -1,0 +1,119 @@
+"""The machine: SimPy processes for every core, every chip's HBM and every link."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from hardware import Device
+from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
+from simulator.timeline import Resource, Timeline, new_columns
+from simulator.unit import Link, Unit
+
+
+class DeadlockError(RuntimeError):
+    """A run stopped with operations outstanding; the message says who waits for what."""
+
+
+@dataclass(slots=True)
+class Board:
+    """One accelerator: its cores, its chips' HBMs, and the links of the splits above it."""
+
+    name: str
+    cores: Unit
+    hbms: tuple[Unit, ...]
+    links: list[Link] = field(default_factory=list)
+    doing: Operation | None = None
+
+
+class Machine:
+    """Everything of an array that takes time, ready to be given operations.
+
+    ``submit`` an operation to a board's cores, to an HBM or to a link, and
+    wait for the event it returns; ``run`` lets a whole program do that.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.env = simpy.Environment(initial_time=0)
+        self.program = program
+        self.resources: list[Resource] = []
+        self.boards: list[Board] = []
+        self._log = new_columns()
+        self._running: list[simpy.Process] = []
+        self._place(program.root, [])
+
+    def run(self) -> Timeline:
+        """Run the program to its end; raises DeadlockError when it cannot get there."""
+        gc.freeze()  # what exists outlives the run: keep the collector from walking it
+        try:
+            self.env.run()
+        finally:
+            gc.unfreeze()
+        if any(process.is_alive for process in self._running):
+            raise DeadlockError(self._who_waits())
+        events = next(self.env._eid)  # SimPy numbers events as they are scheduled
+        return Timeline(self.program, tuple(self.resources), self._log, events)
+
+    def _place(self, node: Branch | Leaf, above: list[tuple[int, list[int]]]) -> list[int]:
+        """Build a sub-tree's boards and links; returns its boards' numbers."""
+        if isinstance(node, Leaf):
+            board = self._board(node.device)
+            self.boards.append(board)
+            self._running.append(self.env.process(self._follow(board, node.operations)))
+            return [len(self.boards) - 1]
+        number = self._resource("link", f"link{node.level}")
+        members = self._place(node.first, above) + self._place(node.second, above)
+        cores = sum(len(self.boards[i].cores.resources) for i in members)
+        self.resources[number] = Resource("link", self.resources[number].name, cores)
+        link = Link(self.env, number, self._log, members)
+        for i in members:
+            self.boards[i].links.insert(0, link)
+        return members
+
+    def _board(self, device: Device) -> Board:
+        name = f"board{len(self.boards)}"
+        cores: list[int] = []
+        hbms: list[Unit] = []
+        for chip in range(device.chips):
+            cores += [
+                self._resource("core", f"{name}.chip{chip}.core{core}", device.name)
+                for core in range(device.cores_per_chip)
+            ]
+            memory = self._resource("hbm", f"{name}.chip{chip}.hbm", device.name)
+            hbms.append(Unit(self.env, (memory,), self._log))
+        return Board(name, Unit(self.env, cores, self._log), tuple(hbms))
+
+    def _resource(self, kind: str, name: str, device: str = "") -> int:
+        self.resources.append(Resource(kind, name, 1, device))
+        return len(self.resources) - 1
+
+    def _follow(
+        self, board: Board, operations: tuple[Operation, ...]
+    ) -> Generator[simpy.Event, Any, None]:
+        """One accelerator's control: its operations in order, each to where it runs."""
+        cores, links = board.cores, board.links
+        for operation in operations:
+            board.doing = operation
+            if operation.level == COMPUTE_LEVEL:
+                yield cores.submit(operation)
+            else:
+                yield links[operation.level].join(operation)
+
+    def _who_waits(self) -> str:
+        waiting = [
+            f"{board.name} waits in {board.doing}"
+            for board, process in zip(self.boards, self._running, strict=True)
+            if process.is_alive
+        ]
+        shown = "\n  ".join(waiting[:20])
+        more = f"\n  and {len(waiting) - 20} more" if len(waiting) > 20 else ""
+        return f"deadlock at {self.env.now} ps, {len(waiting)} accelerators wait:\n  {shown}{more}"
+
+
+def run(program: Program) -> Timeline:
+    """Build the machine for a program and run it."""
+    return Machine(program).run()

@@ -1,0 +1,59 @@
+"""A training step as operations, written once for everything that does the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hardware import Device
+from planners.steps import Kind, Phase
+
+COMPUTE_LEVEL = -1
+"""The ``level`` of operations that run on cores, below every split."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """What every unit named by its place in the program does once.
+
+    On cores (``level`` is COMPUTE_LEVEL) ``flops`` are one core's; on a
+    split's link (``level`` counts from 0 at the top) ``bytes`` are those both
+    sides receive together. ``index`` is its place in ``Program.operations``.
+    """
+
+    index: int
+    kind: Kind
+    phase: Phase
+    layer: str
+    level: int
+    duration_ps: int
+    bytes: float = 0.0
+    flops: float = 0.0
+
+    def __str__(self) -> str:
+        place = "" if self.level == COMPUTE_LEVEL else f" at level {self.level}"
+        return f"{self.phase} {self.kind} of {self.layer}{place}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """What one accelerator does, in order; exchanges are shared with their partners."""
+
+    device: Device
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """A split: two sub-trees, one object twice where both do the same."""
+
+    level: int
+    first: Branch | Leaf
+    second: Branch | Leaf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Every distinct operation, and the tree of accelerators that run them."""
+
+    operations: tuple[Operation, ...]
+    root: Branch | Leaf
