@@ -26,7 +26,13 @@ def text_of(*renderables: RenderableType) -> str:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else 200
-    console = Console(width=width, force_terminal=sys.stdout.isatty(), highlight=False)
+    console = Console(
+        width=width,
+        force_terminal=sys.stdout.isatty(),
+        highlight=False,
+        markup=False,  # names come from strangers' files
+        emoji=False,
+    )
     with console.capture() as capture:
         for renderable in renderables:
             console.print(renderable)
@@ -34,16 +40,14 @@ def text_of(*renderables: RenderableType) -> str:
 
 
 def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of like fields as a table; numbers to the right, text from files unstyled."""
+    """Rows of like fields as a table; numbers to the right."""
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=title, title_justify="left")
     for key, value in rows[0].items():
         table.add_column(key, justify="right" if isinstance(value, int) else "left")
     for row in rows:
-        cells = (f"{v:,}" if isinstance(v, int) else str(v) for v in row.values())
-        table.add_row(*map(Text, cells))
+        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
     return text_of(table)
 
 
@@ -62,10 +66,20 @@ def deliver(text: str, output: str | None) -> None:
         path.write_text(text)
 
 
+def check_writable(*outputs: str | None) -> None:
+    """Raise UsageError now rather than after minutes of work, where a file cannot be written."""
+    for output in outputs:
+        if output is not None:
+            with whole_file(output, keep=False):
+                pass
+
+
 @contextmanager
-def whole_file(output: str) -> Iterator[Path]:
+def whole_file(output: str, *, keep: bool = True) -> Iterator[Path]:
     """A path to write to, moved to ``output`` only when all went well; raises UsageError."""
     target = Path(output)
+    if target.is_dir():
+        raise UsageError(f"{output}: cannot be written: it is a folder")
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=target.suffix)
         os.close(handle)
@@ -74,6 +88,8 @@ def whole_file(output: str) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        if not keep:
+            return
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)

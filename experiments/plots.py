@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from experiments.output import UsageError, whole_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from experiments.speedup import Comparison
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -34,31 +36,46 @@ def plot_speedups(result: Comparison, path: str) -> None:
     for i, planner in enumerate(planners):
         heights = [row.speedup for row in result.of(planner)] + [result.geomean[planner]]
         places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
-        bars = axes.bar(
-            places, heights, width * 0.92, color=COLOURS[i % len(COLOURS)], label=planner
-        )
-        axes.bar_label(bars, [f"{h:.3g}" for h in heights], fontsize=6, rotation=90, padding=2)
+        axes.bar(places, heights, width * 0.92, color=COLOURS[i % len(COLOURS)], label=planner)
+        tops = list(heights)
         if planner in result.published:
             paper = result.published[planner].speedup
-            label = "the paper's average" if i == len(planners) - 1 else None
-            axes.plot(
-                [places[-1] - width / 2, places[-1] + width / 2],
-                [paper] * 2,
-                "k-",
-                lw=2,
-                label=label,
+            ends = [places[-1] - width / 2, places[-1] + width / 2]
+            axes.plot(ends, [paper, paper], "k-", lw=2, label="_the paper's average")
+            tops[-1] = max(tops[-1], paper)
+        for place, top, height in zip(places, tops, heights, strict=True):
+            axes.annotate(
+                f"{height:.3g}",
+                (place, top),
+                (0, 3),
+                textcoords="offset points",
+                ha="center",
+                rotation=90,
+                fontsize=6,
             )
+    _finish_speedups(axes, result, groups)
+    with whole_file(path) as target:
+        figure.savefig(target, dpi=150)
+    pyplot.close(figure)
+
+
+def _finish_speedups(axes: Axes, result: Comparison, groups: list[str]) -> None:
+    """Axes, title and legend of the bars."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     axes.axhline(1, color="#555555", lw=0.6)
     axes.set_yscale("log")
     axes.margins(x=0.02, y=0.12)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter("")
     axes.set_xticks(range(len(groups)), groups)
     axes.set_ylabel("speedup over data parallelism")
     axes.set_title(f"{result.array}, batch {result.batch}")
     axes.grid(axis="y", lw=0.3)
     axes.set_axisbelow(True)
-    axes.legend(ncols=len(planners) + 1, fontsize=8, frameon=False, loc="upper right")
-    with whole_file(path) as target:
-        figure.savefig(target, dpi=150)
-    pyplot.close(figure)
+    handles, labels = axes.get_legend_handles_labels()
+    if result.published:
+        handles.append(next(line for line in axes.lines if line.get_linewidth() == 2))
+        labels.append("the paper's average")
+    axes.legend(handles, labels, ncols=len(labels), fontsize=8, frameon=False, loc="upper right")

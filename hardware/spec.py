@@ -140,7 +140,7 @@ def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) ->
 
 def _leaves(value: Any, prefix: str) -> Iterable[tuple[str, Any]]:
     items: Iterable[tuple[str, Any]]
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and (value or not prefix):
         items = value.items()
     elif isinstance(value, list) and value:
         items = ((str(i), item) for i, item in enumerate(value))

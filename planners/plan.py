@@ -107,7 +107,9 @@ class Plan:
                 nodes=tuple(str(name) for name in data["layers"]),
                 root=_split_from_json(data["root"]),
             )
-        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        except PlanError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise PlanError(f"not a plan: {type(error).__name__}: {error}") from None
 
 

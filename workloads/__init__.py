@@ -12,12 +12,17 @@ from workloads.zoo import ZOO
 
 
 def load_network(name: str) -> Network:
-    """A network of the zoo by name; raises NetworkError with the nearest name."""
+    """A network of the zoo by name, or a layer file by path (``.txt``).
+
+    Raises NetworkError with the nearest name, or with what is wrong in the file.
+    """
     if name in ZOO:
         return ZOO[name]()
+    if name.endswith(".txt"):
+        return read_layer_file(name)
     near = difflib.get_close_matches(name.lower().replace("-", ""), ZOO, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(ZOO)}"
-    raise NetworkError(f"unknown network {name!r}; {hint}")
+    raise NetworkError(f"unknown network {name!r}; {hint} (or the path of a .txt layer file)")
 
 
 __all__ = [

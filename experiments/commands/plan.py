@@ -28,7 +28,12 @@ MOST_LEVELS = 16
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("plan", help="show how a planner splits a network")
-    parser.add_argument("network", nargs="?", metavar="NETWORK", help="see: list networks")
+    parser.add_argument(
+        "network",
+        nargs="?",
+        metavar="NETWORK",
+        help="a network (see: list networks), or the path of a layer file",
+    )
     parser.add_argument(
         "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
     )
@@ -145,14 +150,13 @@ def _describe(group: Group, chain: list[Split]) -> str:
 
 def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table()
     table.add_column("layer")
     for i in range(len(chain)):
         table.add_column(f"level {level + i}")
     for v, name in enumerate(plan.nodes):
-        table.add_row(Text(name), *[_cell(split.partitions[v]) for split in chain])
+        table.add_row(name, *[_cell(split.partitions[v]) for split in chain])
     table.add_section()
     table.add_row(f"cost [{unit}]", *[_cost(split.cost) for split in chain])
     return table

@@ -18,7 +18,11 @@ from experiments.commands.arguments import (
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("simulate", help="simulate one training step")
-    parser.add_argument("network", metavar="NETWORK", help="a network (see: list networks)")
+    parser.add_argument(
+        "network",
+        metavar="NETWORK",
+        help="a network (see: list networks), or the path of a layer file",
+    )
     parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
     add_array(parser)
     add_batch(parser)

@@ -31,7 +31,7 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, then deliver; 130 when interrupted on the way."""
-    from experiments.output import deliver, progress_bar, to_json
+    from experiments.output import check_writable, deliver, progress_bar, to_json
     from experiments.plots import check_plot, plot_speedups
     from experiments.speedup import compare
     from planners import load_planner, planner_names
@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
         load_planner(planner)
     if args.plot:
         check_plot(args.plot)
+    check_writable(args.output, args.plot)
     with progress_bar(len(networks) * len(planners)) as progress:
         result = compare(array, networks, planners, args.batch, progress)
     if args.format == "json":

@@ -1,0 +1,62 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware import parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("8 Gbit/s", "B/s", 1e9),
+        ("8Gbit/s", "B/s", 1e9),
+        ("1 GB/s", "B/s", 1e9),
+        ("1 GiB/s", "B/s", 2.0**30),
+        ("16 GiB", "B", 16 * 2.0**30),
+        ("16 GB", "B", 16e9),
+        ("8 bit", "B", 1.0),
+        ("180 TFLOP/s", "FLOP/s", 180e12),
+        ("1.5e3 FLOP/s", "FLOP/s", 1500.0),
+        (" 2 kB ", "B", 2000.0),
+    ],
+)
+def test_what_people_write(text: str, unit: str, value: float) -> None:
+    assert parse_quantity(text, unit) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        8,
+        8.0,
+        True,
+        None,
+        "8",
+        "8 Gb",
+        "8 Gbps",
+        "8 GBit/s",
+        "8 G",
+        "Gbit/s",
+        "-8 Gbit/s",
+        "+8 Gbit/s",
+    ]
+    + ["0 B/s", "nan B/s", "inf B/s", "1e999 B/s", "1e30 B/s", "5 min", "16 GiB", "180 TFLOP/s"]
+    + ["8 gbit/s", "8 KB/s", "1_0 B/s", "8  GB/s x", "", "8 Gbit/s/s", "٣ B/s"],
+)
+def test_what_is_refused_names_an_example(text: object) -> None:
+    with pytest.raises(ValueError, match='write it like "8 Gbit/s"'):
+        parse_quantity(text, "B/s")
+
+
+@given(st.floats(0.01, 1e3), st.sampled_from("kMGT"))
+def test_bits_are_eighths_of_bytes(number: float, prefix: str) -> None:
+    bits = parse_quantity(f"{number:.6f} {prefix}bit/s", "B/s")
+    assert bits * 8 == pytest.approx(parse_quantity(f"{number:.6f} {prefix}B/s", "B/s"))
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_number_or_a_value_error(text: str) -> None:
+    try:
+        assert 1 <= parse_quantity(text, "B") <= 1e21
+    except ValueError as error:
+        assert "write it like" in str(error)

@@ -1,0 +1,250 @@
+"""Planning against brute force, with costs written again from the tables."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware import Array, Group
+from planners import (
+    TIME,
+    TRAFFIC,
+    Objective,
+    PartitionType,
+    Plan,
+    PlanError,
+    Split,
+    load_planner,
+)
+from planners.objective import Choice, Side
+from planners.partition import I, Sizes, boundary, sizes
+from tests.strategies import arrays, networks
+from workloads import Graph, Network, load_network, partition_graph
+
+
+def joined(graph: Graph, v: int, types: Sequence[PartitionType]) -> PartitionType:
+    """How consumers see node v: a join swaps II and III."""
+    if not graph[v].join:
+        return types[v]
+    return PartitionType((0, 2, 1)[types[v]])
+
+
+def side_cost(
+    graph: Graph,
+    v: int,
+    types: Sequence[PartitionType],
+    share: float,
+    group: Group,
+    objective: Objective,
+    size: Sequence[Sizes],
+) -> float:
+    """What a side with ``share`` of node v spends on it and on the edges into it."""
+    node, s = graph[v], size[v]
+    elements = 0.0
+    if not node.join:
+        after = s.pooled if objective.pooled else s.output
+        elements += (s.weights, after, s.input)[types[v]]
+    for producer in node.producers:
+        elements += s.input * sum(boundary(joined(graph, producer, types), types[v], share))
+    per_element = 2 / group.link_bytes_per_s if objective.seconds else 1.0
+    computing = share * sum(s.flops) / group.peak_flops_per_s if objective.computing else 0.0
+    return computing + elements * per_element
+
+
+def brute_force(graph: Graph, size: Sequence[Sizes], group: Group, objective: Objective) -> float:
+    """Least cost of one split with shares by number, every combination tried."""
+    first, second = group.halves()
+    share = first.size / group.size
+
+    def cost(types: Sequence[PartitionType]) -> float:
+        total = 0.0
+        for v, node in enumerate(graph):
+            if node.join:  # each edge into a join is an exchange of its own
+                for p in node.producers:
+                    fraction = [
+                        sum(boundary(joined(graph, p, types), types[v], a))
+                        for a in (share, 1 - share)
+                    ]
+                    prices = [
+                        2 / g.link_bytes_per_s if objective.seconds else 1.0
+                        for g in (first, second)
+                    ]
+                    total += size[v].input * max(
+                        f * p for f, p in zip(fraction, prices, strict=True)
+                    )
+            else:
+                total += max(
+                    side_cost(graph, v, types, share, first, objective, size),
+                    side_cost(graph, v, types, 1 - share, second, objective, size),
+                )
+        return total
+
+    return min(cost(types) for types in itertools.product(PartitionType, repeat=len(graph)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks(most=5), arrays(kinds=1), st.integers(1, 8))
+def test_every_level_is_optimal_on_alike_boards(network: Network, array: Array, batch: int) -> None:
+    graph = partition_graph(network)
+    for objective in (TIME, TRAFFIC):
+        plan = load_planner("accpar")(network, array, batch, objective)
+        if plan.root is None or (objective is TIME and len(plan.root.halves) == 2):
+            continue  # nothing to split, or shares are balanced: tested below
+        size = [sizes(node, batch, (1.0, 1.0, 1.0)) for node in graph]
+        least = brute_force(graph, size, array.group, objective)
+        assert plan.root.cost == pytest.approx(least, rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks(most=4), arrays(kinds=2), st.integers(1, 8))
+def test_balanced_shares_are_searched_exactly(network: Network, array: Array, batch: int) -> None:
+    """Brute force over all types, each layer's share solved for its own pair of types."""
+    first, second = array.group.halves() if array.group.size > 1 else (array.group, array.group)
+    if first == second:
+        return
+    graph = partition_graph(network)
+    size = [sizes(node, batch, (1.0, 1.0, 1.0)) for node in graph]
+
+    solved: dict[tuple[object, ...], float] = {}
+
+    def share_of(v: int, types: Sequence[PartitionType]) -> float:
+        if graph[v].join:
+            main = graph[v].main
+            return 0.5 if main is None else share_of(main, types)
+        key = (v, types[v], tuple(joined(graph, p, types) for p in graph[v].producers))
+        if key not in solved:
+            solved[key] = solve(v, types)
+        return solved[key]
+
+    def solve(v: int, types: Sequence[PartitionType]) -> float:
+        grid = [i / 2000 for i in range(2001)]
+
+        def gap(a: float) -> float:
+            return side_cost(graph, v, types, a, first, TIME, size) - side_cost(
+                graph, v, types, 1 - a, second, TIME, size
+            )
+
+        def slower(a: float) -> float:
+            return max(
+                side_cost(graph, v, types, a, first, TIME, size),
+                side_cost(graph, v, types, 1 - a, second, TIME, size),
+            )
+
+        crossings = [bisect(gap, a, b) for a, b in itertools.pairwise(grid) if gap(a) * gap(b) <= 0]
+        return min(crossings or [0.0, 1.0], key=lambda a: (slower(a), a))
+
+    def cost(types: Sequence[PartitionType]) -> float:
+        total = 0.0
+        for v, node in enumerate(graph):
+            share = share_of(v, types)
+            parts = [(v, node.producers)] if not node.join else [(v, (p,)) for p in node.producers]
+            for _, producers in parts:
+                total += max(
+                    edge_or_layer(v, producers, types, share, first),
+                    edge_or_layer(v, producers, types, 1 - share, second),
+                )
+        return total
+
+    def edge_or_layer(
+        v: int, producers: Sequence[int], types: Sequence[PartitionType], a: float, group: Group
+    ) -> float:
+        if not graph[v].join:
+            return side_cost(graph, v, types, a, group, TIME, size)
+        (p,) = producers
+        lacking = size[v].input * sum(boundary(joined(graph, p, types), types[v], a))
+        return lacking * 2 / group.link_bytes_per_s
+
+    plan = load_planner("accpar")(network, array, batch, TIME)
+    assert plan.root is not None
+    found = cost(plan.root.types)
+    least = min(cost(types) for types in itertools.product(PartitionType, repeat=len(graph)))
+    assert plan.root.cost == pytest.approx(found, rel=1e-6, abs=1e-15)
+    assert plan.root.cost == pytest.approx(least, rel=1e-6, abs=1e-15)
+
+
+def bisect(gap, low: float, high: float) -> float:  # type: ignore[no-untyped-def]
+    for _ in range(60):
+        middle = (low + high) / 2
+        if gap(low) * gap(middle) <= 0:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2
+
+
+PRICES = st.floats(1e-3, 1e3)
+AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
+
+
+@given(
+    st.builds(Choice, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS),
+    st.tuples(st.builds(Side, PRICES, PRICES), st.builds(Side, PRICES, PRICES)),
+)
+def test_balanced_sides_finish_together_or_one_is_always_slower(
+    numbers: Choice, sides: tuple[Side, Side]
+) -> None:
+    share = numbers.balanced(sides)
+    one, other = numbers.spend(sides[0], share), numbers.spend(sides[1], 1 - share)
+    if one == pytest.approx(other, rel=1e-6, abs=1e-9):
+        return
+    assert share in (0.0, 1.0)
+    grid = [i / 50 for i in range(51)]
+    signs = {numbers.spend(sides[0], a) > numbers.spend(sides[1], 1 - a) for a in grid}
+    assert len(signs) == 1
+
+
+def depth_first(split: Split | None) -> list[Split]:
+    return [] if split is None else [split, *(s for h in split.halves for s in depth_first(h))]
+
+
+def test_alike_halves_are_planned_once() -> None:
+    plan = load_planner("accpar")(
+        load_network("vgg16"),
+        Array("a", "", Group(((homogeneous().group.kinds[0][0], 1 << 14),))),
+        512,
+    )
+    assert len(depth_first(plan.root)) == 14
+
+
+def homogeneous() -> Array:
+    from hardware import load_array
+
+    return load_array("accpar-homogeneous")
+
+
+def test_shares_follow_the_number_of_boards() -> None:
+    from hardware import load_array
+
+    array = load_array("accpar-homogeneous", ["devices.0.count=3"])
+    plan = load_planner("data_parallel")(load_network("lenet"), array, 512)
+    assert plan.root is not None
+    assert {p.share for p in plan.root.partitions} == {2 / 3}
+    assert [type(half) for half in plan.root.halves] == [Split, type(None)]
+
+
+@pytest.mark.parametrize("batch", [0, -1, 1 << 25])
+def test_absurd_batches_are_refused(batch: int) -> None:
+    with pytest.raises(PlanError, match=f"batch {batch} is out of range"):
+        load_planner("data_parallel")(load_network("lenet"), homogeneous(), batch)
+
+
+def test_a_third_of_the_mixed_array_is_balanced_by_hand() -> None:
+    """One fc layer, type III forced by a single choice: solve the two-line equation."""
+    fast, slow = Side(1.0, 2.0), Side(3.0, 4.0)
+    numbers = Choice(work=8.0, fixed=1.0, rest=0.0, swap=0.0)
+    # 8a + 2 = 24(1 - a) + 4
+    assert numbers.balanced((fast, slow)) == pytest.approx(26 / 32)
+
+
+def test_plans_say_who_made_them() -> None:
+    plan: Plan = load_planner("hypar")(load_network("lenet"), homogeneous(), 64, TRAFFIC)
+    assert (plan.planner, plan.network, plan.batch, plan.objective) == (
+        "hypar",
+        "lenet",
+        64,
+        "traffic",
+    )
+    assert plan.nodes == ("conv1", "conv2", "fc1", "fc2")
+    assert I in plan.root.types if plan.root else False
