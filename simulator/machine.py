@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ class Board:
     """One accelerator: its cores, its chips' HBMs, and the links of the splits above it."""
 
     name: str
+    device: str
     cores: Unit
     hbms: tuple[Unit, ...]
     links: list[Link] = field(default_factory=list)
@@ -44,7 +46,8 @@ class Machine:
         self.boards: list[Board] = []
         self._log = new_columns()
         self._running: list[simpy.Process] = []
-        self._place(program.root, [])
+        self._links: Counter[int] = Counter()
+        self._place(program.root)
 
     def run(self) -> Timeline:
         """Run the program to its end; raises DeadlockError when it cannot get there."""
@@ -58,17 +61,19 @@ class Machine:
         events = next(self.env._eid)  # SimPy numbers events as they are scheduled
         return Timeline(self.program, tuple(self.resources), self._log, events)
 
-    def _place(self, node: Branch | Leaf, above: list[tuple[int, list[int]]]) -> list[int]:
+    def _place(self, node: Branch | Leaf) -> list[int]:
         """Build a sub-tree's boards and links; returns its boards' numbers."""
         if isinstance(node, Leaf):
             board = self._board(node.device)
             self.boards.append(board)
             self._running.append(self.env.process(self._follow(board, node.operations)))
             return [len(self.boards) - 1]
-        number = self._resource("link", f"link{node.level}")
-        members = self._place(node.first, above) + self._place(node.second, above)
+        name = f"link{node.level}.{self._links[node.level]}"
+        self._links[node.level] += 1
+        number = self._resource("link", name)
+        members = self._place(node.first) + self._place(node.second)
         cores = sum(len(self.boards[i].cores.resources) for i in members)
-        self.resources[number] = Resource("link", self.resources[number].name, cores)
+        self.resources[number] = Resource("link", name, cores)
         link = Link(self.env, number, self._log, members)
         for i in members:
             self.boards[i].links.insert(0, link)
@@ -85,7 +90,7 @@ class Machine:
             ]
             memory = self._resource("hbm", f"{name}.chip{chip}.hbm", device.name)
             hbms.append(Unit(self.env, (memory,), self._log))
-        return Board(name, Unit(self.env, cores, self._log), tuple(hbms))
+        return Board(name, device.name, Unit(self.env, cores, self._log), tuple(hbms))
 
     def _resource(self, kind: str, name: str, device: str = "") -> int:
         self.resources.append(Resource(kind, name, 1, device))
@@ -105,7 +110,7 @@ class Machine:
 
     def _who_waits(self) -> str:
         waiting = [
-            f"{board.name} waits in {board.doing}"
+            f"{board.name} ({board.device}) waits in {board.doing}"
             for board, process in zip(self.boards, self._running, strict=True)
             if process.is_alive
         ]

@@ -6,9 +6,18 @@ from dataclasses import replace
 import pytest
 
 from hardware import Array, Group, load_array
-from planners import OBJECTIVES, TIME, TRAFFIC, Plan, load_planner, planner_names, predict
+from planners import (
+    OBJECTIVES,
+    TIME,
+    TRAFFIC,
+    Objective,
+    Plan,
+    load_planner,
+    planner_names,
+    predict,
+)
 from simulator import simulate
-from workloads import load_network, partition_graph
+from workloads import Network, load_network, partition_graph
 
 ARRAYS = {
     "mixed": load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=4"]),
@@ -27,7 +36,9 @@ every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=
 @every_array
 @every_network
 @every_objective
-def test_pure_whole_and_readable(planner, array, network, objective) -> None:  # type: ignore[no-untyped-def]
+def test_pure_whole_and_readable(
+    planner: str, array: Array, network: Network, objective: Objective
+) -> None:
     before = repr((network, array))
     plan = load_planner(planner)(network, array, 256, objective)
     assert plan == load_planner(planner)(network, array, 256, objective)
@@ -40,7 +51,7 @@ def test_pure_whole_and_readable(planner, array, network, objective) -> None:  #
 @every_planner
 @every_array
 @every_network
-def test_predicted_time_is_simulated_time(planner, array, network) -> None:  # type: ignore[no-untyped-def]
+def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
     plan = load_planner(planner)(network, array, 256)
     timeline = simulate(network, plan, array)
     rounding_s = len(timeline.program.operations) * 1e-12
@@ -51,7 +62,7 @@ def test_predicted_time_is_simulated_time(planner, array, network) -> None:  # t
 
 @every_planner
 @every_network
-def test_one_device_takes_serial_time(planner, network) -> None:  # type: ignore[no-untyped-def]
+def test_one_device_takes_serial_time(planner: str, network: Network) -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=1"])
     plan = load_planner(planner)(network, array, 256)
     assert plan.root is None
@@ -72,7 +83,10 @@ def test_one_device_takes_serial_time(planner, network) -> None:  # type: ignore
     assert timeline.iteration_s == pytest.approx(serial, rel=1e-9, abs=rounding_s)
 
 
-SUBSETS = [("accpar", "hypar"), ("accpar", "owt"), ("accpar", "data_parallel")] + [
+SUBSETS = [
+    ("accpar", "hypar"),
+    ("accpar", "owt"),
+    ("accpar", "data_parallel"),
     ("hypar", "owt"),
     ("hypar", "data_parallel"),
 ]
@@ -82,8 +96,8 @@ SUBSETS = [("accpar", "hypar"), ("accpar", "owt"), ("accpar", "data_parallel")] 
 @every_network
 @pytest.mark.parametrize("array", [ARRAYS["mixed"], ARRAYS["alike"]], ids=["mixed", "alike"])
 @every_objective
-def test_more_choices_are_never_worse_at_the_first_level(  # type: ignore[no-untyped-def]
-    wide, narrow, network, array, objective
+def test_more_choices_are_never_worse_at_the_first_level(
+    wide: str, narrow: str, network: Network, array: Array, objective: Objective
 ) -> None:
     # HyPar prices traffic alone: compare both under the wider planner's objective
     objective = replace(objective, computing=False) if wide == "hypar" else objective
@@ -116,13 +130,9 @@ def test_the_time_objective_follows_the_machine() -> None:
 
 
 def test_a_plan_for_three_kinds() -> None:
-    kinds = [*ARRAYS["mixed"].group.kinds, *load_array("accpar-mixed").group.kinds[:1]]
-    array = Array("three", "", Group((kinds[0], (kinds[1][0], 3), (replace_name(kinds[2]), 1))))
+    (first, _), (second, _) = ARRAYS["mixed"].group.kinds
+    third = replace(first, name="third", network_bytes_per_s=3e9)
+    array = Array("three", "", Group(((first, 4), (second, 3), (third, 1))))
     for planner in planner_names():
         plan = load_planner(planner)(NETWORKS["lenet"], array, 256)
         assert simulate(NETWORKS["lenet"], plan, array).iteration_s > 0
-
-
-def replace_name(kind):  # type: ignore[no-untyped-def]
-    device, _ = kind
-    return replace(device, name="third", network_bytes_per_s=3e9)

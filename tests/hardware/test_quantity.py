@@ -1,3 +1,6 @@
+import contextlib
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,25 +27,13 @@ def test_what_people_write(text: str, unit: str, value: float) -> None:
     assert parse_quantity(text, unit) == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        8,
-        8.0,
-        True,
-        None,
-        "8",
-        "8 Gb",
-        "8 Gbps",
-        "8 GBit/s",
-        "8 G",
-        "Gbit/s",
-        "-8 Gbit/s",
-        "+8 Gbit/s",
-    ]
-    + ["0 B/s", "nan B/s", "inf B/s", "1e999 B/s", "1e30 B/s", "5 min", "16 GiB", "180 TFLOP/s"]
-    + ["8 gbit/s", "8 KB/s", "1_0 B/s", "8  GB/s x", "", "8 Gbit/s/s", "٣ B/s"],
-)
+REFUSED = """
+8| 8 Gb| 8 Gbps| 8 GBit/s| 8 gbit/s| 8 KB/s| 8 G| Gbit/s| -8 Gbit/s| +8 Gbit/s| 0 B/s| nan B/s
+inf B/s| 1e999 B/s| 1e30 B/s| 5 min| 16 GiB| 180 TFLOP/s| 1_0 B/s| 8  GB/s x| 8 Gbit/s/s| ٣ B/s
+"""
+
+
+@pytest.mark.parametrize("text", [8, 8.0, True, None, "", *re.split(r"[|\n]", REFUSED.strip())])
 def test_what_is_refused_names_an_example(text: object) -> None:
     with pytest.raises(ValueError, match='write it like "8 Gbit/s"'):
         parse_quantity(text, "B/s")
@@ -56,7 +47,5 @@ def test_bits_are_eighths_of_bytes(number: float, prefix: str) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_number_or_a_value_error(text: str) -> None:
-    try:
+    with contextlib.suppress(ValueError):
         assert 1 <= parse_quantity(text, "B") <= 1e21
-    except ValueError as error:
-        assert "write it like" in str(error)

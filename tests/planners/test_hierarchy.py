@@ -1,7 +1,7 @@
 """Planning against brute force, with costs written again from the tables."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -164,7 +164,7 @@ def test_balanced_shares_are_searched_exactly(network: Network, array: Array, ba
     assert plan.root.cost == pytest.approx(least, rel=1e-6, abs=1e-15)
 
 
-def bisect(gap, low: float, high: float) -> float:  # type: ignore[no-untyped-def]
+def bisect(gap: Callable[[float], float], low: float, high: float) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         if gap(low) * gap(middle) <= 0:
@@ -230,11 +230,10 @@ def test_absurd_batches_are_refused(batch: int) -> None:
         load_planner("data_parallel")(load_network("lenet"), homogeneous(), batch)
 
 
-def test_a_third_of_the_mixed_array_is_balanced_by_hand() -> None:
-    """One fc layer, type III forced by a single choice: solve the two-line equation."""
+def test_a_share_balanced_by_hand() -> None:
+    """Both sides of 8a + 2 = 24 (1 - a) + 4."""
     fast, slow = Side(1.0, 2.0), Side(3.0, 4.0)
     numbers = Choice(work=8.0, fixed=1.0, rest=0.0, swap=0.0)
-    # 8a + 2 = 24(1 - a) + 4
     assert numbers.balanced((fast, slow)) == pytest.approx(26 / 32)
 
 

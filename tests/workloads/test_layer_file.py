@@ -5,7 +5,10 @@ import pytest
 
 from workloads import NetworkError, Tensor, partition_graph, read_layer_file
 
-CONV = "c CONV\nin_ch 3\nin_fmap_h 8\nin_fmap_w 16\nkernel 3\nout_ch 4\nout_fmap_h 4\nout_fmap_w 8\npool 2\n"
+CONV = (
+    "c CONV\nin_ch 3\nin_fmap_h 8\n"
+    "in_fmap_w 16\nkernel 3\nout_ch 4\nout_fmap_h 4\nout_fmap_w 8\npool 2\n"
+)
 FC = "f FC\nin_ch 10\nout_ch 5\n"
 REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
 

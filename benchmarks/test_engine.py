@@ -1,0 +1,106 @@
+"""What the event engine costs: run with ``pytest benchmarks --benchmark-enable -s``.
+
+A core's operation is one resumption of its process, its record, and its share
+of what surrounds it: the board's event, the board's control and the
+exchanges. The measure is wall time per core operation over the time of a
+bare timeout with as many processes, both taken in turn in the same run.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+import simpy
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from hardware import load_array
+from planners import load_planner
+from simulator import Machine, Program, lower
+from workloads import load_network, partition_graph
+
+MIXED = load_array("accpar-mixed")
+NETWORK = load_network("resnet50")
+CORES = MIXED.group.cores
+STEPS = 3 * sum(not node.join for node in partition_graph(NETWORK))
+MOST_TIMEOUTS = 3.0
+
+
+def bare_timeouts(processes: int, each: int) -> Callable[[], object]:
+    """A SimPy run of nothing but timeouts, ready to go."""
+    env = simpy.Environment(initial_time=0)
+
+    def process() -> Generator[simpy.Event, Any, None]:
+        for _ in range(each):
+            yield env.timeout(1000)
+
+    for _ in range(processes):
+        env.process(process())
+
+    def run() -> None:
+        gc.freeze()
+        try:
+            env.run()
+        finally:
+            gc.unfreeze()
+
+    return run
+
+
+def program(planner: str) -> Program:
+    return lower(NETWORK, load_planner(planner)(NETWORK, MIXED, 512), MIXED)
+
+
+def seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def test_bare_timeout(benchmark: BenchmarkFixture) -> None:
+    def setup() -> tuple[tuple[()], dict[str, Any]]:
+        return (), {"run": bare_timeouts(CORES, STEPS)}
+
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        lambda run: run(), setup=setup, rounds=5
+    )
+
+
+@pytest.mark.parametrize("planner", ["data_parallel", "accpar"])
+def test_resnet50_on_every_core_of_the_mixed_array(
+    benchmark: BenchmarkFixture, planner: str
+) -> None:
+    lowered = program(planner)
+
+    def setup() -> tuple[tuple[()], dict[str, Any]]:
+        return (), {"machine": Machine(lowered)}
+
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        lambda machine: machine.run(), setup=setup, rounds=5
+    )
+
+
+@pytest.mark.parametrize("planner", ["data_parallel", "accpar"])
+def test_a_core_operation_costs_at_most_three_timeouts(planner: str) -> None:
+    lowered = program(planner)
+    pairs = [
+        (seconds(bare_timeouts(CORES, STEPS)), seconds(Machine(lowered).run)) for _ in range(5)
+    ]
+    bare, ours = (min(times) for times in zip(*pairs, strict=True))
+    per = CORES * STEPS
+    print(
+        f"\n{planner}: bare timeout {bare / per * 1e9:.0f} ns, "
+        f"core operation {ours / per * 1e9:.0f} ns, ratio {ours / bare:.2f}"
+    )
+    assert ours / bare <= MOST_TIMEOUTS
+
+
+def test_lowering(benchmark: BenchmarkFixture) -> None:
+    plan = load_planner("accpar")(NETWORK, MIXED, 512)
+    benchmark(lower, NETWORK, plan, MIXED)
+
+
+@pytest.mark.parametrize("planner", ["data_parallel", "accpar"])
+def test_planning(benchmark: BenchmarkFixture, planner: str) -> None:
+    benchmark(load_planner(planner), NETWORK, MIXED, 512)

@@ -1,0 +1,101 @@
+"""What must hold for any network, array and plan."""
+
+import math
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware import Group
+from planners import Plan, Split, predict
+from planners.partition import WHOLE, Scale, boundary, producer_type, shrunk, sizes
+from simulator import Timeline, simulate
+from tests.strategies import arrays, networks, plans
+from workloads import Graph, partition_graph
+
+
+def link_bytes(
+    graph: Graph, split: Split, scales: tuple[Scale, ...], batch: int
+) -> tuple[float, float]:
+    """Bytes each side of a split receives over a whole step, both directions of every edge."""
+    totals = [0.0, 0.0]
+    size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
+    for v, node in enumerate(graph):
+        partition = split.partitions[v]
+        sums = 0.0
+        if not node.join:
+            sums = (size[v].weights, size[v].output, size[v].input)[partition.type]
+        for side, share in enumerate((partition.share, 1 - partition.share)):
+            totals[side] += 2 * sums
+            for p in node.producers:
+                seen = producer_type(graph[p], split.partitions[p].type)
+                totals[side] += 2 * size[v].input * sum(boundary(seen, partition.type, share))
+    return totals[0], totals[1]
+
+
+def link_bound(graph: Graph, plan: Plan, group: Group) -> float:
+    """Most seconds any one split's link is busy."""
+
+    def busiest(split: Split | None, group: Group, scales: tuple[Scale, ...]) -> float:
+        if split is None:
+            return 0.0
+        sides = group.halves()
+        received = link_bytes(graph, split, scales, plan.batch)
+        own = max(b / side.link_bytes_per_s for b, side in zip(received, sides, strict=True))
+        kept = shrunk(scales, split.partitions)
+        halves = split.halves if len(split.halves) == 2 else split.halves * 2
+        return max(own, *(busiest(h, g, k) for h, g, k in zip(halves, sides, kept, strict=True)))
+
+    return busiest(plan.root, group, (WHOLE,) * len(graph))
+
+
+def assert_units_do_one_thing_at_a_time(timeline: Timeline) -> None:
+    spans = defaultdict(list)
+    for record in timeline:
+        assert record.start_ps <= record.end_ps
+        spans[record.resource].append((record.start_ps, record.end_ps))
+    for busy in spans.values():
+        for (_, end), (start, _) in pairwise(busy):
+            assert end <= start
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.integers(1, 16))
+def test_any_step(data: st.DataObject, batch: int) -> None:
+    network, array = data.draw(networks()), data.draw(arrays())
+    plan = data.draw(plans(network, array, batch))
+    timeline = simulate(network, plan, array)
+    assert_units_do_one_thing_at_a_time(timeline)
+    slack = 1 - 1e-9
+    compute_bound = math.fsum(timeline.flops_by_device().values()) / array.group.peak_flops_per_s
+    assert timeline.iteration_s >= compute_bound * slack
+    assert timeline.iteration_s >= link_bound(partition_graph(network), plan, array.group) * slack
+    # the planners' prediction: the same barriers, no events
+    rounding_s = len(timeline.program.operations) * 1e-12
+    assert timeline.iteration_s == pytest.approx(
+        predict(network, plan, array), rel=1e-9, abs=rounding_s
+    )
+    assert sum(timeline.shares()) == pytest.approx(1.0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data(), st.integers(1, 16))
+def test_alike_halves_written_twice_take_the_same_time(data: st.DataObject, batch: int) -> None:
+    """A plan whose halves share a sub-plan, against the same plan spelled out."""
+    network, array = data.draw(networks(most=4)), data.draw(arrays(kinds=2))
+    plan = data.draw(plans(network, array, batch))
+
+    def spelled(split: Split | None) -> Split | None:
+        if split is None:
+            return None
+        halves = tuple(spelled(half) for half in split.halves)
+        return Split(split.partitions, split.cost, halves * (2 if len(halves) == 1 else 1))
+
+    twice = Plan(
+        plan.planner, plan.network, plan.batch, plan.objective, plan.nodes, spelled(plan.root)
+    )
+    one, other = simulate(network, plan, array), simulate(network, twice, array)
+    assert one.iteration_ps == other.iteration_ps
+    assert sorted(map(tuple, one)) == sorted(map(tuple, other))
