@@ -1,0 +1,78 @@
+"""Every example of the documentation runs, and prints what it says.
+
+``console`` blocks: commands after ``$``, then their output, in which a line
+``...`` stands for any lines. ``python`` blocks of a page run in one namespace.
+``toml`` and ``text`` blocks whose first line is ``# NAME`` become that file.
+"""
+
+import contextlib
+import fnmatch
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return [
+        (language, re.sub(rf"^{indent}", "", text, flags=re.MULTILINE))
+        for indent, language, text in BLOCK.findall(page.read_text())
+    ]
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
+    assert parts[0] == "", f"output before the first command: {parts[0]!r}"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def check(command: str, wanted: str) -> None:
+    program, *args = shlex.split(command)
+    assert program == "accelarray", command
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(args) == 0, command
+    pattern = "\n".join(
+        "*" if line == "..." else re.sub(r"[\[*?]", r"[\g<0>]", line)
+        for line in wanted.rstrip().splitlines()
+    )
+    assert fnmatch.fnmatchcase(out.getvalue().rstrip(), pattern), out.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for language, text in blocks(page):
+        if language in ("toml", "text") and text.startswith("# "):
+            name, _, rest = text.removeprefix("# ").partition("\n")
+            Path(name).write_text(rest)
+        elif language == "python":
+            exec(compile(text, str(page), "exec"), namespace)  # noqa: S102  (our own docs)
+        elif language == "console":
+            for command, wanted in commands(text):
+                check(command, wanted)
+        else:
+            assert language == "sh", f"{page}: {language} blocks are not checked"
+
+
+def test_links_and_pictures_exist() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    (tests,) = [text for language, text in blocks(ROOT / "README.md") if "pytest" in text]
+    *_, install, test = (part.strip() for part in tests.split("&&"))
+    script = (ROOT / ".ci" / "run").read_text()
+    for part in (install, test):
+        assert part.removeprefix(".venv/bin/") in script
