@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from hardware import Array, Group, SpecError, load_array
 from planners import Plan, load_planner
 from simulator import Timeline, simulate
 from workloads import ZOO, Network
+
+if TYPE_CHECKING:
+    import pandas
 
 BASELINE = "data_parallel"
 PUBLISHED_BATCH = 512
@@ -22,8 +26,8 @@ class Row:
     """One network under one planner.
 
     On arrays of unlike devices, ``slow_share`` is the fraction of all FLOPs
-    that the slowest kind does, and ``fast_alone`` the speedup (over data
-    parallelism on the whole array) of the same planner on the fastest kind
+    that the slowest kind does, and ``fast_alone_speedup`` the speedup (over
+    data parallelism on the whole array) of the same planner on the fastest kind
     alone; the latter only where the plan is not spread evenly.
     """
 
@@ -32,7 +36,11 @@ class Row:
     iteration_s: float
     speedup: float
     slow_share: float | None = None
-    fast_alone: float | None = None
+    fast_alone_speedup: float | None = None
+
+    def values(self) -> dict[str, Any]:
+        """The values that apply, by name."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,12 @@ class Comparison:
     def of(self, planner: str) -> list[Row]:
         """One planner's rows."""
         return [row for row in self.rows if row.planner == planner]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One line a row; NaN where a value does not apply."""
+        import pandas
+
+        return pandas.DataFrame(map(asdict, self.rows), columns=[f.name for f in fields(Row)])
 
     @property
     def geomean(self) -> dict[str, float]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_array, add_batch, add_output, array_of, names
@@ -12,7 +10,7 @@ from experiments.commands.arguments import add_array, add_batch, add_output, arr
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.speedup import Comparison, Row
+    from experiments.speedup import Comparison
 
 
 def configure(commands: Any) -> None:
@@ -62,35 +60,16 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     return {
         "array": result.array,
         "batch": result.batch,
-        "rows": [_fields(row) for row in result.rows],
+        "rows": [row.values() for row in result.rows],
         "geomean": result.geomean,
         "published": {name: value.speedup for name, value in result.published.items()},
         "published_certainty": {n: value.certainty for n, value in result.published.items()},
     }
 
 
-def _fields(row: Row) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "network": row.network,
-        "planner": row.planner,
-        "iteration_s": row.iteration_s,
-        "speedup": row.speedup,
-    }
-    if row.slow_share is not None:
-        fields["slow_share"] = row.slow_share
-    if row.fast_alone is not None:
-        fields["fast_alone_speedup"] = row.fast_alone
-    return fields
-
-
 def to_csv(result: Comparison) -> str:
     """One line a row; an empty field where a value does not apply."""
-    columns = ("network", "planner", "iteration_s", "speedup", "slow_share", "fast_alone_speedup")
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_fields(row) for row in result.rows)
-    return text.getvalue()
+    return result.to_frame().to_csv(index=False, lineterminator="\n")
 
 
 def to_table(result: Comparison) -> str:
@@ -105,7 +84,9 @@ def _table(result: Comparison) -> Table:
 
     from experiments.speedup import BASELINE, geometric_mean
 
-    alone = [p for p in result.planners if all(r.fast_alone is not None for r in result.of(p))]
+    alone = [
+        p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
+    ]
     table = Table(title=f"Speedup over data parallelism, {result.array}, batch {result.batch}")
     table.add_column("network")
     for planner in result.planners:
@@ -119,12 +100,15 @@ def _table(result: Comparison) -> Table:
             f"{r.iteration_s:.6f}" if p == BASELINE else f"{r.speedup:.3f}" for p, r in rows.items()
         ]
         for planner in alone:
-            cells += [f"{rows[planner].slow_share:.2%}", f"{rows[planner].fast_alone:.3f}"]
+            cells += [f"{rows[planner].slow_share:.2%}", f"{rows[planner].fast_alone_speedup:.3f}"]
         table.add_row(network, *cells)
     table.add_section()
     means = ["" if p == BASELINE else f"{mean:.3f}" for p, mean in result.geomean.items()]
     for planner in alone:
-        means += ["", f"{geometric_mean([r.fast_alone or 0 for r in result.of(planner)]):.3f}"]
+        means += [
+            "",
+            f"{geometric_mean([r.fast_alone_speedup or 0 for r in result.of(planner)]):.3f}",
+        ]
     table.add_row("geometric mean", *means)
     if result.published:
         ours, paper = result.geomean, result.published
@@ -147,7 +131,9 @@ def _notes(result: Comparison) -> list[str]:
         rows = result.of(planner)
         if losing := [row.network for row in rows if row.speedup < 1]:
             notes.append(f"{planner} is slower than data parallelism for {', '.join(losing)}.")
-        if faster := [r.network for r in rows if r.fast_alone and r.fast_alone > r.speedup]:
+        if faster := [
+            r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup
+        ]:
             notes.append(
                 f"{planner} on the fastest devices alone beats {planner} on the whole array for "
                 f"{', '.join(faster)}."
