@@ -2,6 +2,7 @@
 
 from hardware import Array
 from planners import Plan
+from simulator.fold import fold
 from simulator.lower import lower
 from simulator.machine import DeadlockError, Machine, run
 from simulator.program import Branch, Leaf, Operation, Program
@@ -9,9 +10,14 @@ from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
 
 
-def simulate(network: Network, plan: Plan, array: Array) -> Timeline:
-    """One training step of ``network`` under ``plan`` on ``array``."""
-    return run(lower(network, plan, array))
+def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True) -> Timeline:
+    """One training step of ``network`` under ``plan`` on ``array``.
+
+    ``folded`` simulates one of each class of devices that do the same; without
+    it every core and link is. Times, bytes and FLOPs are the same.
+    """
+    program = lower(network, plan, array)
+    return run(fold(program) if folded else program)
 
 
 __all__ = [
@@ -24,6 +30,7 @@ __all__ = [
     "Record",
     "Shares",
     "Timeline",
+    "fold",
     "lower",
     "run",
     "simulate",

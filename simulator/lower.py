@@ -76,7 +76,7 @@ class _Lowering:
                 split.halves, sides, shrunk(scales, split.partitions), strict=False
             )
         ]
-        return Branch(level, halves[0], halves[-1])
+        return Branch(level, (halves[0], halves[-1]))
 
     def _exchanges(
         self,
@@ -116,7 +116,7 @@ class _Lowering:
                 share = work / device.cores
                 operations.append(self._add(step, COMPUTE_LEVEL, duration, flops=share))
             operations += exchanges
-        return Leaf(device, tuple(operations))
+        return Leaf(device, tuple(operations), device.chips, device.cores_per_chip)
 
     def _add(self, step: Step, level: int, duration: int, **amounts: Any) -> Operation:
         layer = self.graph[step.node].name

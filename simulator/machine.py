@@ -10,7 +10,6 @@ from typing import Any
 
 import simpy
 
-from hardware import Device
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.timeline import Resource, Timeline, new_columns
 from simulator.unit import Link, Unit
@@ -41,6 +40,7 @@ class Machine:
 
     def __init__(self, program: Program) -> None:
         self.env = simpy.Environment(initial_time=0)
+        self._wakeups = 0
         self.program = program
         self.resources: list[Resource] = []
         self.boards: list[Board] = []
@@ -58,42 +58,52 @@ class Machine:
             gc.unfreeze()
         if any(process.is_alive for process in self._running):
             raise DeadlockError(self._who_waits())
-        events = next(self.env._eid)  # SimPy numbers events as they are scheduled
+        events = self._wakeups + len(self._log.end)
         return Timeline(self.program, tuple(self.resources), self._log, events)
 
     def _place(self, node: Branch | Leaf) -> list[int]:
         """Build a sub-tree's boards and links; returns its boards' numbers."""
         if isinstance(node, Leaf):
-            board = self._board(node.device)
+            board = self._board(node)
             self.boards.append(board)
             self._running.append(self.env.process(self._follow(board, node.operations)))
+            self._wakeups += 1 + len(node.operations)
             return [len(self.boards) - 1]
         name = f"link{node.level}.{self._links[node.level]}"
         self._links[node.level] += 1
-        number = self._resource("link", name)
-        members = self._place(node.first) + self._place(node.second)
-        cores = sum(len(self.boards[i].cores.resources) for i in members)
-        self.resources[number] = Resource("link", name, cores)
+        number = self._resource(Resource("link", name, node.multiplicity))
+        members = [i for half in node.halves for i in self._place(half)]
+        cores = sum(
+            self.resources[c].cores for i in members for c in self.boards[i].cores.resources
+        )
+        self.resources[number] = Resource("link", name, node.multiplicity, cores)
         link = Link(self.env, number, self._log, members)
         for i in members:
             self.boards[i].links.insert(0, link)
         return members
 
-    def _board(self, device: Device) -> Board:
-        name = f"board{len(self.boards)}"
+    def _board(self, leaf: Leaf) -> Board:
+        """A board's units; a resource that stands for others has their number."""
+        name, device = f"board{len(self.boards)}", leaf.device
         cores: list[int] = []
         hbms: list[Unit] = []
-        for chip in range(device.chips):
+        chips_each = leaf.multiplicity * device.chips // leaf.chips
+        cores_each = chips_each * device.cores_per_chip // leaf.cores_per_chip
+        for chip in range(leaf.chips):
+            place = f"{name}.chip{chip}"
             cores += [
-                self._resource("core", f"{name}.chip{chip}.core{core}", device.name)
-                for core in range(device.cores_per_chip)
+                self._resource(
+                    Resource("core", f"{place}.core{core}", cores_each, cores_each, device.name)
+                )
+                for core in range(leaf.cores_per_chip)
             ]
-            memory = self._resource("hbm", f"{name}.chip{chip}.hbm", device.name)
-            hbms.append(Unit(self.env, (memory,), self._log))
+            memory = Resource("hbm", f"{place}.hbm", chips_each, device=device.name)
+            hbms.append(Unit(self.env, (self._resource(memory),), self._log))
         return Board(name, device.name, Unit(self.env, cores, self._log), tuple(hbms))
 
-    def _resource(self, kind: str, name: str, device: str = "") -> int:
-        self.resources.append(Resource(kind, name, 1, device))
+    def _resource(self, resource: Resource) -> int:
+        self.resources.append(resource)
+        self._wakeups += 1
         return len(self.resources) - 1
 
     def _follow(

@@ -36,19 +36,29 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """What one accelerator does, in order; exchanges are shared with their partners."""
+    """What one accelerator does, in order; exchanges are shared with their partners.
+
+    It stands for ``multiplicity`` accelerators. Of each one ``chips`` chips
+    with ``cores_per_chip`` cores are simulated.
+    """
 
     device: Device
     operations: tuple[Operation, ...]
+    chips: int
+    cores_per_chip: int
+    multiplicity: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """A split: two sub-trees, one object twice where both do the same."""
+    """A split: two sub-trees, one object twice where both do the same.
+
+    It stands for ``multiplicity`` splits; only one sub-tree where it is folded.
+    """
 
     level: int
-    first: Branch | Leaf
-    second: Branch | Leaf
+    halves: tuple[Branch | Leaf, ...]
+    multiplicity: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

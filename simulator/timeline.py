@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planners.steps import Kind, Phase
 from simulator.program import Program
 
 PICOSECONDS = 10**12
@@ -33,11 +34,16 @@ def new_columns() -> Columns:
 
 
 class Resource(NamedTuple):
-    """A core, HBM or link; ``cores`` is how many cores wait for it, ``device`` whose it is."""
+    """A core, HBM or link that stands for ``multiplicity`` alike ones, itself included.
+
+    ``cores`` is how many of the array's cores wait while it is busy (all that
+    a core stands for; those on both sides of the splits a link stands for).
+    """
 
     kind: str
     name: str
-    cores: int
+    multiplicity: int
+    cores: int = 0
     device: str = ""
 
 
@@ -53,6 +59,7 @@ class Record(NamedTuple):
     end_ps: int
     bytes: float
     flops: float
+    multiplicity: int
 
 
 class Shares(NamedTuple):
@@ -63,6 +70,15 @@ class Shares(NamedTuple):
     waiting: float
 
 
+class Total(NamedTuple):
+    """Sums over the whole array: operations, core-picoseconds, bytes and FLOPs."""
+
+    operations: int
+    core_ps: int
+    bytes: float
+    flops: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
     """The records of one run; iterating gives them one by one."""
@@ -71,6 +87,7 @@ class Timeline:
     resources: tuple[Resource, ...]
     columns: Columns
     events: int
+    """Wake-ups of processes: their starts, and one for each operation they wait for."""
 
     def __len__(self) -> int:
         return len(self.columns.end)
@@ -86,10 +103,10 @@ class Timeline:
         return self.iteration_ps / PICOSECONDS
 
     def __iter__(self) -> Iterator[Record]:
-        for resource, index, start, end in zip(*self.columns, strict=True):
-            operation = self.program.operations[index]
+        for number, index, start, end in zip(*self.columns, strict=True):
+            operation, resource = self.program.operations[index], self.resources[number]
             yield Record(
-                self.resources[resource].name,
+                resource.name,
                 str(operation.kind),
                 operation.layer,
                 str(operation.phase),
@@ -98,7 +115,38 @@ class Timeline:
                 end,
                 operation.bytes,
                 operation.flops,
+                resource.multiplicity,
             )
+
+    @property
+    def cores(self) -> int:
+        """Cores of the whole array."""
+        return sum(r.multiplicity for r in self.resources if r.kind == "core")
+
+    def totals(self) -> dict[tuple[Phase, Kind], Total]:
+        """Sums by phase and kind over the whole array, multiplicities included.
+
+        Times are those during which cores compute or wait for a busy link,
+        each core counted; exact integers, so that folding changes nothing.
+        """
+        resource, operation, start, end = map(np.asarray, self.columns)
+        multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
+        cores = np.array([r.cores for r in self.resources], dtype=object)
+        shape = len(self.program.operations)
+        counts, busy = np.zeros(shape, np.int64), np.zeros(shape, object)
+        np.add.at(counts, operation, multiplicity[resource])
+        np.add.at(busy, operation, (end - start) * cores[resource])
+        totals: dict[tuple[Phase, Kind], Total] = {}
+        for op, count, core_ps in zip(self.program.operations, counts.tolist(), busy, strict=True):
+            key = (op.phase, op.kind)
+            old = totals.get(key, Total(0, 0, 0.0, 0.0))
+            totals[key] = Total(
+                old.operations + count,
+                old.core_ps + core_ps,
+                old.bytes + op.bytes * count,
+                old.flops + op.flops * count,
+            )
+        return totals
 
     def shares(self) -> Shares:
         """Computing, communicating (its links busy) and waiting, averaged over all cores.
@@ -106,24 +154,27 @@ class Timeline:
         In the published model a core never computes while its links are busy,
         so what is left is waiting for others.
         """
-        kinds = np.array([resource.kind for resource in self.resources])
-        stand_on = np.array([resource.cores for resource in self.resources])
-        resource, _, start, end = map(np.asarray, self.columns)
-        busy = (end - start) * stand_on[resource]
-        total = self.iteration_ps * int(stand_on[kinds == "core"].sum())
-        if not total:
+        whole = self.iteration_ps * self.cores
+        if not whole:
             return Shares(0.0, 0.0, 0.0)
-        computing = int(busy[kinds[resource] == "core"].sum()) / total
-        communicating = int(busy[kinds[resource] == "link"].sum()) / total
-        return Shares(computing, communicating, max(0.0, 1.0 - computing - communicating))
+        busy = {True: 0, False: 0}
+        for (_, kind), total in self.totals().items():
+            busy[kind is Kind.COMPUTE] += total.core_ps
+        waiting = whole - busy[True] - busy[False]
+        return Shares(busy[True] / whole, busy[False] / whole, waiting / whole)
 
     def flops_by_device(self) -> dict[str, float]:
         """FLOPs done on the cores of each device."""
-        work = np.array([operation.flops for operation in self.program.operations])
         resource, operation, _, _ = map(np.asarray, self.columns)
-        done = np.bincount(resource, work[operation], len(self.resources))
-        totals: dict[str, float] = {}
-        for (kind, _, _, device), flops in zip(self.resources, done.tolist(), strict=True):
-            if kind == "core":
-                totals[device] = totals.get(device, 0.0) + flops
-        return totals
+        devices = list(dict.fromkeys(r.device for r in self.resources if r.kind == "core"))
+        place = {device: i for i, device in enumerate(devices)}
+        row = np.array(
+            [place.get(r.device, -1) if r.kind == "core" else -1 for r in self.resources]
+        )
+        multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
+        counts = np.zeros((len(devices), len(self.program.operations)), np.int64)
+        on_cores = row[resource] >= 0
+        resource, operation = resource[on_cores], operation[on_cores]
+        np.add.at(counts, (row[resource], operation), multiplicity[resource])
+        flops = np.array([op.flops for op in self.program.operations])
+        return dict(zip(devices, (counts @ flops).tolist(), strict=True))

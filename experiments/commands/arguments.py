@@ -43,6 +43,15 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_unfolded(parser: argparse.ArgumentParser) -> None:
+    """``--unfolded``."""
+    parser.add_argument(
+        "--unfolded",
+        action="store_true",
+        help="simulate every core and link, not one of each class (same result, slower)",
+    )
+
+
 def add_output(parser: argparse.ArgumentParser, *formats: str) -> None:
     """``--format`` and ``--output``."""
     parser.add_argument("--format", choices=formats, default="table", help="default: table")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
     add_array,
     add_batch,
     add_objective,
     add_output,
+    add_unfolded,
     array_of,
 )
+
+if TYPE_CHECKING:
+    from simulator import Timeline
+
+PICOSECONDS = 10**12
 
 
 def configure(commands: Any) -> None:
@@ -27,6 +33,7 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_unfolded(parser)
     add_output(parser, "table", "json")
     parser.set_defaults(run=run)
 
@@ -41,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     array, network = array_of(args), load_network(args.network)
     plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
     started = time.perf_counter()
-    timeline = simulate(network, plan, array)
+    timeline = simulate(network, plan, array, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
     shares = timeline.shares()
     result = {
@@ -57,12 +64,28 @@ def run(args: argparse.Namespace) -> int:
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
-        "operations": len(timeline),
+        "phases": _phases(timeline),
+        "folded": not args.unfolded,
+        "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         "wall_s": wall_s,
     }
     deliver(to_json(result) if args.format == "json" else _table(result), args.output)
     return 0
+
+
+def _phases(timeline: Timeline) -> list[dict[str, Any]]:
+    """Per phase and kind: seconds an average core spends, and sums over the array."""
+    return [
+        {
+            "phase": str(phase),
+            "kind": str(kind),
+            "core_s": total.core_ps / timeline.cores / PICOSECONDS,
+            "bytes": total.bytes,
+            "flops": total.flops,
+        }
+        for (phase, kind), total in sorted(timeline.totals().items())
+    ]
 
 
 def _table(result: dict[str, Any]) -> str:
@@ -79,7 +102,11 @@ def _table(result: dict[str, Any]) -> str:
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
     table.add_section()
+    for row in result["phases"]:
+        moved = f", {row['bytes']:.3e} bytes" if row["bytes"] else f", {row['flops']:.3e} FLOPs"
+        table.add_row(f"{row['phase']} {row['kind']}", f"{row['core_s']:.9f} s a core{moved}")
+    table.add_section()
     table.add_row("operations", f"{result['operations']:,}")
-    table.add_row("events", f"{result['events']:,}")
+    table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
     table.add_row("wall time", f"{result['wall_s']:.2f} s")
     return text_of(table)

@@ -69,9 +69,10 @@ def test_the_slower_boards_hardly_work_and_are_better_left_out(mixed: Comparison
     assert {row.fast_alone_speedup for row in mixed.of("hypar")} == {None}
 
 
-def test_every_core_of_every_board_is_simulated() -> None:
+def test_unfolded_every_core_of_every_board_is_simulated() -> None:
     network, array = load_network("vgg11"), load_array("accpar-mixed")
-    timeline = simulate(network, load_planner("data_parallel")(network, array, 512), array)
+    plan = load_planner("data_parallel")(network, array, 512)
+    timeline = simulate(network, plan, array, folded=False)
     columns = timeline.columns
     busy = {timeline.resources[i].kind: 0 for i in range(2)}
     for i in set(columns.resource):

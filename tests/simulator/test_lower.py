@@ -22,7 +22,7 @@ def test_durations_are_exact_and_rounded_up(amount: float, rate: float) -> None:
 def nodes(node: Branch | Leaf) -> set[Branch | Leaf]:
     if isinstance(node, Leaf):
         return {node}
-    return {node} | nodes(node.first) | nodes(node.second)
+    return {node}.union(*map(nodes, node.halves))
 
 
 def test_boards_that_do_the_same_share_one_program() -> None:

@@ -1,8 +1,11 @@
 import pytest
+import simpy
 
-from hardware import Device
+from hardware import Device, load_array
+from planners import load_planner
 from planners.steps import Kind, Phase
-from simulator import Branch, DeadlockError, Leaf, Machine, Operation, Program, run
+from simulator import Branch, DeadlockError, Leaf, Machine, Operation, Program, run, simulate
+from workloads import load_network
 
 DEVICE = Device("board", 2, 2, 1e12, 1e9, 1e9, 1e9)
 OTHER = Device("other", 1, 1, 1e12, 1e9, 1e9, 1e9)
@@ -18,22 +21,22 @@ def exchange(index: int, duration: int, level: int = 0) -> Operation:
 
 def two_boards(first: tuple[Operation, ...], second: tuple[Operation, ...]) -> Program:
     ops = {op.index: op for op in (*first, *second)}
-    branch = Branch(0, Leaf(DEVICE, first), Leaf(OTHER, second))
-    return Program(tuple(ops[i] for i in range(len(ops))), branch)
+    halves = (Leaf(DEVICE, first, 2, 2), Leaf(OTHER, second, 1, 1))
+    return Program(tuple(ops[i] for i in range(len(ops))), Branch(0, halves))
 
 
 def test_every_core_hbm_and_link_of_the_array_is_there() -> None:
     machine = Machine(two_boards((), ()))
-    assert [(r.kind, r.name, r.cores, r.device) for r in machine.resources] == [
-        ("link", "link0.0", 5, ""),
-        ("core", "board0.chip0.core0", 1, "board"),
-        ("core", "board0.chip0.core1", 1, "board"),
-        ("hbm", "board0.chip0.hbm", 1, "board"),
-        ("core", "board0.chip1.core0", 1, "board"),
-        ("core", "board0.chip1.core1", 1, "board"),
-        ("hbm", "board0.chip1.hbm", 1, "board"),
-        ("core", "board1.chip0.core0", 1, "other"),
-        ("hbm", "board1.chip0.hbm", 1, "other"),
+    assert [tuple(resource) for resource in machine.resources] == [
+        ("link", "link0.0", 1, 5, ""),
+        ("core", "board0.chip0.core0", 1, 1, "board"),
+        ("core", "board0.chip0.core1", 1, 1, "board"),
+        ("hbm", "board0.chip0.hbm", 1, 0, "board"),
+        ("core", "board0.chip1.core0", 1, 1, "board"),
+        ("core", "board0.chip1.core1", 1, 1, "board"),
+        ("hbm", "board0.chip1.hbm", 1, 0, "board"),
+        ("core", "board1.chip0.core0", 1, 1, "other"),
+        ("hbm", "board1.chip0.hbm", 1, 0, "other"),
     ]
 
 
@@ -58,14 +61,32 @@ def test_a_run_as_a_whole_log() -> None:
     assert waiting == pytest.approx(1 - computing - communicating)
 
 
-def test_events_are_counted_exactly() -> None:
-    """One for each operation of a board; one to start each process, one to end each board's."""
+def test_events_are_the_wakeups_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted where SimPy resumes a process, on a whole step of a real plan."""
+    resumed = 0
+    resume = simpy.Process._resume
+
+    def counting(process: simpy.Process, event: simpy.Event) -> None:
+        nonlocal resumed
+        resumed += 1
+        resume(process, event)
+
+    monkeypatch.setattr(simpy.Process, "_resume", counting)
+    network = load_network("resnet18")
+    array = load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=4"])
+    plan = load_planner("accpar")(network, array, 512)
+    for folded in (False, True):
+        resumed = 0
+        assert simulate(network, plan, array, folded=folded).events == resumed > 0
+
+
+def test_a_boards_cores_share_an_event() -> None:
+    """One event for each operation of a board, one to start a process, one to end a board's."""
     processes = (4 + 2 + 1) + (1 + 1 + 1) + 1
-    nothing = run(two_boards((), ()))
-    assert nothing.events == processes + 2
     meet = exchange(2, 1)
-    some = run(two_boards((compute(0, 1), compute(1, 1), meet), (meet,)))
-    assert some.events == nothing.events + 3
+    machine = Machine(two_boards((compute(0, 1), compute(1, 1), meet), (meet,)))
+    machine.run()
+    assert next(machine.env._eid) == processes + 3 + 2
 
 
 def test_memory_and_links_take_operations_too() -> None:
