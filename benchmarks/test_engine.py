@@ -1,4 +1,4 @@
-"""What the event engine costs: run with ``pytest benchmarks --benchmark-enable -s``.
+"""The event engine against bare SimPy, and folded runs against unfolded ones.
 
 A core's operation is one resumption of its process, its record, and its share
 of what surrounds it: the board's event, the board's control and the
@@ -17,7 +17,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from hardware import load_array
 from planners import load_planner
-from simulator import Machine, Program, lower
+from simulator import Machine, Program, fold, lower
 from workloads import load_network, partition_graph
 
 MIXED = load_array("accpar-mixed")
@@ -58,24 +58,27 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def test_bare_timeout(benchmark: BenchmarkFixture) -> None:
+def test_bare_timeouts(benchmark: BenchmarkFixture) -> None:
     def setup() -> tuple[tuple[()], dict[str, Any]]:
         return (), {"run": bare_timeouts(CORES, STEPS)}
 
+    benchmark.extra_info["events"] = CORES * STEPS
     benchmark.pedantic(  # type: ignore[no-untyped-call]
         lambda run: run(), setup=setup, rounds=5
     )
 
 
+@pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 @pytest.mark.parametrize("planner", ["data_parallel", "accpar"])
-def test_resnet50_on_every_core_of_the_mixed_array(
-    benchmark: BenchmarkFixture, planner: str
+def test_resnet50_on_the_mixed_array(
+    benchmark: BenchmarkFixture, planner: str, folded: bool
 ) -> None:
-    lowered = program(planner)
+    lowered = fold(program(planner)) if folded else program(planner)
 
     def setup() -> tuple[tuple[()], dict[str, Any]]:
         return (), {"machine": Machine(lowered)}
 
+    benchmark.extra_info["events"] = Machine(lowered).run().events
     benchmark.pedantic(  # type: ignore[no-untyped-call]
         lambda machine: machine.run(), setup=setup, rounds=5
     )
@@ -94,13 +97,3 @@ def test_a_core_operation_costs_at_most_three_timeouts(planner: str) -> None:
         f"core operation {ours / per * 1e9:.0f} ns, ratio {ours / bare:.2f}"
     )
     assert ours / bare <= MOST_TIMEOUTS
-
-
-def test_lowering(benchmark: BenchmarkFixture) -> None:
-    plan = load_planner("accpar")(NETWORK, MIXED, 512)
-    benchmark(lower, NETWORK, plan, MIXED)
-
-
-@pytest.mark.parametrize("planner", ["data_parallel", "accpar"])
-def test_planning(benchmark: BenchmarkFixture, planner: str) -> None:
-    benchmark(load_planner(planner), NETWORK, MIXED, 512)

@@ -9,12 +9,18 @@ from experiments.output import UsageError, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from experiments.levels import Level
     from experiments.speedup import Comparison
 
 FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
 """Paul Tol's bright scheme, told apart by colour-blind readers too."""
+
+
+PAPER_WIDTH = 2.0
+"""Line width of the paper's marks."""
 
 
 def check_plot(path: str) -> None:
@@ -25,14 +31,9 @@ def check_plot(path: str) -> None:
 
 def plot_speedups(result: Comparison, path: str) -> None:
     """Grouped bars for each network and the geometric mean; the paper's averages as marks."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     planners, groups = result.planners, [*result.networks, "geometric\nmean"]
     width = 0.8 / len(planners)
-    figure, axes = pyplot.subplots(figsize=(2.2 + 1.0 * len(groups), 4.2), layout="constrained")
+    figure, axes = _figure(2.2 + 1.0 * len(groups))
     for i, planner in enumerate(planners):
         heights = [row.speedup for row in result.of(planner)] + [result.geomean[planner]]
         places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
@@ -41,7 +42,7 @@ def plot_speedups(result: Comparison, path: str) -> None:
         if planner in result.published:
             paper = result.published[planner].speedup
             ends = [places[-1] - width / 2, places[-1] + width / 2]
-            axes.plot(ends, [paper, paper], "k-", lw=2, label="_the paper's average")
+            axes.plot(ends, [paper, paper], "k-", lw=PAPER_WIDTH, label="_the paper's average")
             tops[-1] = max(tops[-1], paper)
         for place, top, height in zip(places, tops, heights, strict=True):
             axes.annotate(
@@ -53,29 +54,64 @@ def plot_speedups(result: Comparison, path: str) -> None:
                 rotation=90,
                 fontsize=6,
             )
-    _finish_speedups(axes, result, groups)
+    axes.axhline(1, color="#555555", lw=0.6)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set_title(f"{result.array}, batch {result.batch}")
+    _speedup_axis(axes)
+    _legend(axes, paper=bool(result.published))
+    _save(figure, path)
+
+
+def plot_levels(array: str, sweep: list[Level], path: str) -> None:
+    """Speedup against the number of levels, a line for each planner."""
+    first = sweep[0].result
+    of = first.networks[0] if len(first.networks) == 1 else "geometric mean"
+    levels = [level.levels for level in sweep]
+    figure, axes = _figure(3 + 0.45 * len(levels))
+    for i, planner in enumerate(first.planners):
+        means = [level.result.geomean[planner] for level in sweep]
+        axes.plot(levels, means, "o-", ms=4, color=COLOURS[i % len(COLOURS)], label=planner)
+    axes.set_xticks(levels, [f"{level.levels}\n{level.accelerators:,}" for level in sweep])
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_xlabel("levels, accelerators")
+    axes.set_title(f"{array}, {of}, batch {first.batch}")
+    _speedup_axis(axes)
+    _legend(axes, paper=False)
+    _save(figure, path)
+
+
+def _figure(width: float) -> tuple[Figure, Axes]:
+    """A figure that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots()
+
+
+def _save(figure: Figure, path: str) -> None:
     with whole_file(path) as target:
         figure.savefig(target, dpi=150)
-    pyplot.close(figure)
 
 
-def _finish_speedups(axes: Axes, result: Comparison, groups: list[str]) -> None:
-    """Axes, title and legend of the bars."""
+def _speedup_axis(axes: Axes) -> None:
+    """A logarithmic axis that reads 1, 2, 5, 10."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    axes.axhline(1, color="#555555", lw=0.6)
     axes.set_yscale("log")
     axes.margins(x=0.02, y=0.12)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xticks(range(len(groups)), groups)
     axes.set_ylabel("speedup over data parallelism")
-    axes.set_title(f"{result.array}, batch {result.batch}")
     axes.grid(axis="y", lw=0.3)
     axes.set_axisbelow(True)
+
+
+def _legend(axes: Axes, *, paper: bool) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    if result.published:
-        handles.append(next(line for line in axes.lines if line.get_linewidth() == 2))
+    if paper:
+        handles.append(next(line for line in axes.lines if line.get_linewidth() == PAPER_WIDTH))
         labels.append("the paper's average")
     axes.legend(handles, labels, ncols=len(labels), fontsize=8, frameon=False, loc="upper right")

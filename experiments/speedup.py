@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -97,15 +98,19 @@ def compare(
     planners: Sequence[str],
     batch: int = PUBLISHED_BATCH,
     progress: Callable[[str], None] = lambda done: None,
+    *,
+    folded: bool = True,
 ) -> Comparison:
-    """Plan and simulate every network under every planner; ``progress`` hears of each case.
+    """Plan and simulate every network under every planner; ``progress`` hears of each case done.
 
+    ``folded`` simulates one of each class of devices (see ``simulator.simulate``).
     Interrupted by the keyboard, it returns the networks finished so far.
     """
     rows: list[Row] = []
     for network in networks:
         try:
-            rows += list(_rows(array, network, planners, batch, progress))
+            step = partial(_step, batch=batch, folded=folded)
+            rows += list(_rows(array, network, planners, step, progress))
         except KeyboardInterrupt:
             if not rows:
                 raise
@@ -118,30 +123,32 @@ def _rows(
     array: Array,
     network: Network,
     planners: Sequence[str],
-    batch: int,
+    step: Callable[[Array, Network, str], tuple[Plan, Timeline]],
     progress: Callable[[str], None],
 ) -> Iterator[Row]:
-    baseline = _step(array, network, BASELINE, batch)[1]
+    baseline = step(array, network, BASELINE)[1]
     for planner in planners:
-        progress(f"{network.name} {planner}")
         if planner == BASELINE:
             timeline, alone = baseline, None
         else:
-            plan, timeline = _step(array, network, planner, batch)
-            alone = _fast_alone(array, network, planner, batch) if _uneven(plan, array) else None
+            plan, timeline = step(array, network, planner)
+            alone = step(_fastest(array), network, planner)[1] if _uneven(plan, array) else None
+        progress(f"{network.name} {planner}")
         yield Row(
             network.name,
             planner,
             timeline.iteration_s,
             baseline.iteration_s / timeline.iteration_s,
             slow_share(timeline, array),
-            None if alone is None else baseline.iteration_s / alone,
+            None if alone is None else baseline.iteration_s / alone.iteration_s,
         )
 
 
-def _step(array: Array, network: Network, planner: str, batch: int) -> tuple[Plan, Timeline]:
+def _step(
+    array: Array, network: Network, planner: str, *, batch: int, folded: bool
+) -> tuple[Plan, Timeline]:
     plan = load_planner(planner)(network, array, batch)
-    return plan, simulate(network, plan, array)
+    return plan, simulate(network, plan, array, folded=folded)
 
 
 def _uneven(plan: Plan, array: Array) -> bool:
@@ -152,10 +159,10 @@ def _uneven(plan: Plan, array: Array) -> bool:
     return any(partition.share != even for partition in plan.root.partitions)
 
 
-def _fast_alone(array: Array, network: Network, planner: str, batch: int) -> float:
+def _fastest(array: Array) -> Array:
+    """The array's fastest kind of device alone."""
     fastest = max(array.group.kinds, key=lambda kind: kind[0].peak_flops_per_s)
-    alone = Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
-    return _step(alone, network, planner, batch)[1].iteration_s
+    return Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
 
 
 def slow_share(timeline: Timeline, array: Array) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def minimise(domains: Sequence[int], factors: Sequence[Factor]) -> tuple[float, 
     pending = list(factors)
     decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     total = 0.0
-    for variable in elimination_order(len(domains), [factor.scope for factor in factors]):
+    for variable in elimination_order(len(domains), tuple(factor.scope for factor in factors)):
         touching = [factor for factor in pending if variable in factor.scope]
         pending = [factor for factor in pending if variable not in factor.scope]
         scope = tuple(sorted({v for factor in touching for v in factor.scope} - {variable}))
@@ -73,8 +74,9 @@ def _sum(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequence[int
     return np.asarray(total, dtype=np.float64)
 
 
-def elimination_order(variables: int, scopes: Sequence[tuple[int, ...]]) -> list[int]:
-    """Greedy min-fill order, lowest index first among equals."""
+@lru_cache(maxsize=16)
+def elimination_order(variables: int, scopes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Greedy min-fill order, lowest index first among equals (every split asks for the same)."""
     near: list[set[int]] = [set() for _ in range(variables)]
     for scope in scopes:
         for variable in scope:
@@ -97,7 +99,7 @@ def elimination_order(variables: int, scopes: Sequence[tuple[int, ...]]) -> list
         del fill[variable]
         for other in changed & fill.keys():
             fill[other] = _fill(near, other)
-    return order
+    return tuple(order)
 
 
 def _fill(near: list[set[int]], variable: int) -> int:

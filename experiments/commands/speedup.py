@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_array, add_batch, add_output, array_of, names
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_output,
+    add_unfolded,
+    array_of,
+    names,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from experiments.speedup import Comparison
+    from hardware import Array
+    from workloads import Network
 
 
 def configure(commands: Any) -> None:
@@ -22,16 +31,21 @@ def configure(commands: Any) -> None:
     parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
     parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
     add_batch(parser)
+    add_unfolded(parser)
     add_output(parser, "table", "csv", "json")
-    parser.add_argument("--plot", metavar="FILE", help="draw bars (.png, .svg or .pdf)")
+    parser.add_argument(
+        "--levels",
+        metavar="H1,H2",
+        help="the hierarchy sweep: arrays of 2^H accelerators in the array's proportions, as 2-16",
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, then deliver; 130 when interrupted on the way."""
-    from experiments.output import check_writable, deliver, progress_bar, to_json
-    from experiments.plots import check_plot, plot_speedups
-    from experiments.speedup import compare
+    from experiments.output import check_writable
+    from experiments.plots import check_plot
     from planners import load_planner, planner_names
     from workloads import ZOO, load_network
 
@@ -43,8 +57,20 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
+    study = _levels if args.levels else _networks
+    return 0 if study(args, array, networks, planners) else 130
+
+
+def _networks(
+    args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
+) -> bool:
+    """One array, network by network; whether it was finished."""
+    from experiments.output import deliver, progress_bar, to_json
+    from experiments.plots import plot_speedups
+    from experiments.speedup import compare
+
     with progress_bar(len(networks) * len(planners)) as progress:
-        result = compare(array, networks, planners, args.batch, progress)
+        result = compare(array, networks, planners, args.batch, progress, folded=not args.unfolded)
     if args.format == "json":
         text = to_json(to_dict(result))
     else:
@@ -52,7 +78,33 @@ def run(args: argparse.Namespace) -> int:
     deliver(text, args.output)
     if args.plot:
         plot_speedups(result, args.plot)
-    return 0 if len(result.networks) == len(networks) else 130
+    return len(result.networks) == len(networks)
+
+
+def _levels(
+    args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
+) -> bool:
+    """One array of each size; whether all were finished."""
+    from experiments.commands import levels
+    from experiments.levels import sweep
+    from experiments.output import deliver, progress_bar, to_json
+    from experiments.plots import plot_levels
+
+    wanted = levels.parse_levels(args.levels)
+    with progress_bar(len(wanted) * len(networks) * len(planners)) as progress:
+        done = sweep(
+            array, wanted, networks, planners, args.batch, progress, folded=not args.unfolded
+        )
+    if args.format == "json":
+        text = to_json(levels.to_dict(array.name, args.batch, done))
+    elif args.format == "csv":
+        text = levels.to_csv(done)
+    else:
+        text = levels.to_table(array.name, args.batch, done)
+    deliver(text, args.output)
+    if args.plot:
+        plot_levels(array.name, done, args.plot)
+    return len(done) == len(wanted)
 
 
 def to_dict(result: Comparison) -> dict[str, Any]:

@@ -150,7 +150,10 @@ def test_simulate(capsys: pytest.CaptureFixture[str]) -> None:
     out = json.loads(run(capsys, *args, "--format", "json"))
     assert (out["devices"], out["cores"]) == (4, 32)
     assert out["iteration_s"] > 0
-    assert out["events"] > out["operations"] > 0
+    every = json.loads(run(capsys, *args, "--unfolded", "--format", "json"))
+    for key in ("iteration_s", "operations", "phases", "computing", "communicating", "waiting"):
+        assert every[key] == out[key]
+    assert every["events"] > every["operations"] > out["events"] > 0
     assert out["wall_s"] > 0
     shares = (out["computing"], out["communicating"], out["waiting"])
     assert sum(shares) == pytest.approx(1.0)

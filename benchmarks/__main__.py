@@ -1,0 +1,56 @@
+"""Run every benchmark: ``python -m benchmarks [RESULTS.json [TABLE.md]]``.
+
+Writes pytest-benchmark's JSON, then a table of it (to the terminal without a
+second file name).
+"""
+
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLAIN = str.maketrans({"_": " ", "[": ": ", "-": ", ", "]": None})
+
+
+def table(results: dict[str, Any]) -> str:
+    """A Markdown table: least time, events a second, peak memory."""
+    lines = ["| benchmark | time | events | events/s | peak memory |", "|---|--:|--:|--:|--:|"]
+    for bench in results["benchmarks"]:
+        least, extra = bench["stats"]["min"], bench["extra_info"]
+        name = bench["name"].removeprefix("test_").translate(PLAIN)
+        events = f"{extra['events']:,}" if "events" in extra else ""
+        rate = f"{extra['events'] / least / 1e6:.2f} M" if "events" in extra else ""
+        memory = f"{extra['peak memory MB']} MB" if "peak memory MB" in extra else ""
+        lines.append(f"| {name} | {duration(least)} | {events} | {rate} | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+def duration(seconds: float) -> str:
+    """Three digits with a fitting unit."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def main(results: str = "benchmarks.json", markdown: str | None = None) -> int:
+    """Run, then write the table."""
+    folder = str(Path(__file__).parent)
+    code = pytest.main([folder, "-q", "-s", "--benchmark-enable", f"--benchmark-json={results}"])
+    data = json.loads(Path(results).read_text())
+    cpu = data["machine_info"]["cpu"].get("brand_raw", platform.machine())
+    text = (
+        f"Least of several rounds, {cpu}, {data['machine_info']['cpu']['count']} cores, "
+        f"Python {platform.python_version()}.\n\n{table(data)}"
+    )
+    if markdown:
+        page = Path(markdown)
+        head = page.read_text().partition("<!-- table -->")[0] if page.exists() else ""
+        page.write_text(f"{head}<!-- table -->\n\n{text}")
+    else:
+        print(text)
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""What a step costs as arrays, networks and hierarchies grow."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from hardware import Array, load_array
+from planners import load_planner
+from simulator import simulate
+from workloads import Builder, Network, load_network
+
+SIZES = (256, 1024, 4096, 16_384, 65_536)
+DEPTHS = (8, 32, 128, 512)
+
+
+def homogeneous(boards: int) -> Array:
+    return load_array("accpar-homogeneous", [f"devices.0.count={boards}"])
+
+
+def chain(depth: int) -> Network:
+    net = Builder(f"chain{depth}", 64, 28, 28)
+    for i in range(depth):
+        net.conv(f"conv{i}", 64, 3, 1, 1)
+    return net.build()
+
+
+def step(network: Network, array: Array) -> int:
+    plan = load_planner("accpar")(network, array, 512)
+    return simulate(network, plan, array).iteration_ps
+
+
+@pytest.mark.parametrize("boards", SIZES)
+def test_vgg19_by_number_of_boards(benchmark: BenchmarkFixture, boards: int) -> None:
+    """Planning, lowering and running; levels are log2 of the boards."""
+    benchmark(step, load_network("vgg19"), homogeneous(boards))
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_chains_by_number_of_layers(benchmark: BenchmarkFixture, depth: int) -> None:
+    benchmark(step, chain(depth), load_array("accpar-mixed"))
+
+
+@pytest.mark.parametrize("planner", ["data_parallel", "owt", "hypar", "accpar"])
+def test_planning_resnet50_on_the_mixed_array(benchmark: BenchmarkFixture, planner: str) -> None:
+    benchmark(load_planner(planner), load_network("resnet50"), load_array("accpar-mixed"), 512)
+
+
+WITH_PEAK = """
+import re, sys
+from pathlib import Path
+from experiments.cli import main
+try:
+    main()
+finally:
+    sys.stderr.write(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+COMMANDS = {
+    "help": ("--help",),
+    "lenet": ("simulate", "lenet", "--planner", "accpar"),
+    "vgg19 on 65,536 boards": (
+        *("simulate", "vgg19", "--planner", "accpar", "--array", "accpar-homogeneous"),
+        *("--set", "devices.0.count=65536"),
+    ),
+    "speedup": ("speedup",),
+    "speedup unfolded": ("speedup", "--unfolded"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_whole_commands(benchmark: BenchmarkFixture, name: str) -> None:
+    """Start-up included; the peak memory is read at the end of the command (Linux)."""
+    peaks: list[int] = []
+
+    def run() -> None:
+        command = [sys.executable, "-c", WITH_PEAK, *COMMANDS[name]]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+        peaks.append(int(ran.stderr))
+
+    benchmark.pedantic(run, rounds=3)  # type: ignore[no-untyped-call]
+    benchmark.extra_info["peak memory MB"] = round(max(peaks) / 1024)
+
+
+def test_65536_boards_cost_less_than_three_times_256() -> None:
+    network = load_network("vgg19")
+
+    def seconds(boards: int) -> float:
+        array = homogeneous(boards)
+        started = time.perf_counter()
+        step(network, array)
+        return time.perf_counter() - started
+
+    small, large = (min(seconds(boards) for _ in range(10)) for boards in (256, 65_536))
+    print(f"\n256 boards {small * 1e3:.1f} ms, 65,536 boards {large * 1e3:.1f} ms")
+    assert large < 3 * small
