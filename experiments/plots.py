@@ -31,13 +31,15 @@ def check_plot(path: str) -> None:
 
 def plot_speedups(result: Comparison, path: str) -> None:
     """Grouped bars for each network and the geometric mean; the paper's averages as marks."""
-    planners, groups = result.planners, [*result.networks, "geometric\nmean"]
+    planners, groups = result.planners, [*map(plain, result.networks), "geometric\nmean"]
     width = 0.8 / len(planners)
-    figure, axes = _figure(2.2 + 1.0 * len(groups))
+    figure, (axes,) = new_figure(2.2 + 1.0 * len(groups), 4.2, 1, 1)
     for i, planner in enumerate(planners):
         heights = [row.speedup for row in result.of(planner)] + [result.geomean[planner]]
         places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
-        axes.bar(places, heights, width * 0.92, color=COLOURS[i % len(COLOURS)], label=planner)
+        axes.bar(
+            places, heights, width * 0.92, color=COLOURS[i % len(COLOURS)], label=plain(planner)
+        )
         tops = list(heights)
         if planner in result.published:
             paper = result.published[planner].speedup
@@ -56,10 +58,10 @@ def plot_speedups(result: Comparison, path: str) -> None:
             )
     axes.axhline(1, color="#555555", lw=0.6)
     axes.set_xticks(range(len(groups)), groups)
-    axes.set_title(f"{result.array}, batch {result.batch}")
+    axes.set_title(f"{plain(result.array)}, batch {result.batch}")
     _speedup_axis(axes)
     _legend(axes, paper=bool(result.published))
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_levels(array: str, sweep: list[Level], path: str) -> None:
@@ -67,32 +69,38 @@ def plot_levels(array: str, sweep: list[Level], path: str) -> None:
     first = sweep[0].result
     of = first.networks[0] if len(first.networks) == 1 else "geometric mean"
     levels = [level.levels for level in sweep]
-    figure, axes = _figure(3 + 0.45 * len(levels))
+    figure, (axes,) = new_figure(3 + 0.45 * len(levels), 4.2, 1, 1)
     for i, planner in enumerate(first.planners):
         means = [level.result.geomean[planner] for level in sweep]
-        axes.plot(levels, means, "o-", ms=4, color=COLOURS[i % len(COLOURS)], label=planner)
+        axes.plot(levels, means, "o-", ms=4, color=COLOURS[i % len(COLOURS)], label=plain(planner))
     axes.set_xticks(levels, [f"{level.levels}\n{level.accelerators:,}" for level in sweep])
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("levels, accelerators")
-    axes.set_title(f"{array}, {of}, batch {first.batch}")
+    axes.set_title(f"{plain(array)}, {of}, batch {first.batch}")
     _speedup_axis(axes)
     _legend(axes, paper=False)
-    _save(figure, path)
+    save(figure, path)
 
 
-def _figure(width: float) -> tuple[Figure, Axes]:
-    """A figure that needs no screen."""
+def new_figure(width: float, height: float, rows: int, columns: int) -> tuple[Figure, list[Axes]]:
+    """A figure that needs no screen, and its panels row by row; sizes in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, 4.2), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots()
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def _save(figure: Figure, path: str) -> None:
+def save(figure: Figure, path: str) -> None:
+    """Write a figure whole, in the format its name ends in."""
     with whole_file(path) as target:
         figure.savefig(target, dpi=150)
+
+
+def plain(name: str) -> str:
+    """A name from somebody's file as text, not as matplotlib's mathematics."""
+    return name.replace("$", r"\$")
 
 
 def _speedup_axis(axes: Axes) -> None:

@@ -2,7 +2,7 @@
 
 from hardware.array import Array, Device, Group, Setting, SpecError
 from hardware.load import load_array, load_device
-from hardware.quantity import parse_quantity
+from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import catalog_names, spec_kind
 
 __all__ = [
@@ -12,8 +12,10 @@ __all__ = [
     "Setting",
     "SpecError",
     "catalog_names",
+    "format_quantity",
     "load_array",
     "load_device",
     "parse_quantity",
     "spec_kind",
+    "split_quantity",
 ]

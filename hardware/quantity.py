@@ -31,12 +31,28 @@ def parse_quantity(text: object, unit: str) -> float:
     match = _SHAPE.fullmatch(text.strip())
     if not match:
         raise ValueError(f"not a positive number with a unit; {example}")
-    number, suffix = match.groups()
-    for name, factor in _UNITS[unit].items():
-        prefix = suffix.removesuffix(name)
-        if suffix.endswith(name) and prefix in _PREFIX:
-            value = float(number) * _PREFIX[prefix] * factor
-            if not (math.isfinite(value) and SMALLEST <= value <= LARGEST):
-                raise ValueError(f"outside {SMALLEST:g}...{LARGEST:g} {unit}; {example}")
-            return value
-    raise ValueError(f"{suffix!r} is not a unit of {unit}; {example}")
+    name, value = split_quantity(text) or ("", 0.0)
+    if name not in _UNITS[unit]:
+        raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
+    value *= _UNITS[unit][name]
+    if not (math.isfinite(value) and SMALLEST <= value <= LARGEST):
+        raise ValueError(f"outside {SMALLEST:g}...{LARGEST:g} {unit}; {example}")
+    return value
+
+
+def split_quantity(text: str) -> tuple[str, float] | None:
+    """("bit/s", 8e9) for "8 Gbit/s": the unit without prefix, and how many; None if it is none."""
+    if match := _SHAPE.fullmatch(text.strip()):
+        number, suffix = match.groups()
+        for name in sorted({name for units in _UNITS.values() for name in units}, key=len):
+            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in _PREFIX:
+                return name, float(number) * _PREFIX[prefix]
+    return None
+
+
+def format_quantity(value: float, unit: str) -> str:
+    """8e9 "bit/s" as "8 Gbit/s", to four digits."""
+    prefix, scale = max(
+        ((p, s) for p, s in _DECIMAL.items() if s <= max(value, 1.0)), key=lambda item: item[1]
+    )
+    return f"{value / scale:.4g} {prefix}{unit}"

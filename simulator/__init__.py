@@ -9,6 +9,9 @@ from simulator.program import Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
 
+MODEL_VERSION = 1
+"""Changes whenever any result does: stored results of another version are not used."""
+
 
 def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True) -> Timeline:
     """One training step of ``network`` under ``plan`` on ``array``.
@@ -21,6 +24,7 @@ def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True)
 
 
 __all__ = [
+    "MODEL_VERSION",
     "Branch",
     "DeadlockError",
     "Leaf",

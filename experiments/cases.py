@@ -1,0 +1,105 @@
+"""A case: everything that decides one simulated step, its identity, and its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from hardware import Array
+from planners import OBJECTIVES, PLANNERS, load_planner
+from planners.registry import ENTRY_POINTS
+from simulator import MODEL_VERSION, simulate
+from workloads import Network
+
+Outputs = dict[str, float | None]
+"""What a case's run says: seconds, shares of the step, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One network under one planner on one array, everything resolved (no files needed)."""
+
+    network: Network
+    planner: str
+    array: Array
+    batch: int
+    objective: str = "time"
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The case in a few words, for people."""
+        return {
+            "network": self.network.name,
+            "planner": self.planner,
+            "array": self.array.name,
+            "batch": self.batch,
+            "objective": self.objective,
+            "accelerators": self.array.group.size,
+            "execution": "published",
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON of everything that changes the answer."""
+        text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "model": MODEL_VERSION,
+            "execution": "published",
+            "network": _layers(self.network),
+            "planner": [self.planner, _planner_version(self.planner)],
+            "objective": self.objective,
+            "batch": self.batch,
+            "array": [
+                [{k: v for k, v in asdict(device).items() if k != "description"}, count]
+                for device, count in self.array.group.kinds
+            ],
+        }
+
+
+def _layers(network: Network) -> list[list[Any]]:
+    """Layers without their names: inputs are numbers of earlier ones, -1 the network's."""
+    number = {"input": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
+    return [
+        [
+            layer.kind,
+            [number[name] for name in layer.inputs],
+            list(asdict(layer.input).values()),
+            list(asdict(layer.output).values()),
+            layer.kernel,
+        ]
+        for layer in network.layers
+    ]
+
+
+def _planner_version(name: str) -> str:
+    """The version of the package that brings a planner; built-in ones go with the model's."""
+    if name in PLANNERS:
+        return "built in"
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        if entry.dist is not None:
+            return f"{entry.dist.name} {entry.dist.version}"
+    return "unknown"
+
+
+def run_case(case: Case) -> Outputs:
+    """Plan and simulate; times in seconds, shares of an average core's step.
+
+    ``peak_memory_bytes`` is None: the published execution model has no memory.
+    """
+    planner = load_planner(case.planner)
+    plan = planner(case.network, case.array, case.batch, OBJECTIVES[case.objective])
+    timeline = simulate(case.network, plan, case.array)
+    shares = timeline.shares()
+    return {
+        "iteration_s": timeline.iteration_s,
+        "computing": shares.computing,
+        "communicating": shares.communicating,
+        "waiting": shares.waiting,
+        "peak_memory_bytes": None,
+    }

@@ -1,0 +1,61 @@
+"""``accelarray results``: what a store holds."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+COLUMNS = ("network", "planner", "array", "batch", "objective", "iteration_s", "finished")
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("results", help="list, export or prune the results of a store")
+    parser.add_argument("action", choices=("list", "export", "prune"))
+    parser.add_argument("--store", metavar="FILE", required=True)
+    parser.add_argument("--output", metavar="FILE", help="export: .csv, .json or .parquet")
+    parser.add_argument(
+        "--where",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="prune: delete results whose inputs are all these, as network=lenet",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for with an existing store."""
+    from experiments.commands.sweep import ENDINGS, write_table
+    from experiments.output import UsageError, check_writable, deliver, table_of
+    from experiments.store import Store
+
+    with Store(args.store, create=False) as store:
+        if args.action == "prune":
+            deliver(f"{store.prune(**_conditions(args.where))} results deleted\n", None)
+            return 0
+        rows = store.rows()
+    if args.action == "list":
+        shown = [{column: str(row.get(column)) for column in COLUMNS} for row in rows]
+        title = f"{args.store}: {len(rows)} results"
+        deliver(table_of(title, shown) if rows else f"{title}\n", None)
+        return 0
+    if not (args.output and args.output.endswith(ENDINGS)):
+        raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
+    check_writable(args.output)
+    import pandas
+
+    write_table(pandas.DataFrame(rows), args.output)
+    return 0
+
+
+def _conditions(where: list[str]) -> dict[str, Any]:
+    from experiments.output import UsageError
+
+    conditions: dict[str, Any] = {}
+    for text in where:
+        key, equals, value = text.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(f"--where {text!r}: expected KEY=VALUE, as network=lenet")
+        conditions[key] = int(value) if value.isascii() and value.isdigit() else value
+    return conditions

@@ -1,0 +1,142 @@
+"""``accelarray sweep``: vary anything, keep every result."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_objective,
+    names,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+    from experiments.sweep import Crossover, Grid
+
+ENDINGS = (".csv", ".json", ".parquet")
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("sweep", help="vary values of the array, the batch, …, in a grid")
+    parser.add_argument(
+        "--vary",
+        metavar="KEY=VALUES",
+        action="append",
+        required=True,
+        help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
+        ':log:16" or batch=64,128; several make a grid',
+    )
+    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_array(parser)
+    add_batch(parser)
+    add_objective(parser)
+    parser.add_argument(
+        "--store", metavar="FILE", help="keep finished cases, run only missing ones"
+    )
+    parser.add_argument("--jobs", metavar="N", type=int, help="processes (default: the cores)")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="a dask scheduler, as tcp://host:8786")
+    parser.add_argument("--output", metavar="FILE", help=f"write the table ({', '.join(ENDINGS)})")
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what is missing, then deliver table and picture."""
+    from contextlib import nullcontext
+
+    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.plots import check_plot
+    from experiments.store import Store
+    from experiments.sweep import crossovers, sweep
+    from experiments.sweep_plots import plot_sweep
+
+    grid = _grid(args)
+    if args.output and not args.output.endswith(ENDINGS):
+        raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(ENDINGS)}")
+    if args.plot:
+        check_plot(args.plot)
+    check_writable(args.output, args.plot)
+    jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
+    if jobs < 1:
+        raise UsageError(f"--jobs {jobs}: must be at least 1")
+    total = len(grid.points()) * len(grid.cases(grid.points()[0]))
+    with (
+        Store(args.store) if args.store else nullcontext() as store,
+        progress_bar(total) as progress,
+    ):
+        table = sweep(grid, store, jobs, args.cluster, progress)
+    numeric = [axis for axis in grid.axes if axis.numeric and len(axis.values) > 1]
+    crossed = crossovers(table, numeric[0]) if len(grid.axes) == len(numeric) == 1 else []
+    if args.output:
+        write_table(table, args.output)
+    deliver(_text(grid, table, crossed, full=not args.output), None)
+    if args.plot:
+        plot_sweep(grid, table, crossed, args.plot)
+    return 0
+
+
+def _grid(args: argparse.Namespace) -> Grid:
+    from experiments.output import UsageError
+    from experiments.sweep import Grid
+    from experiments.vary import parse_vary
+    from planners import load_planner, planner_names
+    from workloads import ZOO, load_network
+
+    axes = tuple(parse_vary(text) for text in args.vary)
+    if len({axis.key for axis in axes}) < len(axes):
+        raise UsageError("--vary: a key is varied twice")
+    planners = names(args.planners, planner_names(), "planners")
+    for planner in planners:
+        load_planner(planner)
+    networks = tuple(load_network(name) for name in names(args.networks, list(ZOO), "networks"))
+    return Grid(
+        networks, tuple(planners), args.array, axes, tuple(args.set), args.batch, args.objective
+    )
+
+
+def write_table(table: pandas.DataFrame, output: str) -> None:
+    """CSV, JSON (a list of rows) or Parquet, by the file's name."""
+    from experiments.output import UsageError, whole_file
+
+    with whole_file(output) as path:
+        if output.endswith(".csv"):
+            table.to_csv(path, index=False, lineterminator="\n")
+        elif output.endswith(".json"):
+            table.to_json(path, orient="records", indent=1, double_precision=15)
+        else:
+            try:
+                table.to_parquet(path, index=False)
+            except ImportError:
+                raise UsageError(
+                    f"--output {output!r}: Parquet needs pip install 'accelarray[parquet]'"
+                ) from None
+
+
+def _text(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], *, full: bool) -> str:
+    """The rows (unless they went to a file) and the crossovers."""
+    from experiments.output import table_of
+    from hardware import format_quantity
+
+    lines = []
+    titles = [axis.title for axis in grid.axes]
+    if full:
+        columns = ["network", "planner", *titles, "iteration_s", "speedup"]
+        rows = [
+            {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row}
+            for row in (
+                zip(columns, row, strict=True) for row in table[columns].to_numpy().tolist()
+            )
+        ]
+        lines.append(table_of(f"{table['array'].iloc[0]}, {len(table)} cases", rows))
+    for cross in crossed:
+        unit = grid.axes[0].unit
+        value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
+        lines.append(f"{cross.network}: {cross.first} = {cross.second} at {value}\n")
+    return "".join(lines)

@@ -1,0 +1,149 @@
+"""Sweeps: a grid of varied values times networks and planners, as one tidy table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.cases import Case
+from experiments.output import UsageError
+from experiments.runner import run_cases
+from experiments.speedup import BASELINE
+from experiments.vary import MOST_POINTS, OPTIONS, Axis, Value
+from hardware import load_array
+from planners import OBJECTIVES
+from workloads import Network
+
+if TYPE_CHECKING:
+    import pandas
+
+    from experiments.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What a sweep goes over; ``array`` is a name or path, ``settings`` its fixed changes."""
+
+    networks: tuple[Network, ...]
+    planners: tuple[str, ...]
+    array: str
+    axes: tuple[Axis, ...]
+    settings: tuple[str, ...] = ()
+    batch: int = 512
+    objective: str = "time"
+
+    def points(self) -> list[tuple[Value, ...]]:
+        """Every combination of values, the last axis fastest."""
+        count = math.prod(len(axis.values) for axis in self.axes)
+        if count * len(self.networks) * (len(self.planners) + 1) > MOST_POINTS:
+            raise UsageError(f"a sweep of {count} points is too large; at most {MOST_POINTS} cases")
+        return list(itertools.product(*(axis.values for axis in self.axes)))
+
+    def cases(self, point: tuple[Value, ...]) -> list[Case]:
+        """One point's cases, data parallelism among them as the baseline."""
+        chosen = {axis.key: value.text for axis, value in zip(self.axes, point, strict=True)}
+        changes = [f"{key}={text}" for key, text in chosen.items() if key not in OPTIONS]
+        array = load_array(self.array, [*self.settings, *changes])
+        batch = _batch(chosen.get("batch", str(self.batch)))
+        objective = chosen.get("objective", self.objective)
+        if objective not in OBJECTIVES:
+            raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
+        planners = dict.fromkeys([BASELINE, *self.planners])
+        return [
+            Case(network, planner, array, batch, objective)
+            for network in self.networks
+            for planner in planners
+        ]
+
+
+def _batch(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--vary batch={text}: must be a whole number")
+    return int(text)
+
+
+def sweep(
+    grid: Grid,
+    store: Store | None = None,
+    jobs: int = 1,
+    cluster: str | None = None,
+    progress: Callable[[str], None] = lambda done: None,
+) -> pandas.DataFrame:
+    """Run the grid; one row a case: inputs, varied values, seconds, speedup, shares.
+
+    A varied quantity is a column of numbers named with its unit. ``speedup``
+    is over data parallelism at the same point. Cases in ``store`` are not run
+    again. Raises UsageError for values that make no sense, before any run.
+    """
+    points = grid.points()
+    cases = [grid.cases(point) for point in points]
+    flat = [case for group in cases for case in group]
+    results = run_cases(flat, store, jobs, cluster, progress)
+    return _table(grid, points, cases, results)
+
+
+def _table(
+    grid: Grid,
+    points: list[tuple[Value, ...]],
+    cases: list[list[Case]],
+    results: dict[str, dict[str, float | None]],
+) -> pandas.DataFrame:
+    import pandas
+
+    rows = []
+    for point, group in zip(points, cases, strict=True):
+        outputs = {(case.network.name, case.planner): results[case.key] for case in group}
+        varied = {
+            axis.title: value.number if axis.numeric else value.label
+            for axis, value in zip(grid.axes, point, strict=True)
+            if axis.key not in OPTIONS  # those are inputs of every case
+        }
+        for case in group:
+            if case.planner not in grid.planners:
+                continue
+            own = outputs[case.network.name, case.planner]
+            base = outputs[case.network.name, BASELINE]
+            speedup = {"speedup": (base["iteration_s"] or 0) / (own["iteration_s"] or math.nan)}
+            rows.append(case.inputs | varied | own | speedup | {"key": case.key})
+    return pandas.DataFrame(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where two planners take equally long; ``value`` is in the axis' unit."""
+
+    network: str
+    first: str
+    second: str
+    value: float
+    speedup: float
+
+
+def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:
+    """Where the order of two planners changes along one numeric axis.
+
+    Between two points both curves are taken as straight (in logarithms where
+    the axis is logarithmic).
+    """
+    found: list[Crossover] = []
+    scale, back = (math.log, math.exp) if axis.logarithmic else (float, float)
+    for network, part in table.groupby("network", sort=False):
+        curves = {
+            str(planner): sorted(zip(rows[axis.title], rows["speedup"], strict=True))
+            for planner, rows in part.groupby("planner", sort=False)
+        }
+        for (first, one), (second, other) in itertools.combinations(curves.items(), 2):
+            pairs = [
+                (x, math.log(y), math.log(z)) for (x, y), (_, z) in zip(one, other, strict=True)
+            ]
+            for (x0, a0, b0), (x1, a1, b1) in itertools.pairwise(pairs):
+                before, after = a0 - b0, a1 - b1
+                if before * after < 0:
+                    t = before / (before - after)
+                    value = back(scale(x0) + t * (scale(x1) - scale(x0)))
+                    height = math.exp(a0 + t * (a1 - a0))
+                    found.append(Crossover(str(network), first, second, value, height))
+    return found
