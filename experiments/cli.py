@@ -28,10 +28,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
-    args = parser().parse_args(argv)
     try:
+        args = parser().parse_args(argv)
         code: int = args.run(args)
-        sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         print("accelarray: interrupted", file=sys.stderr)
@@ -50,9 +49,11 @@ def _users_fault(error: Exception) -> bool:
     from experiments.output import UsageError
     from hardware import SpecError
     from planners import PlanError
+    from simulator import SimulationError
     from workloads import NetworkError
 
-    return isinstance(error, UsageError | SpecError | PlanError | NetworkError)
+    ours = UsageError | SpecError | PlanError | NetworkError | SimulationError
+    return isinstance(error, ours)
 
 
 def _version() -> str:
