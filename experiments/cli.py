@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from experiments.commands import catalog, plan, simulate, speedup
+from experiments.commands import catalog, plan, simulate, speedup, timeline
 
-COMMANDS = (speedup, plan, simulate, catalog)
+COMMANDS = (speedup, plan, simulate, timeline, catalog)
 
 
 def parser() -> argparse.ArgumentParser:
