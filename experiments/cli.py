@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from experiments.commands import catalog, plan, simulate, speedup, timeline
+from experiments.commands import catalog, compare, plan, simulate, speedup, timeline
 
-COMMANDS = (speedup, plan, simulate, timeline, catalog)
+COMMANDS = (speedup, plan, simulate, timeline, compare, catalog)
 
 
 def parser() -> argparse.ArgumentParser:

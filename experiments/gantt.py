@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.bars import CHARACTER, Bar, bars, names
+from experiments.figures import DPI, new_figure, save, shortened
 from experiments.lanes import Chart, Lane
-from experiments.output import UsageError, whole_file
+from experiments.output import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DPI = 150
 PIXEL = 1 / DPI
 MOST_LANES = 1200
 """More would neither be read nor fit into a PNG."""
@@ -63,28 +63,23 @@ def plot_gantt(charts: Sequence[Chart], path: str) -> None:
     A slice narrower than a pixel is drawn one pixel wide, where several share
     a pixel the longest; the share of time each lane is busy stands beside it.
     """
-    from matplotlib import rc_context
-
     lanes = sum(len(chart.lanes) for chart in charts)
     if lanes > MOST_LANES:
         raise UsageError(
             f"{lanes:,} lanes are too many for a picture (at most {MOST_LANES:,}); "
             "choose boards with --devices, or leave out --unfolded"
         )
-    with rc_context({"hatch.linewidth": 0.4}), whole_file(path) as target:
-        _figure(charts, lanes).savefig(target, dpi=DPI)
+    save(_figure(charts, lanes), path)
 
 
 def _figure(charts: Sequence[Chart], lanes: int) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     row, size = (0.24, 7.0) if lanes <= 48 else (0.14, 5.5)
-    longest = max(len(_short(lane.label)) for chart in charts for lane in chart.lanes)
+    longest = max(
+        len(shortened(lane.label, LONGEST_LABEL)) for chart in charts for lane in chart.lanes
+    )
     left = 0.2 + longest * size * CHARACTER
     width, height = WIDTH - left - RIGHT, BOTTOM + TOP + lanes * row + BETWEEN * (len(charts) - 1)
-    figure = Figure(figsize=(WIDTH, height))
-    FigureCanvasAgg(figure)
+    figure = new_figure(WIDTH, height)
     end_ps = max(1, *(chart.iteration_ps for chart in charts))
     place = height - TOP
     for chart in charts:
@@ -103,14 +98,14 @@ def _figure(charts: Sequence[Chart], lanes: int) -> Figure:
 
 
 def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> bool:
-    """One chart, its axis ``width`` inches wide, labels of ``size`` points; whether it has marks."""
+    """One chart, its axis ``width`` inches wide, labels of ``size`` points; has it marks?"""
     name, unit = time_unit(end_ps)
     rows = [bars(lane.slices, width / end_ps, PIXEL) for lane in chart.lanes]
     scale = end_ps / unit / width
     for y, row in enumerate(rows):
-        _lane(axes, y, row, width, scale)
+        _lane(axes, y, row, width * chart.iteration_ps / end_ps, scale)
     _busy(axes, chart, size)
-    shown = [_short(lane.label) for lane in chart.lanes]
+    shown = [shortened(lane.label, LONGEST_LABEL) for lane in chart.lanes]
     axes.set_yticks(range(len(shown)), shown, fontsize=size, parse_math=False)
     axes.set_xlim(0, end_ps / unit)
     axes.set_ylim(len(shown) - 0.5, -0.5)
@@ -125,7 +120,7 @@ def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> b
 
 
 def _lane(axes: Axes, y: int, row: Sequence[Bar], width: float, scale: float) -> None:
-    """Bars of one look together, then names; ``scale`` is axis units an inch."""
+    """Bars of one look together, then names; the step is ``width`` inches of ``scale`` units."""
     groups: dict[tuple[Style, bool], list[Bar]] = {}
     for bar in row:
         groups.setdefault((style(bar.phase, bar.kind), bar.mark), []).append(bar)
@@ -198,11 +193,3 @@ def _looks(lanes: Iterator[Lane]) -> Iterator[tuple[str, str]]:
     for lane in lanes:
         for done in lane.slices:
             yield done.operation.phase, done.operation.kind
-
-
-def _short(label: str) -> str:
-    """A label that leaves room for the chart, its middle left out."""
-    if len(label) <= LONGEST_LABEL:
-        return label
-    half = LONGEST_LABEL // 2 - 1
-    return f"{label[:half]}\N{HORIZONTAL ELLIPSIS}{label[-half:]}"

@@ -49,9 +49,7 @@ def chart(title: str, timeline: Timeline, chosen: Sequence[Site], *, folded: boo
     """
     names = labels(chosen, timeline, folded=folded)
     slices = slices_by_resource(timeline)
-    lanes = [
-        lane for site in chosen for lane in _lanes(site, names[site.name], timeline, slices)
-    ]
+    lanes = [lane for site in chosen for lane in _lanes(site, names[site.name], timeline, slices)]
     return Chart(title, timeline.iteration_ps, tuple(lanes))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,9 +51,7 @@ def sites(timeline: Timeline) -> list[Site]:
         level = BOARD if isinstance(node, Leaf) else node.level
         boards, devices = _under(node)
         resources = range(start, start + count)
-        found.append(
-            Site(name, level, first, boards, node.multiplicity, devices, above, resources)
-        )
+        found.append(Site(name, level, first, boards, node.multiplicity, devices, above, resources))
         if isinstance(node, Branch):
             for half in node.halves:
                 visit(half, first, (*above, name))
@@ -104,12 +103,16 @@ def labels(everything: Sequence[Site], timeline: Timeline, *, folded: bool) -> d
     A class of a folded run is called by how many it stands for, a board or
     link of an unfolded one by the numbers of its boards.
     """
-    name = _class_label if folded else _single_label
-    called = {site.name: name(site, everything, timeline) for site in everything}
-    uses = list(called.values())
+    called = {
+        site.name: _class_label(site, everything, timeline)
+        if folded
+        else _single_label(site, timeline)
+        for site in everything
+    }
+    uses = Counter(called.values())
     return {
         site.name: called[site.name]
-        + (f", from board {site.first}" if uses.count(called[site.name]) > 1 else "")
+        + (f", from board {site.first}" if uses[called[site.name]] > 1 else "")
         for site in everything
     }
 
@@ -127,7 +130,7 @@ def _class_label(site: Site, everything: Sequence[Site], timeline: Timeline) -> 
     return label
 
 
-def _single_label(site: Site, everything: Sequence[Site], timeline: Timeline) -> str:
+def _single_label(site: Site, timeline: Timeline) -> str:
     if site.level == BOARD:
         cores = sum(timeline.resources[i].kind == "core" for i in site.resources)
         return f"{site.name}, {site.devices[0]}, {cores:,} cores"

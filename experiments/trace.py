@@ -33,13 +33,14 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     picoseconds, and, where one stands for many, its ``multiplicity``.
     """
     names = labels(chosen, timeline, folded=folded)
-    processes = list(dict.fromkeys(_process(site, names) for site in chosen))
+    labelled = dict.fromkeys(_process(site, names) for site in chosen)
+    processes = {process: pid for pid, process in enumerate(labelled, 1)}
     slices = slices_by_resource(timeline)
-    for pid, process in enumerate(processes, 1):
+    for process, pid in processes.items():
         yield _metadata("process_name", pid, 0, name=process)
         yield _metadata("process_sort_index", pid, 0, sort_index=pid)
     for site in chosen:
-        pid = processes.index(_process(site, names)) + 1
+        pid = processes[_process(site, names)]
         for number in site.resources:
             resource = timeline.resources[number]
             tid = len(processes) + 1 + number  # no thread has a process's number

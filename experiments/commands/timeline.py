@@ -89,5 +89,7 @@ def _write(output: str, timeline: Any, shown: Any, about: dict[str, Any], *, fol
     elif output.lower().endswith(".csv"):
         write_csv(timeline, shown, output)
     else:
-        title = f"{about['network']}, {about['planner']} on {about['array']}, batch {about['batch']}"
+        title = (
+            f"{about['network']}, {about['planner']} on {about['array']}, batch {about['batch']}"
+        )
         plot_gantt([chart(title, timeline, shown, folded=folded)], output)
