@@ -66,7 +66,8 @@ def bars(slices: Iterable[Slice], inches_per_ps: float, pixel: float) -> list[Ba
 def names(row: Sequence[Bar], width: float, size: float) -> list[Name]:
     """Names of ``size`` points where there is room: in a bar, else between it and the next."""
     found: list[Name] = []
-    for bar, after in zip(row, [*(b.start for b in row[1:]), width], strict=True):
+    nexts = [*(bar.start for bar in row[1:]), width]
+    for bar, after in zip(row, nexts, strict=False):  # an idle lane has no bar, and one end
         needed = len(bar.layer) * size * CHARACTER + 0.05
         end = bar.start + bar.width
         if needed < bar.width:

@@ -98,7 +98,7 @@ def _figure(charts: Sequence[Chart], lanes: int) -> Figure:
 
 
 def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> bool:
-    """One chart, its axis ``width`` inches wide, labels of ``size`` points; has it marks?"""
+    """One chart, its axis ``width`` inches wide, labels of ``size`` points; True with marks."""
     name, unit = time_unit(end_ps)
     rows = [bars(lane.slices, width / end_ps, PIXEL) for lane in chart.lanes]
     scale = end_ps / unit / width
