@@ -8,9 +8,18 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from experiments.commands import catalog, plan, results, simulate, speedup, sweep
+from experiments.commands import (
+    catalog,
+    compare,
+    plan,
+    results,
+    simulate,
+    speedup,
+    sweep,
+    timeline,
+)
 
-COMMANDS = (speedup, plan, simulate, sweep, results, catalog)
+COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, catalog)
 
 
 def parser() -> argparse.ArgumentParser:

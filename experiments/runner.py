@@ -98,7 +98,10 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # we say it ourselves
+    for name in [
+        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
+    ]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we say it ourselves
     try:
         return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
