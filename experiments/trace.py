@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 PS_A_NS = 1000
+DIRECTIONS = (", to the first half", ", to the second half")
+"""The two tracks of a link: an exchange is on each that it moves bytes in."""
 
 
 def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) -> Iterator[Event]:
     """Metadata, then a complete event for every record of the chosen sites.
 
-    A board, or a level of links, is a process; a core, HBM or link a thread.
+    A board, or a level of links, is a process; a core, an HBM or one direction
+    of a link a thread.
     ``ts`` and ``dur`` are microseconds in whole nanoseconds, start and end
     rounded down: Perfetto rounds both to nanoseconds by itself, and drops a
     slice that then reaches into the next one. ``args`` has the exact
@@ -43,12 +46,16 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
         pid = processes[_process(site, names)]
         for number in site.resources:
             resource = timeline.resources[number]
-            tid = len(processes) + 1 + number  # no thread has a process's number
             name = _thread(resource, names[site.name], folded=folded)
-            yield _metadata("thread_name", pid, tid, name=name)
-            yield _metadata("thread_sort_index", pid, tid, sort_index=number)
-            for done in slices[number]:
-                yield _complete(done, resource, pid, tid)
+            for direction, towards in enumerate(DIRECTIONS if resource.kind == "link" else [""]):
+                order = 2 * number + direction
+                tid = len(processes) + 1 + order  # no thread has a process's number
+                yield _metadata("thread_name", pid, tid, name=name + towards)
+                yield _metadata("thread_sort_index", pid, tid, sort_index=order)
+                for done in slices[number]:
+                    moved = done.operation.received[direction]
+                    if moved or resource.kind != "link":
+                        yield _complete(done, resource, pid, tid, moved)
 
 
 def _process(site: Site, names: Mapping[str, str]) -> str:
@@ -65,7 +72,7 @@ def _metadata(what: str, pid: int, tid: int, **args: Any) -> Event:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
 
-def _complete(done: Slice, resource: Resource, pid: int, tid: int) -> Event:
+def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float) -> Event:
     operation = done.operation
     start_ns, end_ns = done.start_ps // PS_A_NS, done.end_ps // PS_A_NS
     return {
@@ -81,7 +88,7 @@ def _complete(done: Slice, resource: Resource, pid: int, tid: int) -> Event:
             "phase": str(operation.phase),
             "kind": str(operation.kind),
             "level": operation.level,
-            "bytes": operation.bytes,
+            "bytes": moved,
             "flops": operation.flops,
             "multiplicity": resource.multiplicity,
             "start_ps": done.start_ps,

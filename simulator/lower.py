@@ -92,16 +92,14 @@ class _Lowering:
         for i, step in enumerate(self.steps):
             if step.kind is Kind.COMPUTE:
                 continue
-            amounts = [
-                elements * ELEMENT_BYTES
-                for elements in received(step, self.graph, split.partitions, size)
-            ]
+            first, second = received(step, self.graph, split.partitions, size)
+            amounts = (first * ELEMENT_BYTES, second * ELEMENT_BYTES)
             if any(amounts):
                 duration = max(
                     duration_ps(amount, side.link_bytes_per_s)
                     for amount, side in zip(amounts, sides, strict=True)
                 )
-                operation = self._add(step, level, duration, bytes=sum(amounts))
+                operation = self._add(step, level, duration, received=amounts)
                 result[i] = (*result[i], operation)
         return result
 

@@ -16,8 +16,9 @@ class Operation:
     """What every unit named by its place in the program does once.
 
     On cores (``level`` is COMPUTE_LEVEL) ``flops`` are one core's; on a
-    split's link (``level`` counts from 0 at the top) ``bytes`` are those both
-    sides receive together. ``index`` is its place in ``Program.operations``.
+    split's link (``level`` counts from 0 at the top) ``received`` are the
+    bytes that the first and the second side receive, both at once. ``index``
+    is its place in ``Program.operations``.
     """
 
     index: int
@@ -26,8 +27,13 @@ class Operation:
     layer: str
     level: int
     duration_ps: int
-    bytes: float = 0.0
+    received: tuple[float, float] = (0.0, 0.0)
     flops: float = 0.0
+
+    @property
+    def bytes(self) -> float:
+        """Bytes in both directions together."""
+        return self.received[0] + self.received[1]
 
     def __str__(self) -> str:
         place = "" if self.level == COMPUTE_LEVEL else f" at level {self.level}"

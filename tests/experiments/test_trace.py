@@ -45,20 +45,28 @@ def sums(rows: list[dict[str, Any]]) -> tuple[int, int, float, float]:
 
 
 def holds(tracks: list[Track], timeline: Timeline) -> None:
-    """One track per resource, in their order, with its records, and the timeline's totals."""
-    records: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for record in timeline:
-        duration = record.end_ps - record.start_ps
-        records[record.resource].append(record._asdict() | {"duration_ps": duration})
-    assert len(tracks) == len(timeline.resources)
-    for track, resource in zip(tracks, timeline.resources, strict=True):
-        assert sums(track.slices) == sums(records[resource.name])
-        for done, wanted in zip(track.slices, records[resource.name], strict=True):
-            for key in ("layer", "phase", "kind", "level", "start_ps", "multiplicity"):
-                assert done[key] == wanted[key]
+    """One track per resource and direction, in order, with its records, and all totals."""
+    records: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for record, index in zip(timeline, timeline.columns.operation, strict=True):
+        row = record._asdict() | {"duration_ps": record.end_ps - record.start_ps}
+        if record.level < 0:
+            records[record.resource, 0].append(row)
+            continue
+        for direction, moved in enumerate(timeline.program.operations[index].received):
+            if moved:
+                records[record.resource, direction].append(row | {"bytes": moved})
+    wanted_tracks = [
+        (resource.name, direction)
+        for resource in timeline.resources
+        for direction in range(2 if resource.kind == "link" else 1)
+    ]
+    for track, key in zip(tracks, wanted_tracks, strict=True):
+        assert sums(track.slices) == sums(records[key])
+        for done, wanted in zip(track.slices, records[key], strict=True):
+            for name in ("layer", "phase", "kind", "level", "start_ps", "multiplicity"):
+                assert done[name] == wanted[name]
     every = sums([done for track in tracks for done in track.slices])
     totals = timeline.totals().values()
-    assert every[0] == sum(total.operations for total in totals)
     assert every[2] == pytest.approx(math.fsum(total.bytes for total in totals), rel=1e-12)
     assert every[3] == pytest.approx(math.fsum(total.flops for total in totals), rel=1e-12)
     ends = [s["start_ps"] + s["duration_ps"] for track in tracks for s in track.slices]
@@ -148,7 +156,7 @@ def test_the_command_writes_traces(tmp_path: Path) -> None:
     about = trace_checker.read(paths[2])["otherData"]
     assert (about["network"], about["planner"], about["folded"]) == ("lenet", "owt", True)
     folded, unfolded = (trace_checker.check(path) for path in paths[2:])
-    assert len(unfolded) == 32 + 16 + 3 > len(folded) == 2 + 2 + 3
+    assert len(unfolded) == 32 + 16 + 2 * 3 > len(folded) == 2 + 2 + 2 * 3
     busy = [sums([s for track in tracks for s in track.slices]) for tracks in (folded, unfolded)]
     assert busy[0][:2] == busy[1][:2]
     assert busy[0][2:] == pytest.approx(busy[1][2:], rel=1e-12)

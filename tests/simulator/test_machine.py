@@ -16,7 +16,7 @@ def compute(index: int, duration: int, flops: float = 0.0) -> Operation:
 
 
 def exchange(index: int, duration: int, level: int = 0) -> Operation:
-    return Operation(index, Kind.SUMS, Phase.FORWARD, f"x{index}", level, duration, bytes=8.0)
+    return Operation(index, Kind.SUMS, Phase.FORWARD, f"x{index}", level, duration, (3.0, 5.0))
 
 
 def two_boards(first: tuple[Operation, ...], second: tuple[Operation, ...]) -> Program:
