@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from experiments.commands import catalog, plan, results, simulate, speedup, sweep
+from experiments.commands import catalog, plan, report, results, simulate, speedup, sweep
 
-COMMANDS = (speedup, plan, simulate, sweep, results, catalog)
+COMMANDS = (speedup, plan, simulate, sweep, results, report, catalog)
 
 
 def parser() -> argparse.ArgumentParser:
