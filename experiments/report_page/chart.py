@@ -10,10 +10,12 @@ from experiments.report_page.markup import Markup, escape, join, scrolling, tag
 
 SERIES = 7
 """Colours in the style sheet; more series begin again."""
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 18, 44
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 18, 44
 HEIGHT = 300
 GROUP, BAR = 84, 16
-LINES_WIDTH = 340
+LINES_WIDTH = 360
+DRAWABLE = (1e-99, 1e99)
+"""What a scale can hold, its room included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The pixel of a value."""
-        span = math.log(self.high / self.low)
-        at = math.log(value / self.low) / span
+        low = math.log(self.low)
+        at = (math.log(value) - low) / (math.log(self.high) - low)
         return round(self.first + at * (self.last - self.first), 2)
 
     def ticks(self) -> list[float]:

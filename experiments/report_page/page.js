@@ -87,7 +87,7 @@
       if (right < 0 || left > width) return;
       const [layer, phase, kind] = step.operations[index];
       const top = AXIS + lane * LANE + LABEL;
-      const from = Math.max(left, 0), wide = Math.max(Math.min(right, width) - from, 0.75);
+      const from = Math.max(Math.floor(left), 0), wide = Math.max(Math.min(right, width) - from, 1);
       pen.fillStyle = colours[phase];
       pen.fillRect(from, top, wide, BAR);
       if (step.kinds[kind] === "boundary") stripe(from, top, wide, page);

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from experiments.report_page.chart import lines
+from experiments.report_page.chart import DRAWABLE, lines
 from experiments.report_page.markup import Markup, number, section, table, tag
 
 Result = Mapping[str, Any]
@@ -18,8 +18,9 @@ INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "
 SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
-ORDER = "result"
-"""What results that differ in nothing shown are drawn against: their place in the store."""
+ORDER = "result of its planner, oldest first"
+"""What results that differ in nothing shown are drawn against."""
+WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
 
 
 def results(rows: Sequence[Result]) -> Markup:
@@ -53,37 +54,39 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _is_drawable(value: Any) -> bool:
+    return _is_number(value) and DRAWABLE[0] <= value <= DRAWABLE[1]
+
+
 def charts(rows: Sequence[Result]) -> Iterator[Markup]:
     """For results alike but for the batch, for the accelerators, or for neither, a chart each."""
-    numbered = [
-        {**row, ORDER: i}
-        for i, row in enumerate(rows, 1)
-        if _is_number(row.get(SECONDS)) and row[SECONDS] > 0
-    ]
+    usable = [row for row in rows if _is_drawable(row.get(SECONDS))]
+    planners = list(dict.fromkeys(str(row.get("planner")) for row in usable))
     for across in ("batch", "accelerators", ORDER):
         fixed = [key for key in INPUTS if key not in (across, "planner")]
         groups: dict[tuple[str, ...], list[Result]] = {}
-        for row in numbered:
+        for row in usable:
             groups.setdefault(tuple(str(row.get(key)) for key in fixed), []).append(row)
-        for key, group in groups.items():
-            if _varies(group, across):
-                title = ", ".join(part for part in key if part != "None")
-                yield lines(title, across, "seconds a step", _series(group, across))
+        for values, group in groups.items():
+            series = {planner: _points(group, planner, across) for planner in planners}
+            if any(_differ(points) for points in series.values()):
+                yield lines(_title(fixed, values), across, "seconds a step", series)
 
 
-def _varies(group: Sequence[Result], across: str) -> bool:
-    """Whether a planner's results differ in ``across`` (a positive number) and in their times."""
-    planners = {row.get("planner") for row in group}
-    usable = all(_is_number(row.get(across)) and row[across] > 0 for row in group)
-    return usable and any(
-        len({row[across] for row in group if row.get("planner") == planner}) > 1
-        and len({row[SECONDS] for row in group if row.get("planner") == planner}) > 1
-        for planner in planners
-    )
+def _title(fixed: Sequence[str], values: Sequence[str]) -> str:
+    pairs = zip(fixed, values, strict=True)
+    return ", ".join(WORDS.get(key, "{}").format(value) for key, value in pairs)
 
 
-def _series(group: Sequence[Result], across: str) -> dict[str, list[tuple[float, float]]]:
-    series: dict[str, list[tuple[float, float]]] = {}
-    for row in group:
-        series.setdefault(str(row.get("planner")), []).append((row[across], row[SECONDS]))
-    return series
+def _points(group: Sequence[Result], planner: str, across: str) -> list[tuple[float, float]]:
+    """One planner's places on both axes; both are positive."""
+    own = [row for row in group if str(row.get("planner")) == planner]
+    if across == ORDER:
+        return [(float(i), float(row[SECONDS])) for i, row in enumerate(own, 1)]
+    return [
+        (float(row[across]), float(row[SECONDS])) for row in own if _is_drawable(row.get(across))
+    ]
+
+
+def _differ(points: Sequence[tuple[float, float]]) -> bool:
+    return len({x for x, _ in points}) > 1 and len({y for _, y in points}) > 1
