@@ -14,6 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 12, 18, 44
 HEIGHT = 300
 GROUP, BAR = 84, 16
 LINES_WIDTH = 360
+LONGEST = 13
 DRAWABLE = (1e-99, 1e99)
 """What a scale can hold, its room included."""
 
@@ -65,7 +66,7 @@ def bars(
             if name in marks and g == len(groups) - 1:
                 at = y(marks[name])
                 parts.append(_line(start + i * BAR - 1, at, start + (i + 1) * BAR - 1, at, "mark"))
-        parts.append(_text(LEFT + (g + 0.5) * group, HEIGHT - BOTTOM + 18, label))
+        parts.append(_text(LEFT + (g + 0.5) * group, HEIGHT - BOTTOM + 18, _short(label)))
     parts.append(_label_up("speedup over data parallelism"))
     return _figure(title, width, parts, list(series), "the paper's average" if marks else None)
 
@@ -89,6 +90,11 @@ def lines(
             parts.append(tag("polyline", points=path, class_=f"s{i % SERIES}"))
         parts += [_dot(x(a), y(b), i, f"{name}: {b:.6g} at {a:g}") for a, b in row]
     return _figure(title, LINES_WIDTH, parts, list(series), None)
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for its neighbours; the bars' titles have all of it."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def _bar(left: float, y: Scale, height: float, i: int, name: str) -> Markup:

@@ -18,7 +18,7 @@ from experiments import speedup
 from experiments.cli import main
 from experiments.report import report
 from experiments.report_page import plans, results, step
-from experiments.report_page.chart import scale
+from experiments.report_page.chart import bars, scale
 from experiments.report_page.markup import data_block, tag
 from experiments.store import Store
 from hardware import load_array
@@ -262,6 +262,15 @@ def test_results_of_any_shape_are_shown_and_the_newest_kept(
     assert [row[7] for row in parsed.tables["Results, oldest first"][1:]][:2] == ["soon", ""]
     assert "7 results; the newest 6 are shown." in parsed.text("p")
     assert "svg" not in [name for name, _ in parsed.tags]
+
+
+def test_long_names_leave_room_in_the_bars() -> None:
+    parsed = Parsed(bars("title", ["n" * 40, "lenet"], {"owt": [2.0, 0.5]}, {"owt": 0.6}))
+    assert "n" * 12 + "…" in parsed.text("text")
+    assert "lenet" in parsed.text("text")
+    assert f"owt, {'n' * 40}: 2.000" in parsed.text("title")
+    marks = [a for name, a in parsed.tags if a.get("class") == "mark" and name == "line"]
+    assert len(marks) == 1
 
 
 @given(st.lists(st.floats(1e-99, 1e99), min_size=1, max_size=9))

@@ -280,6 +280,11 @@ def test_dark_and_light_are_both_legible(made: Path, look: Opener) -> None:
         assert contrast(page, quiet) >= 4.5
         assert contrast(note, text) >= 7
         pictures.add(seen.picture)
+        for phase in ("forward", "backward", "gradient"):  # layers' names on their bars
+            bar = seen.run(
+                f"getComputedStyle(document.querySelector('.key.{phase}')).backgroundColor"
+            )
+            assert contrast(bar, "rgb(255, 255, 255)") >= 4
     assert brightness["light"] > 0.8
     assert brightness["dark"] < 0.05
     assert len(pictures) == 2
