@@ -8,9 +8,19 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from experiments.commands import catalog, plan, report, results, simulate, speedup, sweep
+from experiments.commands import (
+    catalog,
+    compare,
+    plan,
+    report,
+    results,
+    simulate,
+    speedup,
+    sweep,
+    timeline,
+)
 
-COMMANDS = (speedup, plan, simulate, sweep, results, report, catalog)
+COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, catalog)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,10 +38,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
-    args = parser().parse_args(argv)
     try:
+        args = parser().parse_args(argv)
         code: int = args.run(args)
-        sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         print("accelarray: interrupted", file=sys.stderr)
@@ -50,9 +59,11 @@ def _users_fault(error: Exception) -> bool:
     from experiments.output import UsageError
     from hardware import SpecError
     from planners import PlanError
+    from simulator import SimulationError
     from workloads import NetworkError
 
-    return isinstance(error, UsageError | SpecError | PlanError | NetworkError)
+    ours = UsageError | SpecError | PlanError | NetworkError | SimulationError
+    return isinstance(error, ours)
 
 
 def _version() -> str:

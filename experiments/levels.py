@@ -57,7 +57,7 @@ def sweep(
             if done:
                 break
             raise
-        if len(result.networks) < len(networks):
+        if not result.complete:
             break
         done.append(Level(level, sized.group.size, result))
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -17,18 +18,21 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+WIDEST = 10_000
+"""Columns of text nothing is cut to; a terminal wraps what does not fit."""
+
+
 class UsageError(ValueError):
     """The command was asked for something that makes no sense."""
 
 
 def text_of(*renderables: RenderableType) -> str:
-    """Render with rich, as wide as the content needs, in colour only on a terminal."""
+    """Plain text, as wide as its content."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 200
     console = Console(
-        width=width,
-        force_terminal=sys.stdout.isatty(),
+        file=io.StringIO(),
+        width=WIDEST,
         highlight=False,
         markup=False,  # names come from strangers' files
         emoji=False,
@@ -57,13 +61,20 @@ def to_json(data: Any) -> str:
 
 
 def deliver(text: str, output: str | None) -> None:
-    """Print, or write a file whole (never half a file)."""
-    if output is None:
+    """Print, or write a file whole (never half a file); raises UsageError."""
+    if output is not None:
+        with whole_file(output) as path:
+            path.write_text(text)
+        return
+    if sys.stdout is None:
+        raise UsageError("there is no standard output; use --output FILE")
+    try:
         sys.stdout.write(text)
         sys.stdout.flush()
-        return
-    with whole_file(output) as path:
-        path.write_text(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"standard output cannot be written: {error.strerror}") from None
 
 
 def check_writable(*outputs: str | None) -> None:
@@ -76,34 +87,48 @@ def check_writable(*outputs: str | None) -> None:
 
 @contextmanager
 def whole_file(output: str, *, keep: bool = True) -> Iterator[Path]:
-    """A path to write to, moved to ``output`` only when all went well; raises UsageError."""
-    target = Path(output)
-    if target.is_dir():
-        raise UsageError(f"{output}: cannot be written: it is a folder")
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=target.suffix)
-        os.close(handle)
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
-    temporary = Path(name)
+    """A path to write to, moved to ``output`` only when all went well; raises UsageError.
+
+    What ``output`` links to is replaced; a pipe or a device is written to.
+    """
+    target, temporary = _places(output)
     try:
         yield temporary
-        if not keep:
-            return
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(target)
+        if keep and target.exists() and not target.is_file():
+            target.write_bytes(temporary.read_bytes())
+        elif keep:
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
+            temporary.replace(target)
     except OSError as error:
         raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
+def _places(output: str) -> tuple[Path, Path]:
+    """The file meant, and a temporary one beside it (elsewhere for a pipe or a device)."""
+    try:
+        target = Path(output).resolve()
+        if target.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(0, "permission denied")
+        folder = target.parent if target.is_file() or not target.exists() else None
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=target.suffix)
+        os.close(handle)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{output!r}: cannot be written: {error}") from None
+    return target, Path(name)
+
+
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[str], None]]:
     """A bar on stderr when that is a terminal; call what it yields once per finished case."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda label: None
         return
     from rich.console import Console

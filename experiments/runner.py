@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,8 @@ def _on_cores(cases: dict[str, Case], jobs: int) -> Finished:
 
 def _on_cluster(cases: dict[str, Case], address: str) -> Finished:
     """Workers of a running dask.distributed scheduler; lost tasks are run again by dask."""
+    from concurrent.futures import CancelledError
+
     client = _connect(address)
     try:
         _check_imports(client, address)
@@ -81,6 +84,11 @@ def _on_cluster(cases: dict[str, Case], address: str) -> Finished:
             for key, case in cases.items()
         ]
         yield from _gather(client, futures, address)
+    except (CancelledError, OSError) as error:
+        raise RunError(
+            f"--cluster {address}: the scheduler is gone ({type(error).__name__}); finished cases "
+            "are kept in --store. Run the same command again when it is back"
+        ) from None
     finally:
         client.close(timeout=2)
 
@@ -90,6 +98,10 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
+    for name in [
+        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
+    ]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we say it ourselves
     try:
         return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
@@ -132,7 +144,10 @@ def _gather(client: Any, futures: list[Any], address: str) -> Finished:
     alone_since: float | None = None
     while pending:
         try:
-            done, pending = wait(pending, timeout=2, return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
+            with client.as_current():
+                done, pending = wait(  # type: ignore[no-untyped-call]
+                    pending, timeout=2, return_when="FIRST_COMPLETED"
+                )
         except TimeoutError:
             done = set()
         for future in done:

@@ -10,10 +10,10 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from hardware import Array, Group, SpecError, load_array
+from hardware import Array, Device, Group, SpecError, load_array
 from planners import Plan, load_planner
 from simulator import Timeline, simulate
-from workloads import ZOO, Network
+from workloads import ZOO, Network, NetworkError, load_network
 
 if TYPE_CHECKING:
     import pandas
@@ -60,6 +60,8 @@ class Comparison:
     batch: int
     rows: tuple[Row, ...]
     published: dict[str, Published]
+    complete: bool = True
+    """False when the keyboard interrupted it: some networks are missing."""
 
     @property
     def networks(self) -> list[str]:
@@ -106,7 +108,9 @@ def compare(
     ``folded`` simulates one of each class of devices (see ``simulator.simulate``).
     Interrupted by the keyboard, it returns the networks finished so far.
     """
+    _refuse_twins(networks)
     rows: list[Row] = []
+    complete = True
     for network in networks:
         try:
             step = partial(_step, batch=batch, folded=folded)
@@ -114,9 +118,22 @@ def compare(
         except KeyboardInterrupt:
             if not rows:
                 raise
+            complete = False
             break
-    whole = {row.network for row in rows} == set(ZOO) and batch == PUBLISHED_BATCH
-    return Comparison(array.name, batch, tuple(rows), published(array) if whole else {})
+    paper = published(array) if complete and _papers_case(networks, batch) else {}
+    return Comparison(array.name, batch, tuple(rows), paper, complete)
+
+
+def _refuse_twins(networks: Sequence[Network]) -> None:
+    names = [network.name for network in networks]
+    if twins := sorted({name for name in names if names.count(name) > 1}):
+        raise NetworkError(f"several networks are called {', '.join(twins)}; rename a file")
+
+
+def _papers_case(networks: Sequence[Network], batch: int) -> bool:
+    """Whether these are the paper's nine networks and its batch."""
+    zoo = {name: load_network(name) for name in ZOO}
+    return {network.name: network for network in networks} == zoo and batch == PUBLISHED_BATCH
 
 
 def _rows(
@@ -161,7 +178,7 @@ def _uneven(plan: Plan, array: Array) -> bool:
 
 def _fastest(array: Array) -> Array:
     """The array's fastest kind of device alone."""
-    fastest = max(array.group.kinds, key=lambda kind: kind[0].peak_flops_per_s)
+    fastest = max(array.group.kinds, key=lambda kind: _speed(kind[0]))
     return Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
 
 
@@ -169,10 +186,15 @@ def slow_share(timeline: Timeline, array: Array) -> float | None:
     """Fraction of all FLOPs done by the slowest kind of device; None if there is one kind."""
     if len(array.group.kinds) == 1:
         return None
-    slowest = min(array.group.kinds, key=lambda kind: kind[0].peak_flops_per_s)[0]
+    slowest = min((device for device, _ in array.group.kinds), key=_speed)
     work = timeline.flops_by_device()
     total = math.fsum(work.values())
-    return work[slowest.name] / total if total else 0.0
+    return work[slowest] / total if total else 0.0
+
+
+def _speed(device: Device) -> tuple[float, float]:
+    """Devices in order of their peaks; those of one peak, of their links."""
+    return device.peak_flops_per_s, device.network_bytes_per_s
 
 
 def published(array: Array) -> dict[str, Published]:

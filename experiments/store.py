@@ -100,7 +100,7 @@ class Store:
         row = (
             key,
             json.dumps(inputs, sort_keys=True, allow_nan=False),
-            json.dumps(outputs, sort_keys=True, allow_nan=False),
+            json.dumps(outputs, allow_nan=False),
             datetime.now(UTC).isoformat(timespec="seconds"),
             _version(),
         )
@@ -124,12 +124,12 @@ class Store:
         with self._errors():
             rows = self._db.execute(
                 "SELECT key, inputs, outputs, finished, version FROM results ORDER BY rowid"
-            ).fetchall()
-        return [
-            {"key": key, **json.loads(inputs), **json.loads(outputs)}
-            | {"finished": finished, "version": made_by}
-            for key, inputs, outputs, finished, made_by in rows
-        ]
+            )
+            return [
+                {"key": key, **json.loads(inputs), **json.loads(outputs)}
+                | {"finished": finished, "version": made_by}
+                for key, inputs, outputs, finished, made_by in rows
+            ]
 
     def prune(self, **inputs: Any) -> int:
         """Delete results whose inputs equal all those given; returns how many."""

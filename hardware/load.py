@@ -17,9 +17,9 @@ def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple
 
     Returns the device and its settings with their sources.
     """
-    label, settings = load_settings(name, "device")
+    label, file, settings = load_settings(name, "device")
     settings = settings | command_line(overrides)
-    table, faults = check(DeviceTable, settings, label)
+    table, faults = check(DeviceTable, settings, file)
     _raise(faults)
     return _device(label, table), _shown(settings)
 
@@ -31,15 +31,15 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     ``network.bandwidth``, then the entry's other keys; the command line
     repeats the last two on top.
     """
-    label, written = load_settings(name, "array")
+    label, file, written = load_settings(name, "array")
     changes = command_line(overrides)
     _check_entries_exist(changes, written)
     own = _own(written) | _own(changes)
-    table, faults = check(ArrayTable, own, label)
+    table, faults = check(ArrayTable, own, file)
     settings = dict(own)
     kinds: list[tuple[Device, int]] = []
-    for index in sorted(_entries(own), key=_numeric):
-        board = _board(index, own, (written, changes), faults)
+    for index in sorted(_entries(written | changes), key=_numeric):
+        board = _board(index, own, (written, changes), file, faults)
         if board is None:
             continue
         device, board_settings = board
@@ -49,7 +49,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     _raise(faults)
     group = Group(_merge_alike(kinds))
     if group.size > MOST_ACCELERATORS:
-        _raise([f"{label}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
+        _raise([f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
     return Array(label, table.description, group, _shown(settings))
 
 
@@ -80,14 +80,17 @@ def _check_entries_exist(changes: Settings, written: Settings) -> None:
 
 
 def _board(
-    index: str, own: Settings, layers: tuple[Settings, ...], faults: list[str]
+    index: str, own: Settings, layers: tuple[Settings, ...], file: str, faults: list[str]
 ) -> tuple[Device, Settings] | None:
     """One entry's device and its settings; None, and more faults, when it is wrong."""
     named = own.get(f"devices.{index}.device")
-    if named is None or not isinstance(named.value, str):
+    if named is None:
+        faults.append(f"{file}: devices.{index}.device: is missing")
+        return None
+    if not isinstance(named.value, str):
         return None
     try:
-        label, settings = load_settings(named.value, "device", named.folder)
+        label, origin, settings = load_settings(named.value, "device", named.folder)
     except SpecError as error:
         faults.append(f"{named.origin}: devices.{index}.device: {error}")
         return None
@@ -95,7 +98,7 @@ def _board(
         settings |= {k: e for k, e in layer.items() if k == "network.bandwidth"}
         changed = beneath(layer, f"devices.{index}.")
         settings |= {k: e for k, e in changed.items() if k not in _OF_THE_ENTRY}
-    table, wrong = check(DeviceTable, settings, label, f"devices.{index}.")
+    table, wrong = check(DeviceTable, settings, origin, f"devices.{index}.")
     faults += wrong
     return None if wrong else (_device(label, table), settings)
 

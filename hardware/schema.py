@@ -81,19 +81,19 @@ class ArrayTable(Table):
 
 
 def check(
-    model: type[Table], settings: Settings, label: str, prefix: str = ""
+    model: type[Table], settings: Settings, file: str, prefix: str = ""
 ) -> tuple[Any, list[str]]:
     """Validate settings: the tables (None when wrong) and every fault, ``file: key: what``."""
     try:
         return model.model_validate(unflatten(settings)), []
     except ValidationError as error:
-        return None, [_fault(model, settings, label, prefix, item) for item in error.errors()]
+        return None, [_fault(model, settings, file, prefix, item) for item in error.errors()]
 
 
-def _fault(model: type[Table], settings: Settings, label: str, prefix: str, error: Any) -> str:
+def _fault(model: type[Table], settings: Settings, file: str, prefix: str, error: Any) -> str:
     path = ".".join(str(part) for part in error["loc"])
     related = [e for key, e in settings.items() if key == path or key.startswith(f"{path}.")]
-    origin = related[0].origin if related else label
+    origin = related[0].origin if related else file
     return f"{origin}: {prefix}{path}: {_what(model, error)}"
 
 

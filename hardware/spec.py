@@ -46,8 +46,8 @@ def catalog() -> dict[str, str]:
     return {f.name.removesuffix(".toml"): f.read_text() for f in files if f.name.endswith(".toml")}
 
 
-def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, Settings]:
-    """Resolve ``name`` (catalog name or path) and what it extends; returns its label too.
+def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, str, Settings]:
+    """Resolve ``name`` (catalog name or path) and what it extends: label, file, settings.
 
     ``kind`` is "device" or "array". Relative paths are looked up next to the
     file that names them (``near``). Raises SpecError.
@@ -71,7 +71,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
     merged: Settings = {}
     for layer in reversed(layers):
         merged = merge(merged, layer)
-    return label, merged
+    return label, seen[0], merged
 
 
 def spec_kind(name: str) -> str | None:
@@ -91,7 +91,7 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
     if not _is_path(name):
         known = catalog()
         if name in known:
-            return known[name], f"{name}.toml", None
+            return known[name], f"catalog/{name}.toml", None
         names = catalog_names(kind)
         guess = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {guess[0]}?" if guess else f"one of {', '.join(names)}"
@@ -102,11 +102,15 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
             raw = file.read(_LARGEST_FILE + 1)
         if len(raw) > _LARGEST_FILE:
             raise SpecError(f"{path}: larger than {_LARGEST_FILE >> 20} MiB; not a spec")
-        return raw.decode(), str(path), path.parent
+        return raw.decode("utf-8-sig"), str(path), path.parent
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SpecError(f"{path}: not a text file (TOML is UTF-8)") from None
+    except SpecError:
+        raise
+    except ValueError:
+        raise SpecError(f"{str(path)!r}: not a path") from None
 
 
 def catalog_names(kind: str) -> list[str]:
@@ -169,7 +173,8 @@ def command_line(assignments: Iterable[str]) -> Settings:
         key, equals, raw = text.partition("=")
         if not equals or not key.strip():
             raise SpecError(f"--set {text!r}: expected KEY=VALUE, as devices.0.count=64")
-        settings[key.strip()] = Entry(_value(raw.strip()), f"--set {text}", "command line")
+        for path, value in _leaves(_value(raw.strip()), key.strip()):
+            settings[path] = Entry(value, f"--set {text}", "command line")
     return settings
 
 

@@ -43,7 +43,7 @@ def plan_hierarchy(
 
     Shares follow the number of accelerators on each side: one half where the
     sides are alike or equally many. With ``balance``, sides that differ share
-    each layer so that both finish together (AccPar, section 5.2).
+    each layer so that both finish together (AccPar).
     """
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")

@@ -13,7 +13,7 @@ from workloads import Network
 
 
 def hypar(network: Network, array: Array, batch: int, objective: Objective = TIME) -> Plan:
-    """The cheapest mix of types I and II by communication alone (HyPar, Algorithm 2).
+    """The cheapest mix of types I and II by communication alone, level by level from the top.
 
     The communication table is that of the AccPar authors' program. HyPar does
     not price computing, so under ``time`` only the seconds of its traffic

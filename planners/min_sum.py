@@ -1,6 +1,6 @@
 """Exact min-sum optimisation over a graph of small discrete choices.
 
-The recurrence of the AccPar paper on a chain (section 5.1), and variable
+The recurrence of the AccPar paper on a chain, and variable
 elimination (Bertele and Brioschi 1972) on any graph: repeatedly minimise one
 variable out of the factors that mention it, then read the choices back.
 """

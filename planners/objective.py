@@ -2,7 +2,7 @@
 
 One formula serves both objectives. A side spends ``share * FLOPs`` at
 ``per_flop`` and the elements it receives at ``per_element``; a split costs
-what its slower side spends. ``time`` fills in seconds (AccPar, section 4),
+what its slower side spends. ``time`` fills in seconds (AccPar),
 ``traffic`` counts elements alone (the authors' released program).
 """
 

@@ -1,6 +1,6 @@
 """The three ways to split a layer between two groups, and what each one moves.
 
-AccPar (Song et al., HPCA 2020), sections 3 and 4: a layer multiplies F_l
+After AccPar (Song et al., HPCA 2020; docs/model.md): a layer multiplies F_l
 (B x Di) by W_l (Di x Do) into F_{l+1} (B x Do); a split cuts one of B, Di, Do.
 Everything here counts elements of tensors; bytes and seconds come later.
 """
@@ -105,7 +105,7 @@ def sizes(node: Node, batch: int, scale: Scale) -> Sizes:
 
 
 def partial_sums(kind: PartitionType, size: Sizes, *, pooled: bool = False) -> float:
-    """Elements each group receives to complete its partial sums (AccPar, Table 4).
+    """Elements each group receives to complete its partial sums (AccPar).
 
     I sums the gradient, II the output, III the error. ``pooled`` charges type
     II the output after pooling, as the authors' released program does.
@@ -121,7 +121,7 @@ def boundary(producer: PartitionType, consumer: PartitionType, share: float) -> 
     """What a group lacks at a boundary, as fractions of the consumer's input tensor.
 
     Returns (forward, backward): features before the consumer's forward
-    product, errors before the producer's backward product (AccPar, Table 5).
+    product, errors before the producer's backward product (AccPar).
     ``share`` is the consumer's share in the receiving group.
     """
     rest = 1.0 - share

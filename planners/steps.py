@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
-"""The type whose partial sums arise in each phase (AccPar, Table 3)."""
+"""The type whose partial sums arise in each phase (AccPar)."""
 
 
 @dataclass(frozen=True, slots=True)

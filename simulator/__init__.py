@@ -4,7 +4,7 @@ from hardware import Array
 from planners import Plan
 from simulator.fold import fold
 from simulator.lower import lower
-from simulator.machine import DeadlockError, Machine, run
+from simulator.machine import DeadlockError, Machine, SimulationError, run
 from simulator.program import Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
@@ -13,12 +13,22 @@ MODEL_VERSION = 1
 """Changes whenever any result does: stored results of another version are not used."""
 
 
+MOST_PROCESSES = 1 << 20
+"""Cores that an unfolded run may simulate, a few kilobytes each."""
+
+
 def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True) -> Timeline:
     """One training step of ``network`` under ``plan`` on ``array``.
 
     ``folded`` simulates one of each class of devices that do the same; without
-    it every core and link is. Times, bytes and FLOPs are the same.
+    it every core and link is. Times, bytes and FLOPs are the same. Raises
+    PlanError when the plan does not fit, SimulationError beyond the limits.
     """
+    if not folded and array.group.cores > MOST_PROCESSES:
+        raise SimulationError(
+            f"unfolded, {array.group.cores:,} cores are too many processes (at most "
+            f"{MOST_PROCESSES:,}); folded they give the same result"
+        )
     program = lower(network, plan, array)
     return run(fold(program) if folded else program)
 
@@ -33,6 +43,7 @@ __all__ = [
     "Program",
     "Record",
     "Shares",
+    "SimulationError",
     "Timeline",
     "fold",
     "lower",

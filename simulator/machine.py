@@ -15,6 +15,10 @@ from simulator.timeline import Resource, Timeline, new_columns
 from simulator.unit import Link, Unit
 
 
+class SimulationError(ValueError):
+    """A run is beyond what the engine can hold."""
+
+
 class DeadlockError(RuntimeError):
     """A run stopped with operations outstanding; the message says who waits for what."""
 
@@ -54,6 +58,10 @@ class Machine:
         gc.freeze()  # what exists outlives the run: keep the collector from walking it
         try:
             self.env.run()
+        except OverflowError:
+            raise SimulationError(
+                "the step takes more than 106 days (2^63 ps); are bandwidths and peaks right?"
+            ) from None
         finally:
             gc.unfreeze()
         if any(process.is_alive for process in self._running):
@@ -93,11 +101,11 @@ class Machine:
             place = f"{name}.chip{chip}"
             cores += [
                 self._resource(
-                    Resource("core", f"{place}.core{core}", cores_each, cores_each, device.name)
+                    Resource("core", f"{place}.core{core}", cores_each, cores_each, device)
                 )
                 for core in range(leaf.cores_per_chip)
             ]
-            memory = Resource("hbm", f"{place}.hbm", chips_each, device=device.name)
+            memory = Resource("hbm", f"{place}.hbm", chips_each, device=device)
             hbms.append(Unit(self.env, (self._resource(memory),), self._log))
         return Board(name, device.name, Unit(self.env, cores, self._log), tuple(hbms))
 

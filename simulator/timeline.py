@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardware import Device
 from planners.steps import Kind, Phase
 from simulator.program import Program
 
@@ -44,7 +45,7 @@ class Resource(NamedTuple):
     name: str
     multiplicity: int
     cores: int = 0
-    device: str = ""
+    device: Device | None = None
 
 
 class Record(NamedTuple):
@@ -163,14 +164,13 @@ class Timeline:
         waiting = whole - busy[True] - busy[False]
         return Shares(busy[True] / whole, busy[False] / whole, waiting / whole)
 
-    def flops_by_device(self) -> dict[str, float]:
+    def flops_by_device(self) -> dict[Device, float]:
         """FLOPs done on the cores of each device."""
         resource, operation, _, _ = map(np.asarray, self.columns)
-        devices = list(dict.fromkeys(r.device for r in self.resources if r.kind == "core"))
+        of_cores = [r.device if r.kind == "core" else None for r in self.resources]
+        devices = [device for device in dict.fromkeys(of_cores) if device is not None]
         place = {device: i for i, device in enumerate(devices)}
-        row = np.array(
-            [place.get(r.device, -1) if r.kind == "core" else -1 for r in self.resources]
-        )
+        row = np.array([-1 if device is None else place[device] for device in of_cores])
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
         counts = np.zeros((len(devices), len(self.program.operations)), np.int64)
         on_cores = row[resource] >= 0

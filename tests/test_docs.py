@@ -1,4 +1,4 @@
-"""Every example of the documentation runs, and prints what it says.
+"""The documentation's console and Python examples run, and print what they say.
 
 ``console`` blocks: commands after ``$``, then their output, in which a line
 ``...`` stands for any lines. ``python`` blocks of a page run in one namespace.

@@ -69,9 +69,8 @@ def names(text: str, known: list[str], what: str) -> list[str]:
     """A comma-separated list, or ``all``; order kept, repetitions dropped."""
     from experiments.output import UsageError
 
-    if text == "all":
-        return known
-    chosen = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    parts = [name.strip() for name in text.split(",") if name.strip()]
+    chosen = list(dict.fromkeys(n for p in parts for n in (known if p == "all" else [p])))
     if not chosen:
         raise UsageError(f"--{what} {text!r}: name at least one of {', '.join(known)}, or all")
     return chosen

@@ -14,11 +14,9 @@ from experiments.commands.arguments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.table import Table
 
-    from hardware import Array, Group
+    from hardware import Array
     from planners import Partition, Plan, Split
     from workloads import Network
 
@@ -45,18 +43,28 @@ def configure(commands: Any) -> None:
     add_batch(parser)
     add_objective(parser)
     add_output(parser, "table", "json")
+    parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan every network asked for, then deliver."""
-    from experiments.output import deliver, to_json
+    from experiments.output import UsageError, check_writable, deliver, to_json
+    from experiments.plan_map import plot_plan
+    from experiments.plots import check_plot
     from planners import OBJECTIVES, load_planner
 
+    if args.plot:
+        if len(args.layers or []) > 1:
+            raise UsageError("--plot draws one plan; give --layers one file")
+        check_plot(args.plot)
+        check_writable(args.output, args.plot)
     array = _array(args)
     planner = load_planner(args.planner)
     objective = OBJECTIVES[args.objective]
     plans = [planner(network, array, args.batch, objective) for network in _networks(args)]
+    if args.plot:
+        plot_plan(plans[0], array, args.plot)
     if args.format == "json":
         data = [to_dict(plan, array) for plan in plans]
         deliver(to_json(data[0] if len(data) == 1 else data), args.output)
@@ -109,43 +117,17 @@ def _number(cost: float) -> float | int:
 def to_table(plan: Plan, array: Array) -> str:
     """A table for every stretch of the tree in which halves are alike."""
     from experiments.output import text_of
+    from experiments.plan_map import describe, stretches
     from planners import OBJECTIVES
 
     unit = OBJECTIVES[plan.objective].unit
     title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
     parts = [f"{title}\n"]
-    for group, level, chain in _stretches(plan.root, array.group, 0):
-        parts += [_describe(group, chain), text_of(_table(plan, chain, level, unit))]
+    for group, level, chain in stretches(plan.root, array.group, 0):
+        parts += [describe(group, chain), text_of(_table(plan, chain, level, unit))]
     if plan.root is None:
         parts.append("A single accelerator: nothing is split.\n")
     return "\n".join(parts)
-
-
-def _stretches(
-    split: Split | None, group: Group, level: int
-) -> Iterator[tuple[Group, int, list[Split]]]:
-    """Runs of splits whose halves are alike, and single splits whose halves are not."""
-    if split is None:
-        return
-    top, chain, first_level = group, [], level
-    while split is not None and len(split.halves) == 1:
-        chain.append(split)
-        split, group, level = split.halves[0], group.halves()[0], level + 1
-    if chain:
-        yield top, first_level, chain
-    if split is not None:
-        yield group, level, [split]
-        for half, side in zip(split.halves, group.halves(), strict=True):
-            yield from _stretches(half, side, level + 1)
-
-
-def _describe(group: Group, chain: list[Split]) -> str:
-    def words(of: Group) -> str:
-        return " + ".join(f"{count} {device.name}" for device, count in of.kinds)
-
-    if len(chain[0].halves) == 1:
-        return f"{words(group)}, in halves"
-    return " | ".join(map(words, group.halves()))
 
 
 def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
@@ -75,10 +76,18 @@ def _networks(
         text = to_json(to_dict(result))
     else:
         text = to_csv(result) if args.format == "csv" else to_table(result)
-    deliver(text, args.output)
-    if args.plot:
+    deliver(text, args.output if result.complete else None)
+    if not result.complete:
+        _say_interrupted(args, f"{len(result.networks)} of {len(networks)} networks")
+    elif args.plot:
         plot_speedups(result, args.plot)
-    return len(result.networks) == len(networks)
+    return result.complete
+
+
+def _say_interrupted(args: argparse.Namespace, after: str) -> None:
+    """What is finished went to the terminal; files are not replaced by half a study."""
+    kept = "".join(f"; {name} is as it was" for name in (args.output, args.plot) if name)
+    print(f"accelarray: interrupted after {after}{kept}", file=sys.stderr)
 
 
 def _levels(
@@ -101,10 +110,13 @@ def _levels(
         text = levels.to_csv(done)
     else:
         text = levels.to_table(array.name, args.batch, done)
-    deliver(text, args.output)
-    if args.plot:
+    complete = len(done) == len(wanted)
+    deliver(text, args.output if complete else None)
+    if not complete:
+        _say_interrupted(args, f"{len(done)} of {len(wanted)} sizes")
+    elif args.plot:
         plot_levels(array.name, done, args.plot)
-    return len(done) == len(wanted)
+    return complete
 
 
 def to_dict(result: Comparison) -> dict[str, Any]:
@@ -112,6 +124,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     return {
         "array": result.array,
         "batch": result.batch,
+        "complete": result.complete,
         "rows": [row.values() for row in result.rows],
         "geomean": result.geomean,
         "published": {name: value.speedup for name, value in result.published.items()},

@@ -73,10 +73,13 @@ def run(args: argparse.Namespace) -> int:
     ):
         table = sweep(grid, store, jobs, args.cluster, progress)
     numeric = [axis for axis in grid.axes if axis.numeric and len(axis.values) > 1]
-    crossed = crossovers(table, numeric[0]) if len(grid.axes) == len(numeric) == 1 else []
+    line = len(grid.axes) == len(numeric) == 1
+    crossed = crossovers(table, numeric[0]) if line else []
     if args.output:
         write_table(table, args.output)
     deliver(_text(grid, table, crossed, full=not args.output), None)
+    if line and not crossed and len(grid.planners) > 1:
+        deliver("no two planners change places\n", None)
     if args.plot:
         plot_sweep(grid, table, crossed, args.plot)
     return 0

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
+from simulator import simulate
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
 REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
@@ -82,6 +83,70 @@ def test_output_goes_to_a_file_whole(capsys: pytest.CaptureFixture[str], tmp_pat
     assert json.loads(target.read_text())["rows"]
     assert list(tmp_path.iterdir()) == [target]
     assert target.stat().st_mode & 0o777 == 0o666 & ~current_umask()
+
+
+def test_output_follows_links_and_feeds_pipes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    real, link, fifo = tmp_path / "real", tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to(real)
+    run(capsys, "list", "devices", "--output", str(link))
+    assert link.is_symlink()
+    assert "tpu-v3" in real.read_text()
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE)  # noqa: S607
+    run(capsys, "list", "devices", "--output", str(fifo))
+    assert b"tpu-v3" in reader.communicate()[0]
+    assert fifo.is_fifo()
+
+
+def test_an_interrupted_study_replaces_no_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def interrupting(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 7:
+            raise KeyboardInterrupt
+        return simulate(*args, **options)
+
+    monkeypatch.setattr("experiments.speedup.simulate", interrupting)
+    target = tmp_path / "out.json"
+    target.write_text("before")
+    args = ["speedup", *SMALL, "--format", "json", "--output", str(target)]
+    assert main(args) == 130
+    captured = capsys.readouterr()
+    assert "interrupted after 1 of 9 networks" in captured.err
+    assert target.read_text() == "before"
+    shown = json.loads(captured.out)
+    assert shown["complete"] is False
+    assert {row["network"] for row in shown["rows"]} == {"lenet"}
+    calls = 0
+    assert (
+        main(["speedup", "--levels", "1-9", "--networks", "lenet", "--output", str(target)]) == 130
+    )
+    assert "interrupted after 1 of 9 sizes" in capsys.readouterr().err
+    calls = 7
+    assert main(["speedup", *SMALL]) == 130
+    assert capsys.readouterr().err == "accelarray: interrupted\n"
+
+
+def test_a_full_device_is_one_message() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            command("list", "networks"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ran.returncode == 2
+    assert "standard output cannot be written: No space left" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_tables_are_as_wide_as_their_content(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "plan", "vgg19", "--planner", "accpar", "--levels", "16")
+    assert "\u2026" not in out
+    assert max(map(len, out.splitlines())) > 150
 
 
 def current_umask() -> int:
@@ -239,6 +304,32 @@ def test_names_from_files_are_shown_as_text(
             "one or the other",
         ),
         (("plan", "lenet", "--planner", "owt", "--objective", "joy"), "invalid choice"),
+        (
+            (
+                "simulate",
+                "vgg16",
+                "--planner",
+                "data_parallel",
+                "--set",
+                "network.bandwidth=100 B/s",
+            ),
+            "106 days",
+        ),
+        (
+            (
+                "simulate",
+                "lenet",
+                "--planner",
+                "owt",
+                "--unfolded",
+                "--set",
+                "devices.0.chips=4096",
+            ),
+            "too many processes",
+        ),
+        (("speedup", "--networks", "lenet,lenet.txt"), "lenet.txt: cannot be read"),
+        (("speedup", "--output", "a\0b"), "cannot be written"),
+        (("speedup", "--output", "x" * 300), "cannot be written: File name too long"),
         (("speedup", "--networks", ","), "name at least one of lenet"),
         (("speedup", "--networks", "lenet", "--planners", "x"), "unknown planner 'x'"),
         (("speedup", "--plot", "bars.gif"), "must end in .png"),

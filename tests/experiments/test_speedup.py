@@ -1,12 +1,14 @@
 """The published comparison, measured on the event engine."""
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.speedup import Comparison, compare, geometric_mean, published, slow_share
 from hardware import Array, Group, load_array
 from planners import PLANNERS, load_planner
 from simulator import simulate
-from workloads import ZOO, Network, load_network
+from workloads import ZOO, Network, NetworkError, load_network
 
 NETWORKS = [load_network(name) for name in ZOO]
 
@@ -106,6 +108,32 @@ def test_an_interrupt_keeps_finished_networks() -> None:
     result = compare(array, NETWORKS[:3], list(PLANNERS), 512, interrupt)
     assert result.networks == ["lenet"]
     assert len(result.rows) == 4
+
+
+def test_kinds_of_one_name_are_told_apart() -> None:
+    """Same board, slower link in one half: the share of the slower, the faster one alone."""
+    fast = load_array("accpar-homogeneous").group.kinds[0][0]
+    slow = replace(fast, network_bytes_per_s=1e9)
+    array = Array("twins", "", Group(((fast, 4), (slow, 4))))
+    dp, accpar = compare(array, NETWORKS[1:2], ["data_parallel", "accpar"]).rows
+    assert dp.slow_share == pytest.approx(0.5)
+    assert accpar.slow_share is not None
+    assert accpar.slow_share < 0.2
+    alone = Array("fast", "", Group(((fast, 4),)))
+    step = simulate(NETWORKS[1], load_planner("accpar")(NETWORKS[1], alone, 512), alone)
+    assert accpar.fast_alone_speedup == dp.iteration_s / step.iteration_s
+
+
+def test_networks_of_one_name_are_refused() -> None:
+    with pytest.raises(NetworkError, match="several networks are called lenet"):
+        compare(load_array("accpar-mixed"), [NETWORKS[0], NETWORKS[0]], ["owt"])
+
+
+def test_another_network_of_a_zoo_name_is_not_the_papers(mixed: Comparison) -> None:
+    assert mixed.complete
+    other = [replace(NETWORKS[1], name="lenet"), *NETWORKS[1:]]
+    array = load_array("accpar-homogeneous", ["devices.0.count=1"])
+    assert compare(array, other, ["owt"]).published == {}
 
 
 def test_slow_share_counts_flops() -> None:

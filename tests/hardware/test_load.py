@@ -98,6 +98,30 @@ def test_users_files_extend_the_catalog_and_each_other(tmp_path: Path) -> None:
     assert sources["devices.0.chip.peak"].startswith("set in ")
 
 
+def test_a_file_may_extend_the_catalogs_spec_of_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tpu-v3.toml").write_text(
+        'kind = "device"\nextends = "tpu-v3"\nchip.peak = "105 TFLOP/s"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    device, _ = load_device("tpu-v3.toml")
+    assert (device.name, device.chip_peak_flops_per_s) == ("tpu-v3", 105e12)
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('\ufeffkind = "device"\nextends = "tpu-v3"\n')
+    assert load_device(str(path))[0].cores == 8
+
+
+def test_inline_tables_on_the_command_line() -> None:
+    array = load_array("accpar-mixed", ['network={bandwidth="100 Gbit/s"}'])
+    assert array.group.link_bytes_per_s == 12.5e9
+    array = load_array("accpar-mixed", ["devices.0.chip={cores=3}"])
+    assert array.group.kinds[0][0].cores_per_chip == 3
+
+
 def test_neighbouring_entries_of_one_device_are_one_kind(tmp_path: Path) -> None:
     entry = '[[devices]]\ndevice = "tpu-v2"\ncount = 2\n'
     (tmp_path / "twice.toml").write_text('kind = "array"\n' + entry + entry)
@@ -180,6 +204,9 @@ def test_missing_values_are_named(tmp_path: Path) -> None:
         ('kind = "array"\n[sources]\nx = "y"', "no such keys"),
         ('kind = "array"\nsources = 3', "must be a table"),
         ('kind = "array"\n[[devices]]\ndevice = 3\ncount = true', "devices.0.device: 3"),
+        ('kind = "array"\ndevices = [[1], [2]]', "self.toml: devices.1.device: is missing"),
+        ('kind = "array"\n[[devices]]\ncount = 1', "self.toml: devices.0.device: is missing"),
+        ('kind = "array"\n[[devices]]\ndevice = "a\\u0000.toml"\ncount = 1', "not a path"),
     ],
 )
 def test_malformed_files(tmp_path: Path, text: str, words: str) -> None:

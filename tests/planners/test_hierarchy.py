@@ -237,6 +237,23 @@ def test_a_share_balanced_by_hand() -> None:
     assert numbers.balanced((fast, slow)) == pytest.approx(26 / 32)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "sides", "cheaper", "dearer"),
+    [
+        (Choice(2.1, 0.0, 1.5, 1.4), (Side(2.9, 1.0), Side(0.5, 3.4)), 3 / 14, 5 / 8),
+        (Choice(1.7, 0.0, 2.4, 2.2), (Side(0.9, 1.7), Side(2.9, 0.7)), 0.87826479, 0.43991703),
+    ],
+)
+def test_of_two_balanced_shares_the_cheaper_is_taken(
+    numbers: Choice, sides: tuple[Side, Side], cheaper: float, dearer: float
+) -> None:
+    for share in (cheaper, dearer):  # both balance
+        one, other = numbers.spend(sides[0], share), numbers.spend(sides[1], 1 - share)
+        assert one == pytest.approx(other, rel=1e-6)
+    assert numbers.cost(sides, cheaper) < numbers.cost(sides, dearer)
+    assert numbers.balanced(sides) == pytest.approx(cheaper)
+
+
 def test_plans_say_who_made_them() -> None:
     plan: Plan = load_planner("hypar")(load_network("lenet"), homogeneous(), 64, TRAFFIC)
     assert (plan.planner, plan.network, plan.batch, plan.objective) == (

@@ -28,15 +28,15 @@ def two_boards(first: tuple[Operation, ...], second: tuple[Operation, ...]) -> P
 def test_every_core_hbm_and_link_of_the_array_is_there() -> None:
     machine = Machine(two_boards((), ()))
     assert [tuple(resource) for resource in machine.resources] == [
-        ("link", "link0.0", 1, 5, ""),
-        ("core", "board0.chip0.core0", 1, 1, "board"),
-        ("core", "board0.chip0.core1", 1, 1, "board"),
-        ("hbm", "board0.chip0.hbm", 1, 0, "board"),
-        ("core", "board0.chip1.core0", 1, 1, "board"),
-        ("core", "board0.chip1.core1", 1, 1, "board"),
-        ("hbm", "board0.chip1.hbm", 1, 0, "board"),
-        ("core", "board1.chip0.core0", 1, 1, "other"),
-        ("hbm", "board1.chip0.hbm", 1, 0, "other"),
+        ("link", "link0.0", 1, 5, None),
+        ("core", "board0.chip0.core0", 1, 1, DEVICE),
+        ("core", "board0.chip0.core1", 1, 1, DEVICE),
+        ("hbm", "board0.chip0.hbm", 1, 0, DEVICE),
+        ("core", "board0.chip1.core0", 1, 1, DEVICE),
+        ("core", "board0.chip1.core1", 1, 1, DEVICE),
+        ("hbm", "board0.chip1.hbm", 1, 0, DEVICE),
+        ("core", "board1.chip0.core0", 1, 1, OTHER),
+        ("hbm", "board1.chip0.hbm", 1, 0, OTHER),
     ]
 
 
@@ -54,7 +54,7 @@ def test_a_run_as_a_whole_log() -> None:
     ]
     assert timeline.iteration_ps == 17
     assert timeline.iteration_s == 17e-12
-    assert timeline.flops_by_device() == {"board": 12.0, "other": 5.0}
+    assert timeline.flops_by_device() == {DEVICE: 12.0, OTHER: 5.0}
     computing, communicating, waiting = timeline.shares()
     assert computing == (4 * 10 + 4 + 1) / (5 * 17)
     assert communicating == (5 * 6) / (5 * 17)

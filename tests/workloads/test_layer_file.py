@@ -81,6 +81,21 @@ def test_files_that_are_no_layer_files(tmp_path: Path) -> None:
         read_layer_file(tmp_path / "huge.txt")
 
 
+def test_absurd_shapes_name_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, f"num_layers 1\nf FC\nin_ch {1 << 24}\nout_ch {1 << 24}\n")
+    assert read_layer_file(path).weights == 1 << 48
+    conv = CONV.replace("in_ch 3", f"in_ch {1 << 24}").replace("out_ch 4", f"out_ch {1 << 24}")
+    path = write(tmp_path, "num_layers 1\n" + conv.replace("kernel 3", f"kernel {1 << 24}"))
+    with pytest.raises(NetworkError, match=rf"{path}.*absurdly large"):
+        read_layer_file(path)
+
+
+def test_odd_paths_and_marks(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="not a path"):
+        read_layer_file("a\0.txt")
+    assert read_layer_file(write(tmp_path, "\ufeffnum_layers 1\n" + FC)).weights == 50
+
+
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
     text = (REFERENCE / "random_48.txt").read_text()
     rng = random.Random(0)  # noqa: S311  (not cryptography)

@@ -42,13 +42,20 @@ def read_layer_file(path: str | Path) -> Network:
             raw = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise NetworkError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise NetworkError(f"{str(path)!r}: not a path") from None
     if len(raw) > _MOST_BYTES:
         raise NetworkError(f"{path}: larger than {_MOST_BYTES >> 20} MiB; not a layer file")
     try:
-        text = raw.decode()
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise NetworkError(f"{path}: not a text file (expected UTF-8)") from None
-    return _Parser(path, text).network()
+    try:
+        return _Parser(path, text).network()
+    except NetworkError as error:
+        if str(error).startswith(f"{path}:"):
+            raise
+        raise NetworkError(f"{path}: {error}") from None
 
 
 class _Parser:

@@ -1,0 +1,60 @@
+"""Sweeps: what two processes gain, and what a case costs beside its own time."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.cases import Case, run_case
+from experiments.runner import run_cases
+from experiments.store import Store
+from hardware import load_array
+from workloads import load_network
+
+CASES = 200
+LEAST_GAIN = 1.7
+MOST_OVERHEAD_S = 0.005
+
+
+def cases(count: int, offset: int = 0) -> list[Case]:
+    """Different cases of about 50 ms."""
+    network = load_network("resnet34")
+    return [
+        Case(network, "accpar", load_array("accpar-mixed"), batch)
+        for batch in range(64 + offset, 64 + offset + count)
+    ]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_two_processes_against_one(tmp_path: Path) -> None:
+    run_cases(cases(8, offset=1000), jobs=2)  # start the workers
+    todo = cases(CASES)
+    with Store(tmp_path / "one.db") as store:
+        started = time.perf_counter()
+        alone = run_cases(todo, store, jobs=1)
+        one = time.perf_counter() - started
+    with Store(tmp_path / "two.db") as store:
+        started = time.perf_counter()
+        together = run_cases(todo, store, jobs=2)
+        two = time.perf_counter() - started
+    print(
+        f"\n{CASES} cases of {one / CASES * 1e3:.0f} ms: two processes {one / two:.2f} times faster"
+    )
+    assert together == alone
+    assert one / two >= LEAST_GAIN
+
+
+def test_overhead_of_a_case(tmp_path: Path) -> None:
+    """Identity, store and bookkeeping, beside planning and simulating."""
+    todo = cases(60)
+    started = time.perf_counter()
+    for case in todo:
+        run_case(case)
+    bare = time.perf_counter() - started
+    with Store(tmp_path / "s.db") as store:
+        started = time.perf_counter()
+        run_cases(todo, store, jobs=1)
+        kept = time.perf_counter() - started
+    print(f"\noverhead {(kept - bare) / len(todo) * 1e3:.2f} ms a case")
+    assert (kept - bare) / len(todo) < MOST_OVERHEAD_S

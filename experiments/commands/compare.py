@@ -1,0 +1,172 @@
+"""``accelarray compare``: two planners' steps, and where the difference comes from."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_objective,
+    add_output,
+    array_of,
+    names,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.difference import Difference, Part
+    from simulator import Timeline
+
+MOST_LAYERS = 10
+"""Layers in the table; the rest are summed up in one row."""
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "compare", help="two planners' steps, and where the difference comes from"
+    )
+    parser.add_argument(
+        "network",
+        metavar="NETWORK",
+        help="a network (see: list networks), or the path of a layer file",
+    )
+    parser.add_argument("--planners", metavar="P1,P2", required=True, help="see: list planners")
+    add_array(parser)
+    add_batch(parser)
+    add_objective(parser)
+    add_output(parser, "table", "json")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="both Gantt charts on one time axis (.png, .svg or .pdf)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan and simulate twice, then deliver."""
+    from experiments.difference import difference
+    from experiments.output import UsageError, check_writable, deliver, to_json
+    from experiments.plots import check_plot
+    from planners import OBJECTIVES, load_planner, planner_names
+    from simulator import simulate
+    from workloads import load_network
+
+    chosen = names(args.planners, planner_names(), "planners")
+    if len(chosen) != 2:
+        raise UsageError(f"--planners {args.planners!r}: name two different ones, as owt,accpar")
+    solvers = [load_planner(planner) for planner in chosen]
+    if args.plot:
+        check_plot(args.plot)
+    check_writable(args.output, args.plot)
+    array, network = array_of(args), load_network(args.network)
+    objective = OBJECTIVES[args.objective]
+    first, second = (
+        simulate(network, plan(network, array, args.batch, objective), array) for plan in solvers
+    )
+    result = difference((chosen[0], chosen[1]), (first, second))
+    about = {
+        "network": network.name,
+        "array": array.name,
+        "batch": args.batch,
+        "objective": args.objective,
+    }
+    if args.plot:
+        _plot(args.plot, about, chosen, [first, second])
+    data = about | to_dict(result)
+    deliver(to_json(data) if args.format == "json" else to_table(result, about), args.output)
+    return 0
+
+
+def _plot(path: str, about: dict[str, Any], chosen: list[str], steps: list[Timeline]) -> None:
+    from experiments.gantt import plot_gantt
+    from experiments.lanes import chart
+    from experiments.sites import sites
+
+    charts = [
+        chart(
+            f"{about['network']}, {planner} on {about['array']}, batch {about['batch']}",
+            step,
+            sites(step),
+            folded=True,
+        )
+        for planner, step in zip(chosen, steps, strict=True)
+    ]
+    plot_gantt(charts, path)
+
+
+def to_dict(result: Difference) -> dict[str, Any]:
+    """What ``--format json`` prints: seconds an average core spends, all rows."""
+
+    def row(part: Part, **label: str) -> dict[str, Any]:
+        return label | {
+            "core_s": [result.seconds(core_ps) for core_ps in part.core_ps],
+            "difference_s": result.seconds(part.change_ps),
+        }
+
+    whole = _whole(result)
+    return {
+        "planners": list(result.planners),
+        "cores": result.cores,
+        "iteration_s": [result.seconds(core_ps) for core_ps in whole.core_ps],
+        "difference_s": result.seconds(whole.change_ps),
+        "phases": [row(part, phase=part.phase, kind=part.kind) for part in result.phases],
+        "layers": [row(part, layer=part.layer or part.kind) for part in result.layers],
+    }
+
+
+def _whole(result: Difference) -> Part:
+    from experiments.difference import Part
+
+    first, second = result.iteration_ps
+    return Part((first * result.cores, second * result.cores))
+
+
+def to_table(result: Difference, about: dict[str, Any]) -> str:
+    """By phase and kind, then the layers that contribute most."""
+    from experiments.output import text_of
+
+    title = f"{about['network']} on {about['array']}, batch {about['batch']}"
+    phases = _table(result, title, "what")
+    for part in result.phases:
+        _add(phases, result, f"{part.phase} {part.kind}".strip(), part)
+    layers = _table(result, None, "layer")
+    for name, part in _most(result):
+        _add(layers, result, name, part)
+    for table in (phases, layers):
+        table.add_section()
+        _add(table, result, "iteration", _whole(result))
+    return text_of(phases, layers, "Seconds that an average core spends.")
+
+
+def _most(result: Difference) -> list[tuple[str, Part]]:
+    """The layers that contribute most, what the others do together, and waiting."""
+    from experiments.difference import Part
+
+    *layers, waiting = result.layers
+    rows = [(part.layer, part) for part in layers[:MOST_LAYERS]]
+    if rest := layers[MOST_LAYERS:]:
+        first, second = (sum(part.core_ps[i] for part in rest) for i in (0, 1))
+        rows.append((f"{len(rest)} others", Part((first, second))))
+    return [*rows, (waiting.kind, waiting)]
+
+
+def _table(result: Difference, title: str | None, what: str) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    table.add_column(what)
+    for planner in result.planners:
+        table.add_column(planner, justify="right")
+    table.add_column("difference", justify="right")
+    table.add_column("of the whole", justify="right")
+    return table
+
+
+def _add(table: Table, result: Difference, name: str, part: Part) -> None:
+    whole = _whole(result).change_ps
+    seconds = [f"{result.seconds(core_ps):.9f}" for core_ps in part.core_ps]
+    share = f"{part.change_ps / whole:.1%}" if whole else "-"
+    table.add_row(name, *seconds, f"{result.seconds(part.change_ps):+.9f}", share)

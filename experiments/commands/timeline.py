@@ -1,0 +1,95 @@
+"""``accelarray timeline``: one training step as a Gantt chart, a trace or records."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_objective,
+    add_unfolded,
+    array_of,
+)
+
+ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("timeline", help="what every core and link does when, as a file")
+    parser.add_argument(
+        "network",
+        metavar="NETWORK",
+        help="a network (see: list networks), or the path of a layer file",
+    )
+    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
+    add_array(parser)
+    add_batch(parser)
+    add_objective(parser)
+    add_unfolded(parser)
+    parser.add_argument(
+        "--devices",
+        metavar="D1,D2",
+        help="only these boards and the links above them, each for itself: board0,board3 or 0-7",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        required=True,
+        help=f"a chart, a trace for ui.perfetto.dev, or records, by its ending: {_endings()}",
+    )
+    parser.set_defaults(run=run)
+
+
+def _endings() -> str:
+    return ", ".join(ENDINGS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, simulate, write the file that ``--output`` names."""
+    from experiments.output import UsageError, check_writable
+    from experiments.sites import chosen, sites
+    from planners import OBJECTIVES, load_planner
+    from simulator import simulate
+    from workloads import load_network
+
+    path = args.output.lower()
+    if not path.endswith(ENDINGS):
+        raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
+    check_writable(args.output)
+    array, network = array_of(args), load_network(args.network)
+    plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
+    folded = not args.unfolded and args.devices is None
+    timeline = simulate(network, plan, array, folded=folded)
+    shown = sites(timeline)
+    if args.devices is not None:
+        shown = chosen(shown, args.devices)
+    about = {
+        "network": network.name,
+        "planner": args.planner,
+        "objective": args.objective,
+        "array": array.name,
+        "batch": args.batch,
+        "iteration_ps": timeline.iteration_ps,
+        "folded": folded,
+    }
+    _write(args.output, timeline, shown, about, folded=folded)
+    return 0
+
+
+def _write(output: str, timeline: Any, shown: Any, about: dict[str, Any], *, folded: bool) -> None:
+    from experiments.gantt import plot_gantt
+    from experiments.lanes import chart
+    from experiments.trace import trace_events, write_csv, write_trace
+
+    if output.lower().endswith((".json", ".json.gz")):
+        write_trace(trace_events(timeline, shown, folded=folded), about, output)
+    elif output.lower().endswith(".csv"):
+        write_csv(timeline, shown, output)
+    else:
+        title = (
+            f"{about['network']}, {about['planner']} on {about['array']}, batch {about['batch']}"
+        )
+        plot_gantt([chart(title, timeline, shown, folded=folded)], output)

@@ -1,0 +1,105 @@
+"""Where the difference between two steps comes from, to the core-picosecond."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from planners.steps import Kind, Phase
+
+if TYPE_CHECKING:
+    from simulator import Timeline
+
+PICOSECONDS = 10**12
+WAITING = "waiting"
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Time under each of two planners, in picoseconds summed over all cores.
+
+    What is spent by ``layer``, or in ``phase`` and ``kind``; empty where it does not apply.
+    ``kind`` is WAITING for what is left of the step: cores that wait for others.
+    """
+
+    core_ps: tuple[int, int]
+    phase: str = ""
+    kind: str = ""
+    layer: str = ""
+
+    @property
+    def change_ps(self) -> int:
+        """The second planner's less the first's, in core-picoseconds."""
+        return self.core_ps[1] - self.core_ps[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two planners' steps on one array.
+
+    Both ``phases`` and ``layers`` (the largest change first) end in waiting,
+    and sum to the two iteration times, ``cores`` times over.
+    """
+
+    planners: tuple[str, str]
+    cores: int
+    iteration_ps: tuple[int, int]
+    phases: tuple[Part, ...]
+    layers: tuple[Part, ...]
+
+    def seconds(self, core_ps: int) -> float:
+        """What an average core spends of core-picoseconds, in seconds."""
+        return core_ps / self.cores / PICOSECONDS
+
+
+def difference(planners: tuple[str, str], steps: tuple[Timeline, Timeline]) -> Difference:
+    """Compare two timelines of one array; raises ValueError when the cores are not as many."""
+    cores = steps[0].cores
+    if steps[1].cores != cores:
+        raise ValueError(f"timelines of {cores} and {steps[1].cores} cores cannot be compared")
+    phases = [
+        {key: total.core_ps for key, total in step.totals().items() if total.core_ps}
+        for step in steps
+    ]
+    layers = [core_ps_by_layer(step) for step in steps]
+    whole = (steps[0].iteration_ps, steps[1].iteration_ps)
+    waiting = Part(
+        (
+            whole[0] * cores - sum(phases[0].values()),
+            whole[1] * cores - sum(phases[1].values()),
+        ),
+        kind=WAITING,
+    )
+    by_phase = [Part(both, *map(str, key)) for key, both in sorted(_both(*phases), key=_order)]
+    by_layer = [Part(both, layer=key) for key, both in _both(*layers)]
+    by_layer.sort(key=lambda part: -abs(part.change_ps))
+    return Difference(planners, cores, whole, (*by_phase, waiting), (*by_layer, waiting))
+
+
+def _order(row: tuple[tuple[Phase, Kind], object]) -> tuple[int, int]:
+    """Phases, and kinds within them, as they run."""
+    phase, kind = row[0]
+    return list(Phase).index(phase), list(Kind).index(kind)
+
+
+def core_ps_by_layer(timeline: Timeline) -> Counter[str]:
+    """Core-picoseconds that each layer, or boundary between two, keeps cores or their links busy.
+
+    A boundary is called "a to b", as its operations are.
+    """
+    spent: Counter[str] = Counter()
+    operations, resources = timeline.program.operations, timeline.resources
+    for number, index, start, end in zip(*timeline.columns, strict=True):
+        spent[operations[index].layer] += (end - start) * resources[number].cores
+    return spent
+
+
+def _both(
+    first: Mapping[Key, int], second: Mapping[Key, int]
+) -> Iterator[tuple[Key, tuple[int, int]]]:
+    """Every key of either with its value in each."""
+    for key in dict.fromkeys([*first, *second]):
+        yield key, (first.get(key, 0), second.get(key, 0))

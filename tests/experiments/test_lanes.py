@@ -1,0 +1,126 @@
+"""Which lanes a run has, what they are called, and what is on them."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.lanes import chart
+from experiments.output import UsageError
+from experiments.sites import BOARD, chosen, labels, sites
+from hardware import load_array
+from planners import load_planner
+from simulator import Machine, Timeline, lower, simulate
+from tests.strategies import arrays, networks, plans
+from workloads import load_network
+
+LENET = load_network("lenet")
+
+
+def run(*changes: str, folded: bool = True, planner: str = "data_parallel") -> Timeline:
+    array = load_array("accpar-mixed", changes)
+    return simulate(LENET, load_planner(planner)(LENET, array, 512), array, folded=folded)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.booleans())
+def test_sites_are_the_array(data: st.DataObject, folded: bool) -> None:
+    network, array = data.draw(networks(most=3)), data.draw(arrays())
+    plan = data.draw(plans(network, array, 4))
+    timeline = simulate(network, plan, array, folded=folded)
+    found = sites(timeline)
+    numbers = [number for site in found for number in site.resources]
+    assert numbers == list(range(len(timeline.resources)))
+    for site in found:
+        names = {timeline.resources[number].name.partition(".")[0] for number in site.resources}
+        assert names == {site.name.partition(".")[0]}
+        assert site.level in (BOARD, len(site.above))
+    boards = [site for site in found if site.level == BOARD]
+    assert sum(site.multiplicity for site in boards) == array.group.size == found[0].boards
+    devices = [device.name for device, count in array.group.kinds for _ in range(count)]
+    for site in found:  # the first board of the first of them, counted over the whole array
+        assert devices[site.first] == site.devices[0]
+        assert set(devices[site.first : site.first + site.boards]) == set(site.devices)
+    if not folded:
+        assert [site.first for site in boards] == list(range(array.group.size))
+    called = labels(found, timeline, folded=folded)
+    assert max(Counter(called.values()).values()) == 1
+
+
+def test_lanes_of_the_mixed_array() -> None:
+    timeline = run()
+    lanes = chart("", timeline, sites(timeline), folded=True).lanes
+    called = [lane.label for lane in lanes]
+    assert called[:2] == ["link level 0", "link level 1 (accpar-tpu-v2)"]
+    assert called[8] == "128 x accpar-tpu-v2, 1,024 cores"
+    assert called[-2] == "link level 7, 64 x (accpar-tpu-v3)"
+    assert len(called) == 1 + 2 * 7 + 2
+    shares = timeline.totals()
+    computing = sum(total.core_ps for (_, kind), total in shares.items() if kind == "compute")
+    assert 1024 * (lanes[8].busy_ps + lanes[-1].busy_ps) == computing
+
+
+def test_classes_of_one_device_are_told_apart() -> None:
+    timeline = run("devices.0.count=3", "devices.1.count=3")
+    called = labels(sites(timeline), timeline, folded=True)
+    cores = [label for label in called.values() if "cores" in label]
+    assert "1 x accpar-tpu-v2, 8 cores" in cores
+    assert "2 x accpar-tpu-v3, 16 cores" in cores
+    timeline = run("devices.0.count=6", "devices.1.device=accpar-tpu-v2", "devices.1.count=4")
+    cores = [x for x in labels(sites(timeline), timeline, folded=True).values() if "cores" in x]
+    assert len(cores) == len(set(cores)) > 1
+    assert any(", from board " in label for label in cores)
+
+
+def test_chosen_boards_have_lanes_of_their_own() -> None:
+    timeline = run("devices.0.count=4", "devices.1.count=4", folded=False)
+    shown = chosen(sites(timeline), "board0, 5-6")
+    called = [lane.label for lane in chart("", timeline, shown, folded=False).lanes]
+    assert called == [
+        "link level 0, boards 0-7",
+        "link level 1, boards 0-3",
+        "link level 2, boards 0-1",
+        "board0, accpar-tpu-v2, 8 cores",
+        "link level 1, boards 4-7",
+        "link level 2, boards 4-5",
+        "board5, accpar-tpu-v3, 8 cores",
+        "link level 2, boards 6-7",
+        "board6, accpar-tpu-v3, 8 cores",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        ("", "expected names or numbers"),
+        ("tpu", "expected names or numbers"),
+        ("-1", "expected names or numbers"),
+        ("1,,2", "expected names or numbers"),
+        ("link0.0", "expected names or numbers"),
+        ("4", r"boards are 0\.\.\.3"),
+        ("board1,board99", r"boards are 0\.\.\.3"),
+        ("3-1", r"boards are 0\.\.\.3"),
+    ],
+)
+def test_boards_that_are_not_there(devices: str, words: str) -> None:
+    timeline = run("devices.0.count=2", "devices.1.count=2", folded=False)
+    with pytest.raises(UsageError, match=words):
+        chosen(sites(timeline), devices)
+
+
+def test_memories_and_odd_cores_have_lanes_when_they_do_something() -> None:
+    array = load_array("accpar-mixed", ["devices.0.count=1", "devices.1.count=1"])
+    program = lower(LENET, load_planner("owt")(LENET, array, 512), array)
+    idle = Machine(program).run()
+    called = [lane.label for lane in chart("", idle, sites(idle), folded=False).lanes]
+    assert len(called) == 3
+    machine = Machine(program)
+    for memory in machine.boards[1].hbms[:2]:
+        memory.submit(program.operations[0])
+    busy = machine.run()
+    lanes = chart("", busy, sites(busy), folded=False).lanes
+    assert [lane.label for lane in lanes][:3] == called
+    (memory_lane,) = lanes[3:]
+    assert memory_lane.label == "board1.chip0.hbm and 1 alike"
+    assert memory_lane.busy_ps == program.operations[0].duration_ps
