@@ -12,6 +12,7 @@ from experiments.commands import (
     catalog,
     compare,
     plan,
+    report,
     results,
     simulate,
     speedup,
@@ -19,7 +20,7 @@ from experiments.commands import (
     timeline,
 )
 
-COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, catalog)
+COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, catalog)
 
 
 def parser() -> argparse.ArgumentParser:

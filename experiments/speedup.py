@@ -211,3 +211,24 @@ def published(array: Array) -> dict[str, Published]:
         for row in rows
         if unchanged
     }
+
+
+def notes(result: Comparison) -> list[str]:
+    """What to know about a comparison, in sentences."""
+    found = [
+        f"The paper's averages for this array are {certainty}, not verified."
+        for certainty in sorted({value.certainty for value in result.published.values()})
+        if certainty != "printed"
+    ]
+    for planner in result.planners:
+        rows = result.of(planner)
+        if losing := [row.network for row in rows if row.speedup < 1]:
+            found.append(f"{planner} is slower than data parallelism for {', '.join(losing)}.")
+        if faster := [
+            r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup
+        ]:
+            found.append(
+                f"{planner} on the fastest devices alone beats {planner} on the whole array for "
+                f"{', '.join(faster)}."
+            )
+    return found

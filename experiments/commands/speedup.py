@@ -140,8 +140,9 @@ def to_csv(result: Comparison) -> str:
 def to_table(result: Comparison) -> str:
     """The table people read, with what to know about it underneath."""
     from experiments.output import text_of
+    from experiments.speedup import notes
 
-    return text_of(_table(result), *_notes(result))
+    return text_of(_table(result), *notes(result))
 
 
 def _table(result: Comparison) -> Table:
@@ -184,23 +185,3 @@ def _table(result: Comparison) -> Table:
             *[f"{ours[p] / paper[p].speedup - 1:+.1%}" if p in paper else "" for p in ours],
         )
     return table
-
-
-def _notes(result: Comparison) -> list[str]:
-    notes = [
-        f"The paper's averages for this array are {certainty}, not verified."
-        for certainty in sorted({value.certainty for value in result.published.values()})
-        if certainty != "printed"
-    ]
-    for planner in result.planners:
-        rows = result.of(planner)
-        if losing := [row.network for row in rows if row.speedup < 1]:
-            notes.append(f"{planner} is slower than data parallelism for {', '.join(losing)}.")
-        if faster := [
-            r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup
-        ]:
-            notes.append(
-                f"{planner} on the fastest devices alone beats {planner} on the whole array for "
-                f"{', '.join(faster)}."
-            )
-    return notes

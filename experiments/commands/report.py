@@ -1,0 +1,107 @@
+"""``accelarray report``: one page with everything, to keep or to send."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import add_array, add_batch, array_of, names
+
+if TYPE_CHECKING:
+    from experiments.report import Study
+    from hardware import Array
+    from workloads import Network
+
+ARRAYS = ("accpar-mixed", "accpar-homogeneous")
+MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
+    )
+    add_array(parser, default=None)
+    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_batch(parser)
+    parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
+    parser.add_argument(
+        "--timeline",
+        metavar="NETWORK",
+        help=f"whose plans and step to draw (default: {MAPPED}'s plans, {DRAWN}'s step)",
+    )
+    parser.add_argument("--output", metavar="FILE", required=True, help="the page (.html)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Collect what the page is about, then make and write it whole."""
+    from experiments.output import UsageError, check_writable, progress_bar, whole_file
+    from experiments.report import report
+
+    if not args.output.endswith((".html", ".htm")):
+        raise UsageError(f"--output {args.output!r}: the name must end in .html")
+    study = _study(args)
+    check_writable(args.output)
+    cases = len(study.arrays) * len(study.networks) * len(study.planners)
+    with progress_bar(cases) as progress:
+        page = report(study, progress)
+    with whole_file(args.output) as path:
+        path.write_bytes(page.encode("utf-8", "replace"))
+    return 0
+
+
+def _study(args: argparse.Namespace) -> Study:
+    from experiments.report import Study
+    from experiments.store import Store
+    from planners import load_planner, planner_names
+    from workloads import ZOO, load_network
+
+    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    planners = names(args.planners, planner_names(), "planners")
+    for planner in planners:
+        load_planner(planner)
+    rows = None
+    if args.store:
+        with Store(args.store, create=False) as store:
+            rows = store.rows()
+    wanted = load_network(args.timeline) if args.timeline else None
+    return Study(
+        arrays=tuple(_arrays(args)),
+        networks=tuple(networks),
+        planners=tuple(planners),
+        mapped=wanted or _among(networks, MAPPED),
+        drawn=wanted or _among(networks, DRAWN),
+        drawn_planner=PLANNER if PLANNER in planners else planners[-1],
+        batch=args.batch,
+        rows=rows,
+        command=_command(args),
+    )
+
+
+def _arrays(args: argparse.Namespace) -> list[Array]:
+    """The paper's two arrays, or the one that was asked for."""
+    from hardware import load_array
+
+    if args.array or args.set:
+        return [array_of(args)]
+    return [load_array(name) for name in ARRAYS]
+
+
+def _among(networks: list[Network], name: str) -> Network:
+    """The network of that name, or the first."""
+    return next((network for network in networks if network.name == name), networks[0])
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command as it could be typed again."""
+    import shlex
+
+    words = ["accelarray", "report"]
+    words += ["--array", args.array] if args.array else []
+    words += [word for change in args.set for word in ("--set", change)]
+    words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
+    words += ["--store", args.store] if args.store else []
+    words += ["--timeline", args.timeline] if args.timeline else []
+    return shlex.join([*words, "--output", args.output])
