@@ -57,24 +57,29 @@ class Store:
                 raise
 
     def _prepare(self) -> None:
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        (schema,) = self._db.execute("PRAGMA user_version").fetchone()
-        tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and (application, schema) != (APPLICATION, SCHEMA):
+        """Make a new file a store, or see that it is one; others may do the same right now."""
+        self._patiently("BEGIN IMMEDIATE")  # one transaction: nobody writes between look and claim
+        try:
+            if self._one("SELECT count(*) FROM sqlite_master") == 0:
+                self._db.execute(_TABLE)
+                self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+            owner = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
+        finally:
+            self._db.execute("COMMIT")
+        if owner != (APPLICATION, SCHEMA):
             raise StoreError(f"{self.path}: an SQLite file, but not a store of this version")
-        self._write_ahead()
+        self._patiently("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute(_TABLE)
-        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._db.execute(f"PRAGMA user_version = {SCHEMA}")
-        self._db.execute("COMMIT")
 
-    def _write_ahead(self) -> None:
-        """Switch the journal; two processes that open a new file at once may find it locked."""
+    def _one(self, query: str) -> int:
+        return int(self._db.execute(query).fetchone()[0])
+
+    def _patiently(self, statement: str) -> None:
+        """Execute what may find a new file locked in spite of the timeout."""
         for attempt in range(100):
             try:
-                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute(statement)
                 return
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or attempt == 99:

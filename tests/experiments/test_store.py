@@ -54,8 +54,10 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     db = sqlite3.connect(other)
     db.execute("CREATE TABLE t (x)")
     db.close()
+    before = other.read_bytes()
     with pytest.raises(StoreError, match="not a store of this version"):
         Store(other)
+    assert other.read_bytes() == before
     with pytest.raises(StoreError, match="there is no such store"):
         Store(tmp_path / "none.db", create=False)
     assert not (tmp_path / "none.db").exists()
@@ -106,8 +108,9 @@ with Store(sys.argv[1]) as store:
 """
 
 
-def test_several_processes_open_and_write_at_once(tmp_path: Path) -> None:
-    path = str(tmp_path / "s.db")
+@pytest.mark.parametrize("attempt", range(5))
+def test_several_processes_open_and_write_at_once(tmp_path: Path, attempt: int) -> None:
+    path = str(tmp_path / f"{attempt}.db")
     writers = [
         subprocess.Popen([sys.executable, "-c", OPENS, path, str(i)], stderr=subprocess.PIPE)
         for i in range(4)
