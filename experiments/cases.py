@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from hardware import Array
+from hardware import COMMAND_LINE, Array
 from planners import OBJECTIVES, PLANNERS, load_planner
 from planners.registry import ENTRY_POINTS
 from simulator import MODEL_VERSION, simulate
@@ -30,8 +30,8 @@ class Case:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The case in a few words, for people."""
-        return {
+        """The case in a few words, for people, with what the command line changed."""
+        return self._changes() | {
             "network": self.network.name,
             "planner": self.planner,
             "array": self.array.name,
@@ -46,6 +46,15 @@ class Case:
         """SHA-256 of the canonical JSON of everything that changes the answer."""
         text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _changes(self) -> dict[str, str]:
+        changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
+        everywhere = changed.get("network.bandwidth")
+        return {
+            key: value
+            for key, value in changed.items()
+            if not (key.endswith(".network.bandwidth") and value == everywhere)
+        }
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -69,8 +78,8 @@ def _layers(network: Network) -> list[list[Any]]:
         [
             layer.kind,
             [number[name] for name in layer.inputs],
-            list(asdict(layer.input).values()),
-            list(asdict(layer.output).values()),
+            [layer.input.channels, layer.input.height, layer.input.width],
+            [layer.output.channels, layer.output.height, layer.output.width],
             layer.kernel,
         ]
         for layer in network.layers

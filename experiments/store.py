@@ -22,6 +22,7 @@ APPLICATION = 0xACCE1
 SCHEMA = 1
 BUSY_S = 30.0
 _AT_ONCE = 500
+_CONDITION = """json_extract(inputs, '$."' || ? || '"') = ?"""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS results (
     key TEXT PRIMARY KEY,
@@ -140,7 +141,7 @@ class Store:
         """Delete results whose inputs equal all those given; returns how many."""
         if not inputs:
             raise StoreError("prune needs at least one condition, as network=lenet")
-        conditions = " AND ".join("json_extract(inputs, '$.' || ?) = ?" for _ in inputs)
+        conditions = " AND ".join([_CONDITION] * len(inputs))
         values = [part for pair in inputs.items() for part in pair]
         with self._errors():
             done = self._db.execute(f"DELETE FROM results WHERE {conditions}", values)  # noqa: S608

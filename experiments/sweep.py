@@ -93,6 +93,7 @@ def _table(
 ) -> pandas.DataFrame:
     import pandas
 
+    changed = {axis.key for axis in grid.axes} - set(OPTIONS)  # shown as numbers instead
     rows = []
     for point, group in zip(points, cases, strict=True):
         outputs = {(case.network.name, case.planner): results[case.key] for case in group}
@@ -107,7 +108,8 @@ def _table(
             own = outputs[case.network.name, case.planner]
             base = outputs[case.network.name, BASELINE]
             speedup = {"speedup": (base["iteration_s"] or 0) / (own["iteration_s"] or math.nan)}
-            rows.append(case.inputs | varied | own | speedup | {"key": case.key})
+            inputs = {key: value for key, value in case.inputs.items() if key not in changed}
+            rows.append(inputs | varied | own | speedup | {"key": case.key})
     return pandas.DataFrame(rows)
 
 

@@ -3,9 +3,10 @@
 from hardware.array import Array, Device, Group, Setting, SpecError
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
-from hardware.spec import catalog_names, spec_kind
+from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
 
 __all__ = [
+    "COMMAND_LINE",
     "Array",
     "Device",
     "Group",

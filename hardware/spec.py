@@ -17,6 +17,8 @@ from typing import Any
 
 from hardware.array import SpecError
 
+COMMAND_LINE = "command line"
+"""The source of values that were changed there."""
 _LARGEST_FILE = 1 << 20
 _DEEPEST = 8
 _MOST_SETTINGS = 10_000
@@ -174,7 +176,7 @@ def command_line(assignments: Iterable[str]) -> Settings:
         if not equals or not key.strip():
             raise SpecError(f"--set {text!r}: expected KEY=VALUE, as devices.0.count=64")
         for path, value in _leaves(_value(raw.strip()), key.strip()):
-            settings[path] = Entry(value, f"--set {text}", "command line")
+            settings[path] = Entry(value, f"--set {text}", COMMAND_LINE)
     return settings
 
 

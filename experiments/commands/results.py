@@ -55,7 +55,7 @@ def _conditions(where: list[str]) -> dict[str, Any]:
     conditions: dict[str, Any] = {}
     for text in where:
         key, equals, value = text.partition("=")
-        if not equals or not key.isidentifier():
+        if not equals or not key or '"' in key:
             raise UsageError(f"--where {text!r}: expected KEY=VALUE, as network=lenet")
         conditions[key] = int(value) if value.isascii() and value.isdigit() else value
     return conditions

@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.report_page.chart import DRAWABLE, lines
 from experiments.report_page.markup import Markup, number, section, table, tag
+from hardware import split_quantity
 
 Result = Mapping[str, Any]
 
@@ -18,8 +19,7 @@ INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "
 SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
-ORDER = "result of its planner, oldest first"
-"""What results that differ in nothing shown are drawn against."""
+OTHERS = ("key", "speedup", "peak_memory_bytes")
 WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
 
 
@@ -29,10 +29,11 @@ def results(rows: Sequence[Result]) -> Markup:
     count = f"{len(rows):,} results" + (
         f"; the newest {MOST_ROWS:,} are shown" if len(rows) > len(shown) else ""
     )
-    head = ["network", *INPUTS[1:], "iteration [s]", *SHARES, *WHEN]
+    varied = varied_keys(rows)
+    head = ["network", *INPUTS[1:], *varied, "iteration [s]", *SHARES, *WHEN]
     cells = [
         [
-            *(result.get(key, "") for key in INPUTS),
+            *(result.get(key, "") for key in (*INPUTS, *varied)),
             _number(result.get(SECONDS), ".9g"),
             *(_number(result.get(key), ".2%") for key in SHARES),
             *(result.get(key, "") for key in WHEN),
@@ -58,15 +59,23 @@ def _is_drawable(value: Any) -> bool:
     return _is_number(value) and DRAWABLE[0] <= value <= DRAWABLE[1]
 
 
+def varied_keys(rows: Sequence[Result]) -> list[str]:
+    """Keys of specs that sweeps have varied: those whose values differ among the results."""
+    known = {*INPUTS, SECONDS, *SHARES, *WHEN, *OTHERS}
+    keys = dict.fromkeys(key for row in rows for key in row if key not in known)
+    return [key for key in keys if len({str(row.get(key, "")) for row in rows}) > 1]
+
+
 def charts(rows: Sequence[Result]) -> Iterator[Markup]:
-    """For results alike but for the batch, for the accelerators, or for neither, a chart each."""
+    """For results alike but for the batch, the accelerators or a varied value, a chart each."""
     usable = [row for row in rows if _is_drawable(row.get(SECONDS))]
     planners = list(dict.fromkeys(str(row.get("planner")) for row in usable))
-    for across in ("batch", "accelerators", ORDER):
-        fixed = [key for key in INPUTS if key not in (across, "planner")]
+    keys = [*INPUTS, *varied_keys(rows)]
+    for across in ("batch", "accelerators", *varied_keys(rows)):
+        fixed = [key for key in keys if key not in (across, "planner")]
         groups: dict[tuple[str, ...], list[Result]] = {}
         for row in usable:
-            groups.setdefault(tuple(str(row.get(key)) for key in fixed), []).append(row)
+            groups.setdefault(tuple(str(row.get(key, "")) for key in fixed), []).append(row)
         for values, group in groups.items():
             series = {planner: _points(group, planner, across) for planner in planners}
             if any(_differ(points) for points in series.values()):
@@ -74,18 +83,26 @@ def charts(rows: Sequence[Result]) -> Iterator[Markup]:
 
 
 def _title(fixed: Sequence[str], values: Sequence[str]) -> str:
-    pairs = zip(fixed, values, strict=True)
+    pairs = [(key, value) for key, value in zip(fixed, values, strict=True) if value]
     return ", ".join(WORDS.get(key, "{}").format(value) for key, value in pairs)
 
 
 def _points(group: Sequence[Result], planner: str, across: str) -> list[tuple[float, float]]:
     """One planner's places on both axes; both are positive."""
     own = [row for row in group if str(row.get("planner")) == planner]
-    if across == ORDER:
-        return [(float(i), float(row[SECONDS])) for i, row in enumerate(own, 1)]
-    return [
-        (float(row[across]), float(row[SECONDS])) for row in own if _is_drawable(row.get(across))
-    ]
+    places = ((_place(row.get(across)), float(row[SECONDS])) for row in own)
+    return sorted((place, seconds) for place, seconds in places if place is not None)
+
+
+def _place(value: Any) -> float | None:
+    """A value as a place on an axis: a number, or a quantity in its unit; both positive."""
+    if isinstance(value, str):
+        quantity = split_quantity(value)
+        try:
+            value = quantity[1] if quantity else float(value)
+        except ValueError:
+            return None
+    return float(value) if _is_drawable(value) else None
 
 
 def _differ(points: Sequence[tuple[float, float]]) -> bool:

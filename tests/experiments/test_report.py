@@ -248,6 +248,30 @@ def test_a_stores_results_are_shown_and_drawn(tmp_path: Path) -> None:
         assert f"{row['planner']}: {row['iteration_s']:.6g} at {row['batch']}" in titles
 
 
+def test_varied_values_of_specs_are_columns_and_axes(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    vary = ["--vary", "network.bandwidth=1 Gbit/s,4 Gbit/s", "--vary", "batch=64,128"]
+    sweep = ["sweep", *vary, "--networks", "lenet", "--planners", "owt", *SMALL]
+    assert main([*sweep, "--store", str(file), "--jobs", "1"]) == 0
+    parsed = Parsed(page(tmp_path, *SMALL, "--networks", "lenet", "--store", str(file)))
+    head, *shown = parsed.tables["Results, oldest first"]
+    assert {row[head.index("network.bandwidth")] for row in shown} == {"1 Gbit/s", "4 Gbit/s"}
+    assert "devices.0.count" not in head  # the same for all
+    charts = [a["aria-label"] for name, a in parsed.tags if name == "svg"][1:]
+    assert charts == [
+        "lenet, accpar-mixed, 4 accelerators, time, published, 1 Gbit/s",
+        "lenet, accpar-mixed, 4 accelerators, time, published, 4 Gbit/s",
+        "lenet, accpar-mixed, 4 accelerators, batch 64, time, published",
+        "lenet, accpar-mixed, 4 accelerators, batch 128, time, published",
+    ]
+    with Store(file, create=False) as store:
+        for row in store.rows():
+            bits = float(row["network.bandwidth"].split()[0]) * 1e9
+            assert f"{row['planner']}: {row['iteration_s']:.6g} at {bits:.6g}" in parsed.text(
+                "title"
+            )
+
+
 def test_results_of_any_shape_are_shown_and_the_newest_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

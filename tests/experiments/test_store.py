@@ -38,6 +38,8 @@ def test_prune_by_inputs(tmp_path: Path) -> None:
         assert store.prune(network="lenet", batch=16) == 1
         assert store.prune(network="nothing") == 0
         assert [row["key"] for row in store.rows()] == ["0", "1"]
+        store.put("dot", {"network.bandwidth": "1 Gbit/s"}, OUTPUTS)
+        assert store.prune(**{"network.bandwidth": "1 Gbit/s"}) == 1
         with pytest.raises(StoreError, match="at least one condition"):
             store.prune()
         assert store.prune(**{"network' OR 1=1 --": "x"}) == 0
