@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from experiments.store import Store
 
 CONNECT_S = 15.0
+FETCH_S = 2.0
 WORKERS_GONE_S = 20.0
 """How long a cluster may be without any worker before a sweep gives up."""
 
@@ -151,7 +152,11 @@ def _gather(client: Any, futures: list[Any], address: str) -> Finished:
         except TimeoutError:
             done = set()
         for future in done:
-            yield _result(future, address)
+            result = _result(future, address)
+            if result is None:
+                pending.add(future)
+            else:
+                yield result
         if client.scheduler_info(n_workers=-1)["workers"]:
             alone_since = None
         elif alone_since is None:
@@ -163,11 +168,15 @@ def _gather(client: Any, futures: list[Any], address: str) -> Finished:
             )
 
 
-def _result(future: Any, address: str) -> tuple[str, Outputs]:
-    if future.status == "finished":
-        result: tuple[str, Outputs] = future.result()
+def _result(future: Any, address: str) -> tuple[str, Outputs] | None:
+    """A finished case, or None where it was lost with its worker and is run again."""
+    if future.status in ("finished", "pending"):
+        try:
+            result: tuple[str, Outputs] = future.result(timeout=FETCH_S)
+        except TimeoutError:
+            return None
         return result
-    error = future.exception() if future.status == "error" else future.status
+    error = future.exception(timeout=FETCH_S) if future.status == "error" else future.status
     raise RunError(
         f"--cluster {address}: a case failed on its worker ({error!r}); finished cases are kept"
     )

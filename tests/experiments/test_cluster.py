@@ -109,7 +109,12 @@ def wait_for_results(store: Path, at_least: int) -> None:
 
 
 def finish(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=seconds)
+    try:
+        _, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
     return process.returncode, errors
 
 
