@@ -99,14 +99,18 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
-    for name in [
-        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
-    ]:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we say it ourselves
+    _quiet()
     try:
         return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
         raise RunError(f"--cluster {address}: no scheduler answers there ({error})") from None
+
+
+def _quiet() -> None:
+    """Dask logs what it loses with tracebacks; we say it ourselves, once."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    for name in (*names, "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _probe() -> str:
