@@ -89,7 +89,7 @@ def page(parts: Mapping[str, Markup]) -> str:
 
 def _compared(study: Study, array: Array, progress: Callable[[str], None]) -> Comparison:
     result = compare(array, study.networks, study.planners, study.batch, progress)
-    if len(result.networks) < len({network.name for network in study.networks}):
+    if not result.complete:
         raise KeyboardInterrupt
     return result
 
