@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,8 @@ def _on_cluster(cases: dict[str, Case], address: str) -> Finished:
 
 
 def _connect(address: str) -> Any:
+    if not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d{1,5}", address):
+        raise RunError(f"--cluster {address}: expected a scheduler's address, as tcp://host:8786")
     try:
         from distributed import Client
     except ImportError:

@@ -108,7 +108,7 @@ def compare(
     ``folded`` simulates one of each class of devices (see ``simulator.simulate``).
     Interrupted by the keyboard, it returns the networks finished so far.
     """
-    _refuse_twins(networks)
+    refuse_twins(networks)
     rows: list[Row] = []
     complete = True
     for network in networks:
@@ -124,7 +124,8 @@ def compare(
     return Comparison(array.name, batch, tuple(rows), paper, complete)
 
 
-def _refuse_twins(networks: Sequence[Network]) -> None:
+def refuse_twins(networks: Sequence[Network]) -> None:
+    """Raise NetworkError when two networks have one name: results go by it."""
     names = [network.name for network in networks]
     if twins := sorted({name for name in names if names.count(name) > 1}):
         raise NetworkError(f"several networks are called {', '.join(twins)}; rename a file")

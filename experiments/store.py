@@ -22,7 +22,7 @@ APPLICATION = 0xACCE1
 SCHEMA = 1
 BUSY_S = 30.0
 _AT_ONCE = 500
-_CONDITION = """json_extract(inputs, '$."' || ? || '"') = ?"""
+_CONDITION = """CAST(json_extract(inputs, '$."' || ? || '"') AS TEXT) = ?"""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS results (
     key TEXT PRIMARY KEY,
@@ -47,10 +47,10 @@ class Store:
 
     def __init__(self, path: str | Path, *, create: bool = True) -> None:
         self.path = Path(path)
-        if not create and not self.path.exists():
+        if not create and not (self.path.exists() and self.path.stat().st_size):
             raise StoreError(f"{path}: there is no such store")
         with self._errors():
-            self._db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+            self._db = sqlite3.connect(self.path.absolute(), timeout=BUSY_S, isolation_level=None)
             try:
                 self._prepare()
             except BaseException:
@@ -142,7 +142,7 @@ class Store:
         if not inputs:
             raise StoreError("prune needs at least one condition, as network=lenet")
         conditions = " AND ".join([_CONDITION] * len(inputs))
-        values = [part for pair in inputs.items() for part in pair]
+        values = [str(part) for pair in inputs.items() for part in pair]
         with self._errors():
             done = self._db.execute(f"DELETE FROM results WHERE {conditions}", values)  # noqa: S608
         return done.rowcount

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cases import Case
 from experiments.output import UsageError
 from experiments.runner import run_cases
-from experiments.speedup import BASELINE
+from experiments.speedup import BASELINE, refuse_twins
 from experiments.vary import MOST_POINTS, OPTIONS, Axis, Value
 from hardware import load_array
 from planners import OBJECTIVES
@@ -78,6 +78,7 @@ def sweep(
     is over data parallelism at the same point. Cases in ``store`` are not run
     again. Raises UsageError for values that make no sense, before any run.
     """
+    refuse_twins(grid.networks)
     points = grid.points()
     cases = [grid.cases(point) for point in points]
     flat = [case for group in cases for case in group]
@@ -127,8 +128,9 @@ class Crossover:
 def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:
     """Where the order of two planners changes along one numeric axis.
 
-    Between two points both curves are taken as straight (in logarithms where
-    the axis is logarithmic).
+    Where they are equal over a stretch, its beginning counts. Between two
+    points both curves are taken as straight (in logarithms where the axis is
+    logarithmic).
     """
     found: list[Crossover] = []
     scale, back = (math.log, math.exp) if axis.logarithmic else (float, float)
@@ -141,11 +143,16 @@ def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:
             pairs = [
                 (x, math.log(y), math.log(z)) for (x, y), (_, z) in zip(one, other, strict=True)
             ]
-            for (x0, a0, b0), (x1, a1, b1) in itertools.pairwise(pairs):
+            apart = [i for i, (_, a, b) in enumerate(pairs) if a != b]
+            for i, j in itertools.pairwise(apart):
+                (x0, a0, b0), (x1, a1, b1) = pairs[i], pairs[j]
                 before, after = a0 - b0, a1 - b1
-                if before * after < 0:
-                    t = before / (before - after)
-                    value = back(scale(x0) + t * (scale(x1) - scale(x0)))
-                    height = math.exp(a0 + t * (a1 - a0))
-                    found.append(Crossover(str(network), first, second, value, height))
+                if before * after > 0:
+                    continue
+                if j > i + 1:  # equal in between: there
+                    x1, a1, after = pairs[i + 1][0], pairs[i + 1][1], 0.0
+                t = before / (before - after)
+                value = back(scale(x0) + t * (scale(x1) - scale(x0)))
+                height = math.exp(a0 + t * (a1 - a0))
+                found.append(Crossover(str(network), first, second, value, height))
     return found

@@ -19,13 +19,21 @@ COLUMNS = 3
 
 def plot_sweep(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], path: str) -> None:
     """One axis: a panel for each network; two: a panel for each network and planner."""
-    axes = [axis for axis in grid.axes if len(axis.values) > 1] or list(grid.axes[:1])
+    axes = _drawn(grid)
     if len(axes) == 1:
         _lines(axes[0], table, crossed, path)
-    elif len(axes) == 2:
-        _heat_maps(axes[0], axes[1], table, path)
     else:
+        _heat_maps(axes[0], axes[1], table, path)
+
+
+def check_drawable(grid: Grid) -> None:
+    """Raise UsageError, before any run, where a picture cannot show so many varied keys."""
+    if len(_drawn(grid)) > 2:
         raise UsageError("--plot draws one or two varied keys; the table has them all")
+
+
+def _drawn(grid: Grid) -> list[Axis]:
+    return [axis for axis in grid.axes if len(axis.values) > 1] or list(grid.axes[:1])
 
 
 def _panels(count: int) -> tuple[Any, list[Axes]]:

@@ -75,6 +75,8 @@ def _axis(key: str, items: list[str]) -> Axis:
     if all(split) and len(units) == 1:
         numbers = [quantity[1] for quantity in split if quantity]
         return Axis(key, units.pop(), _values(items, items, numbers))
+    if len(units) > 1 or (units and not all(split)):
+        raise UsageError(f"--vary {key}={','.join(items)}: write all values in one unit")
     plain = [_number(item) for item in items]
     return Axis(key, "", _values(items, items, plain))
 

@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _conditions(where: list[str]) -> dict[str, Any]:
+def _conditions(where: list[str]) -> dict[str, str]:
     from experiments.output import UsageError
 
-    conditions: dict[str, Any] = {}
+    conditions: dict[str, str] = {}
     for text in where:
         key, equals, value = text.partition("=")
         if not equals or not key or '"' in key:
             raise UsageError(f"--where {text!r}: expected KEY=VALUE, as network=lenet")
-        conditions[key] = int(value) if value.isascii() and value.isdigit() else value
+        conditions[key] = value
     return conditions

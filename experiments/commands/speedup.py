@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    study = _levels if args.levels else _networks
+    study = _networks if args.levels is None else _levels
     return 0 if study(args, array, networks, planners) else 130
 
 

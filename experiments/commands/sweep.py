@@ -55,20 +55,21 @@ def run(args: argparse.Namespace) -> int:
     from experiments.plots import check_plot
     from experiments.store import Store
     from experiments.sweep import crossovers, sweep
-    from experiments.sweep_plots import plot_sweep
+    from experiments.sweep_plots import check_drawable, plot_sweep
 
     grid = _grid(args)
     if args.output and not args.output.endswith(ENDINGS):
         raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(ENDINGS)}")
     if args.plot:
         check_plot(args.plot)
+        check_drawable(grid)
     check_writable(args.output, args.plot)
     jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
     if jobs < 1:
         raise UsageError(f"--jobs {jobs}: must be at least 1")
     total = len(grid.points()) * len(grid.cases(grid.points()[0]))
     with (
-        Store(args.store) if args.store else nullcontext() as store,
+        nullcontext() if args.store is None else Store(args.store) as store,
         progress_bar(total) as progress,
     ):
         table = sweep(grid, store, jobs, args.cluster, progress)
@@ -106,13 +107,14 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 def write_table(table: pandas.DataFrame, output: str) -> None:
     """CSV, JSON (a list of rows) or Parquet, by the file's name."""
-    from experiments.output import UsageError, whole_file
+    from experiments.output import UsageError, to_json, whole_file
 
     with whole_file(output) as path:
         if output.endswith(".csv"):
             table.to_csv(path, index=False, lineterminator="\n")
         elif output.endswith(".json"):
-            table.to_json(path, orient="records", indent=1, double_precision=15)
+            known = table.astype(object).where(table.notna(), None)
+            path.write_text(to_json(known.to_dict("records")))
         else:
             try:
                 table.to_parquet(path, index=False)

@@ -38,8 +38,8 @@ def test_prune_by_inputs(tmp_path: Path) -> None:
         assert store.prune(network="lenet", batch=16) == 1
         assert store.prune(network="nothing") == 0
         assert [row["key"] for row in store.rows()] == ["0", "1"]
-        store.put("dot", {"network.bandwidth": "1 Gbit/s"}, OUTPUTS)
-        assert store.prune(**{"network.bandwidth": "1 Gbit/s"}) == 1
+        store.put("dot", {"network.bandwidth": "1 Gbit/s", "devices.0.count": "4"}, OUTPUTS)
+        assert store.prune(**{"network.bandwidth": "1 Gbit/s", "devices.0.count": 4}) == 1
         with pytest.raises(StoreError, match="at least one condition"):
             store.prune()
         assert store.prune(**{"network' OR 1=1 --": "x"}) == 0
@@ -63,6 +63,11 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no such store"):
         Store(tmp_path / "none.db", create=False)
     assert not (tmp_path / "none.db").exists()
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    with pytest.raises(StoreError, match="there is no such store"):
+        Store(empty, create=False)
+    assert empty.stat().st_size == 0
 
 
 def test_a_folder_that_is_not_there_or_cannot_be_written(tmp_path: Path) -> None:

@@ -147,6 +147,25 @@ def test_crossovers_are_where_two_lines_meet() -> None:
     assert cross.speedup == pytest.approx(10)
 
 
+def test_crossovers_on_a_point_and_over_a_stretch() -> None:
+    axis = parse_vary("batch=1,2,3,4,5")
+
+    def crossed(first: list[float], second: list[float]) -> list[float]:
+        rows = [("net", "a", x, y) for x, y in enumerate(first, 1)]
+        rows += [("net", "b", x, y) for x, y in enumerate(second, 1)]
+        table = pandas.DataFrame(rows, columns=["network", "planner", axis.title, "speedup"])
+        return [cross.value for cross in crossovers(table, axis)]
+
+    assert crossed([1, 2, 3, 4, 5], [5, 4, 3, 2, 1]) == [pytest.approx(3)]
+    assert crossed([1, 2, 2, 4, 5], [5, 2, 2, 2, 1]) == [pytest.approx(2)]
+    assert crossed([1, 2, 3, 4, 5], [1, 3, 3, 5, 6]) == []  # touching is not crossing
+
+
+def test_networks_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="several networks are called lenet"):
+        sweep(replace(GRID, networks=(LENET, LENET)))
+
+
 def test_a_crossover_of_a_real_sweep_is_one() -> None:
     """At the value that is reported the two planners take equally long, to interpolation."""
     device = Device("d", 1, 1, 1e12, 1e9, 1e9, 1e9)
@@ -286,6 +305,22 @@ def test_the_command_draws(
         (["--vary", "batch=1", "--jobs", "0"], "must be at least 1"),
         (["--vary", "batch=1", "--store", "/nowhere/s.db"], "Is the folder there"),
         (["--vary", "batch=1", "--cluster", "tcp://127.0.0.1:9"], "no scheduler answers"),
+        (["--vary", "batch=1", "--cluster", "foo"], "expected a scheduler's address"),
+        (["--vary", "batch=1", "--store", ""], "Is the folder there"),
+        (["--vary", "network.bandwidth=8 Gbit/s,1 GB/s"], "in one unit"),
+        (
+            [
+                "--vary",
+                "batch=1,2",
+                "--vary",
+                "devices.0.count=1,2",
+                "--vary",
+                "devices.1.count=1,2",
+                "--plot",
+                "three.png",
+            ],
+            "one or two varied keys",
+        ),
         (["--vary", "batch"], "expected KEY="),
         (["--vary", "devices.0.cuont=1"], "unknown key"),
     ],
@@ -306,3 +341,5 @@ def test_json_rows_hold_plain_values(tmp_path: Path, capsys: pytest.CaptureFixtu
     (first, *_) = json.loads(output.read_text())
     assert first["peak_memory_bytes"] is None
     assert first["planner"] == "data_parallel"
+    own = run_case(Case(LENET, "data_parallel", load_array("accpar-mixed"), 64))
+    assert {key: first[key] for key in own} == own  # to the last digit
