@@ -46,7 +46,7 @@ class Grid:
         """One point's cases, data parallelism among them as the baseline."""
         chosen = {axis.key: value.text for axis, value in zip(self.axes, point, strict=True)}
         changes = [f"{key}={text}" for key, text in chosen.items() if key not in OPTIONS]
-        array = load_array(self.array, [*self.settings, *changes])
+        array = load_array(chosen.get("array", self.array), [*self.settings, *changes])
         batch = _batch(chosen.get("batch", str(self.batch)))
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:

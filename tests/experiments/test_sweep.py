@@ -46,6 +46,13 @@ def test_a_tidy_table() -> None:
     assert row["speedup"] == base / own
 
 
+def test_arrays_can_be_varied_too() -> None:
+    axis = parse_vary("array=accpar-mixed,accpar-homogeneous")
+    table = sweep(replace(GRID, axes=(axis,), settings=()))
+    assert list(table["array"]) == ["accpar-mixed"] * 2 + ["accpar-homogeneous"] * 2
+    assert list(table["accelerators"]) == [256, 256, 128, 128]
+
+
 def test_the_key_is_everything_that_changes_the_answer() -> None:
     def device(**changes: Any) -> Array:
         first, second = load_array("accpar-mixed", SMALL).group.kinds
