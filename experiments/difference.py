@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from planners.steps import Kind, Phase
+from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
     from simulator import Timeline
 
-PICOSECONDS = 10**12
 WAITING = "waiting"
 Key = TypeVar("Key")
 

@@ -5,7 +5,7 @@ from planners import Plan
 from simulator.fold import fold
 from simulator.lower import lower
 from simulator.machine import DeadlockError, Machine, SimulationError, run
-from simulator.program import Branch, Leaf, Operation, Program
+from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
 
@@ -35,6 +35,7 @@ def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True)
 
 __all__ = [
     "MODEL_VERSION",
+    "PICOSECONDS",
     "Branch",
     "DeadlockError",
     "Leaf",

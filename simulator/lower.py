@@ -15,10 +15,8 @@ from planners import Plan, PlanError, Split
 from planners.objective import ELEMENT_BYTES
 from planners.partition import WHOLE, Scale, shrunk, sizes
 from planners.steps import Kind, Step, flops, received, training_steps
-from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
+from simulator.program import COMPUTE_LEVEL, PICOSECONDS, Branch, Leaf, Operation, Program
 from workloads import Network, partition_graph
-
-PICOSECONDS = 10**12
 
 Exchanges = list[tuple[Operation, ...]]
 """Per step of the schedule, the exchanges of the splits above, top first."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hardware import Device
 from planners.steps import Kind, Phase
 
+PICOSECONDS = 10**12
+"""A second, in the engine's unit of time."""
 COMPUTE_LEVEL = -1
 """The ``level`` of operations that run on cores, below every split."""
 

@@ -11,9 +11,7 @@ import numpy as np
 
 from hardware import Device
 from planners.steps import Kind, Phase
-from simulator.program import Program
-
-PICOSECONDS = 10**12
+from simulator.program import PICOSECONDS, Program
 
 
 class Columns(NamedTuple):

@@ -18,8 +18,6 @@ from experiments.commands.arguments import (
 if TYPE_CHECKING:
     from simulator import Timeline
 
-PICOSECONDS = 10**12
-
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
@@ -76,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _phases(timeline: Timeline) -> list[dict[str, Any]]:
     """Per phase and kind: seconds an average core spends, and sums over the array."""
+    from simulator import PICOSECONDS
+
     return [
         {
             "phase": str(phase),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 
+from experiments.plan_map import describe, stretches
 from experiments.report_page.markup import Markup, join, number, section, table, tag
 from hardware import Array, Group
 from planners import OBJECTIVES, Partition, Plan, Split
@@ -42,27 +43,12 @@ def plan_maps(network: str, plans: list[tuple[Array, list[Plan]]]) -> Markup:
     return section("plans", f"Plans for {network}", tag("p", about), legend, *parts)
 
 
-def columns(
-    split: Split | None, group: Group, level: int = 0, above: str | None = None
-) -> Iterator[Column]:
-    """Splits from the top down; where two halves differ, the first's and then the second's.
-
-    ``above`` is what the split above is about where this is one of its like halves.
-    """
-    if split is None:
-        return
-    sides = group.halves()
-    if len(split.halves) == 1:
-        about = above or f"{_words(group)}, in halves"
-    else:
-        about = " | ".join(map(_words, sides))
-    yield Column(about, level, split)
-    for half, side in zip(split.halves, sides, strict=False):
-        yield from columns(half, side, level + 1, about if len(split.halves) == 1 else None)
-
-
-def _words(group: Group) -> str:
-    return " + ".join(f"{count} {device.name}" for device, count in group.kinds)
+def columns(split: Split | None, group: Group) -> Iterator[Column]:
+    """Splits from the top down; where two halves differ, the first's and then the second's."""
+    for top, level, chain in stretches(split, group, 0):
+        about = describe(top, chain)
+        for i, one in enumerate(chain):
+            yield Column(about, level + i, one)
 
 
 def _map(plan: Plan, array: Array) -> Markup:

@@ -6,8 +6,7 @@ from typing import Any
 
 from experiments.report_page.markup import Markup, data_block, number, section, table, tag
 from planners.steps import Kind, Phase
-from simulator import Timeline
-from simulator.timeline import PICOSECONDS
+from simulator import PICOSECONDS, Timeline
 
 MOST_RECORDS = 50_000
 PHASES = tuple(map(str, Phase))

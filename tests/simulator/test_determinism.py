@@ -16,8 +16,9 @@ digest = hashlib.sha256()
 for name in ("lenet", "resnet18"):
     for planner in PLANNERS.values():
         network = load_network(name)
-        for _ in range(2):
-            timeline = simulate(network, planner(network, array, 512), array)
+        for folded in (True, False, True):
+            plan = planner(network, array, 512)
+            timeline = simulate(network, plan, array, folded=folded)
             digest.update(repr(list(timeline)).encode())
             digest.update(str(timeline.events).encode())
 print(digest.hexdigest())
