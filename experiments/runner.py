@@ -183,6 +183,8 @@ def _result(future: Any, address: str) -> tuple[str, Outputs] | None:
         except TimeoutError:
             return None
         return result
+    if future.status == "lost":  # its worker died with the result; dask runs it again
+        return None
     error = future.exception(timeout=FETCH_S) if future.status == "error" else future.status
     raise RunError(
         f"--cluster {address}: a case failed on its worker ({error!r}); finished cases are kept"
