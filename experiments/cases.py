@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
+from experiments.step import run_step
 from hardware import COMMAND_LINE, Array
-from planners import OBJECTIVES, PLANNERS, load_planner
+from planners import PLANNERS
 from planners.registry import ENTRY_POINTS
-from simulator import MODEL_VERSION, simulate
+from simulator import MODEL_VERSION, PUBLISHED, Execution
 from workloads import Network
 
 Outputs = dict[str, float | None]
@@ -27,6 +28,7 @@ class Case:
     array: Array
     batch: int
     objective: str = "time"
+    execution: Execution = PUBLISHED
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -38,7 +40,7 @@ class Case:
             "batch": self.batch,
             "objective": self.objective,
             "accelerators": self.array.group.size,
-            "execution": "published",
+            "execution": str(self.execution),
         }
 
     @property
@@ -59,7 +61,7 @@ class Case:
     def _identity(self) -> dict[str, Any]:
         return {
             "model": MODEL_VERSION,
-            "execution": "published",
+            "execution": asdict(self.execution),
             "network": _layers(self.network),
             "planner": [self.planner, _planner_version(self.planner)],
             "objective": self.objective,
@@ -68,6 +70,7 @@ class Case:
                 [{k: v for k, v in asdict(device).items() if k != "description"}, count]
                 for device, count in self.array.group.kinds
             ],
+            "topology": asdict(self.array.topology),
         }
 
 
@@ -101,9 +104,9 @@ def run_case(case: Case) -> Outputs:
 
     ``peak_memory_bytes`` is None: the published execution model has no memory.
     """
-    planner = load_planner(case.planner)
-    plan = planner(case.network, case.array, case.batch, OBJECTIVES[case.objective])
-    timeline = simulate(case.network, plan, case.array)
+    _, timeline = run_step(
+        case.network, case.planner, case.array, case.batch, case.objective, case.execution
+    )
     shares = timeline.shares()
     return {
         "iteration_s": timeline.iteration_s,

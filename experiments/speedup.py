@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from experiments.step import run_step
 from hardware import Array, Device, Group, SpecError, load_array
-from planners import Plan, load_planner
-from simulator import Timeline, simulate
+from planners import Plan
+from simulator import PUBLISHED, Execution, Timeline
 from workloads import ZOO, Network, NetworkError, load_network
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Comparison:
     published: dict[str, Published]
     complete: bool = True
     """False when the keyboard interrupted it: some networks are missing."""
+    execution: str = str(PUBLISHED)
 
     @property
     def networks(self) -> list[str]:
@@ -101,6 +103,7 @@ def compare(
     batch: int = PUBLISHED_BATCH,
     progress: Callable[[str], None] = lambda done: None,
     *,
+    execution: Execution = PUBLISHED,
     folded: bool = True,
 ) -> Comparison:
     """Plan and simulate every network under every planner; ``progress`` hears of each case done.
@@ -113,15 +116,16 @@ def compare(
     complete = True
     for network in networks:
         try:
-            step = partial(_step, batch=batch, folded=folded)
+            step = partial(_step, batch=batch, execution=execution, folded=folded)
             rows += list(_rows(array, network, planners, step, progress))
         except KeyboardInterrupt:
             if not rows:
                 raise
             complete = False
             break
-    paper = published(array) if complete and _papers_case(networks, batch) else {}
-    return Comparison(array.name, batch, tuple(rows), paper, complete)
+    papers = complete and execution == PUBLISHED and _papers_case(networks, batch)
+    paper = published(array) if papers else {}
+    return Comparison(array.name, batch, tuple(rows), paper, complete, str(execution))
 
 
 def refuse_twins(networks: Sequence[Network]) -> None:
@@ -163,10 +167,15 @@ def _rows(
 
 
 def _step(
-    array: Array, network: Network, planner: str, *, batch: int, folded: bool
+    array: Array,
+    network: Network,
+    planner: str,
+    *,
+    batch: int,
+    execution: Execution,
+    folded: bool,
 ) -> tuple[Plan, Timeline]:
-    plan = load_planner(planner)(network, array, batch)
-    return plan, simulate(network, plan, array, folded=folded)
+    return run_step(network, planner, array, batch, execution=execution, folded=folded)
 
 
 def _uneven(plan: Plan, array: Array) -> bool:
@@ -180,7 +189,9 @@ def _uneven(plan: Plan, array: Array) -> bool:
 def _fastest(array: Array) -> Array:
     """The array's fastest kind of device alone."""
     fastest = max(array.group.kinds, key=lambda kind: _speed(kind[0]))
-    return Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
+    name = f"{array.name}, {fastest[0].name} alone"
+    topology = replace(array.topology, shape=())
+    return Array(name, "", Group((fastest,)), topology=topology)
 
 
 def slow_share(timeline: Timeline, array: Array) -> float | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from hardware.wires import Wires
 
 
 class SpecError(ValueError):
@@ -37,42 +41,85 @@ class Device:
         return self.chips * self.chip_peak_flops_per_s
 
 
+Unit = Literal["board", "chip", "core"]
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Accelerators that a split treats as one side: (device, count) by kind."""
+    """Accelerators that a split treats as one side: (device, count) by kind.
+
+    Published, the smallest group is one board. Given its ``wires``, a group
+    is halved down to single cores: counts are then those of ``unit``, and
+    ``injection_bytes_per_s`` is the bandwidth with which the whole group
+    sends to the other side of the split that made it.
+    """
 
     kinds: tuple[tuple[Device, int], ...]
+    unit: Unit = "board"
+    injection_bytes_per_s: float | None = None
+    wires: Wires | None = field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:
-        """Number of accelerators."""
-        return sum(count for _, count in self.kinds)
+        """Number of what the bisection ends in: accelerators, or cores where there are wires."""
+        return self.cores if self.wires else sum(count for _, count in self.kinds)
 
     @property
     def cores(self) -> int:
         """Number of cores."""
-        return sum(count * device.cores for device, count in self.kinds)
+        return sum(count * cores_in(device, self.unit) for device, count in self.kinds)
 
     @property
     def peak_flops_per_s(self) -> float:
         """Sum of the accelerators' peaks."""
-        return sum(count * device.peak_flops_per_s for device, count in self.kinds)
+        return sum(count * _peak(device, self.unit) for device, count in self.kinds)
 
     @property
     def link_bytes_per_s(self) -> float:
-        """Bandwidth of one accelerator's link, the slowest kind's where they differ."""
+        """The group's injection bandwidth; published, one accelerator's, the slowest kind's."""
+        if self.injection_bytes_per_s is not None:
+            return self.injection_bytes_per_s
         return min(device.network_bytes_per_s for device, _ in self.kinds)
 
     def halves(self) -> tuple[Group, Group]:
-        """Bisect: kinds apart first, then counts; an odd accelerator goes to the first half."""
+        """Bisect: kinds apart first, then counts; an odd accelerator goes to the first half.
+
+        A single board with wires is bisected into its chips, a chip into its cores.
+        """
         if len(self.kinds) > 1:
             middle = (len(self.kinds) + 1) // 2
-            return Group(self.kinds[:middle]), Group(self.kinds[middle:])
-        device, count = self.kinds[0]
-        if count < 2:
-            raise ValueError("a single accelerator cannot be halved")
+            return self._sides(self.unit, self.kinds[:middle], self.kinds[middle:])
+        (device, count), unit = self.kinds[0], self.unit
+        while count < 2:
+            if unit == "core" or not self.wires:
+                raise ValueError("a single accelerator cannot be halved")
+            count, unit = (
+                (device.chips, "chip") if unit == "board" else (device.cores_per_chip, "core")
+            )
         second = count // 2
-        return Group(((device, count - second),)), Group(((device, second),))
+        return self._sides(unit, ((device, count - second),), ((device, second),))
+
+    def _sides(self, unit: Unit, *kinds: tuple[tuple[Device, int], ...]) -> tuple[Group, Group]:
+        first, second = (Group(kind, unit, wires=self.wires) for kind in kinds)
+        if self.wires is None:
+            return first, second
+        return (
+            replace(first, injection_bytes_per_s=self.wires.injection_bytes_per_s(first, second)),
+            replace(second, injection_bytes_per_s=self.wires.injection_bytes_per_s(second, first)),
+        )
+
+
+def _peak(device: Device, unit: Unit) -> float:
+    if unit == "board":
+        return device.peak_flops_per_s
+    return device.chip_peak_flops_per_s / (1 if unit == "chip" else device.cores_per_chip)
+
+
+def cores_in(device: Device, unit: Unit) -> int:
+    """Cores in one unit of a device."""
+    if unit == "core":
+        return 1
+    return device.cores_per_chip if unit == "chip" else device.cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,19 +27,21 @@ from workloads import Graph
 
 
 class Phase(StrEnum):
-    """The three products of a layer, in the order in which they run."""
+    """The three products of a layer, in the order in which they run, and the optimizer's update."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
     GRADIENT = "gradient"
+    UPDATE = "update"
 
 
 class Kind(StrEnum):
-    """What a step does: a product, its partial sums, or a boundary."""
+    """What a step does: a product (and its use of HBM), its partial sums, or a boundary."""
 
     COMPUTE = "compute"
     SUMS = "partial sums"
     BOUNDARY = "boundary"
+    MEMORY = "memory"
 
 
 SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}

@@ -11,6 +11,7 @@ import numpy as np
 
 from hardware import Device
 from planners.steps import Kind, Phase
+from simulator.exposure import core_times
 from simulator.program import PICOSECONDS, Program
 
 
@@ -151,11 +152,19 @@ class Timeline:
         """Computing, communicating (its links busy) and waiting, averaged over all cores.
 
         In the published model a core never computes while its links are busy,
-        so what is left is waiting for others.
+        so what is left is waiting for others. In the deployed model
+        communicating is only what is exposed: an exchange is under way and the
+        core does not compute.
         """
         whole = self.iteration_ps * self.cores
         if not whole:
             return Shares(0.0, 0.0, 0.0)
+        if self.program.wires is not None:
+            times = list(core_times(self))
+            computing = sum(t.computing * t.multiplicity for t in times)
+            exposed = sum(t.exposed * t.multiplicity for t in times)
+            rest = whole - computing - exposed
+            return Shares(computing / whole, exposed / whole, rest / whole)
         busy = {True: 0, False: 0}
         for (_, kind), total in self.totals().items():
             busy[kind is Kind.COMPUTE] += total.core_ps

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_execution,
     add_objective,
     add_output,
     array_of,
+    execution_of,
     names,
 )
 
@@ -38,6 +40,7 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_execution(parser)
     add_output(parser, "table", "json")
     parser.add_argument(
         "--plot", metavar="FILE", help="both Gantt charts on one time axis (.png, .svg or .pdf)"
@@ -50,21 +53,22 @@ def run(args: argparse.Namespace) -> int:
     from experiments.difference import difference
     from experiments.output import UsageError, check_writable, deliver, to_json
     from experiments.plots import check_plot
-    from planners import OBJECTIVES, load_planner, planner_names
-    from simulator import simulate
+    from experiments.step import run_step
+    from planners import load_planner, planner_names
     from workloads import load_network
 
     chosen = names(args.planners, planner_names(), "planners")
     if len(chosen) != 2:
         raise UsageError(f"--planners {args.planners!r}: name two different ones, as owt,accpar")
-    solvers = [load_planner(planner) for planner in chosen]
+    for planner in chosen:
+        load_planner(planner)
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    array, network = array_of(args), load_network(args.network)
-    objective = OBJECTIVES[args.objective]
+    array, network, execution = array_of(args), load_network(args.network), execution_of(args)
     first, second = (
-        simulate(network, plan(network, array, args.batch, objective), array) for plan in solvers
+        run_step(network, planner, array, args.batch, args.objective, execution)[1]
+        for planner in chosen
     )
     result = difference((chosen[0], chosen[1]), (first, second))
     about = {
@@ -72,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         "array": array.name,
         "batch": args.batch,
         "objective": args.objective,
+        "execution": str(execution),
     }
     if args.plot:
         _plot(args.plot, about, chosen, [first, second])

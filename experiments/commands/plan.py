@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_execution,
     add_objective,
     add_output,
     array_of,
+    execution_of,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def configure(commands: Any) -> None:
     )
     add_batch(parser)
     add_objective(parser)
+    add_execution(parser)
     add_output(parser, "table", "json")
     parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
@@ -59,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--plot draws one plan; give --layers one file")
         check_plot(args.plot)
         check_writable(args.output, args.plot)
-    array = _array(args)
+    array = execution_of(args).planned(_array(args))
     planner = load_planner(args.planner)
     objective = OBJECTIVES[args.objective]
     plans = [planner(network, array, args.batch, objective) for network in _networks(args)]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_array, add_batch, array_of, names
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_execution,
+    array_of,
+    execution_of,
+    names,
+)
 
 if TYPE_CHECKING:
     from experiments.report import Study
@@ -25,6 +32,7 @@ def configure(commands: Any) -> None:
     parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
     parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
     add_batch(parser)
+    add_execution(parser)
     parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
     parser.add_argument(
         "--timeline",
@@ -75,6 +83,7 @@ def _study(args: argparse.Namespace) -> Study:
         drawn=wanted or _among(networks, DRAWN),
         drawn_planner=PLANNER if PLANNER in planners else planners[-1],
         batch=args.batch,
+        execution=execution_of(args),
         rows=rows,
         command=_command(args),
     )
@@ -102,6 +111,12 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--array", args.array] if args.array else []
     words += [word for change in args.set for word in ("--set", change)]
     words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
+    words += [
+        word
+        for name in ("execution", "overlap", "shards", "bucket", "algorithm")
+        if getattr(args, name) not in (None, "published")
+        for word in (f"--{name}", getattr(args, name))
+    ]
     words += ["--store", args.store] if args.store else []
     words += ["--timeline", args.timeline] if args.timeline else []
     return shlex.join([*words, "--output", args.output])

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_execution,
     add_objective,
     add_output,
     add_unfolded,
     array_of,
+    execution_of,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_execution(parser)
     add_unfolded(parser)
     add_output(parser, "table", "json")
     parser.set_defaults(run=run)
@@ -39,14 +42,16 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
     from experiments.output import deliver, to_json
-    from planners import OBJECTIVES, load_planner, predict
-    from simulator import simulate
+    from experiments.step import plan_step
+    from planners import predict
+    from simulator import PUBLISHED, simulate
     from workloads import load_network
 
     array, network = array_of(args), load_network(args.network)
-    plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
+    execution = execution_of(args)
+    plan = plan_step(network, args.planner, array, args.batch, args.objective, execution)
     started = time.perf_counter()
-    timeline = simulate(network, plan, array, folded=not args.unfolded)
+    timeline = simulate(network, plan, array, execution, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
     shares = timeline.shares()
     result = {
@@ -55,10 +60,11 @@ def run(args: argparse.Namespace) -> int:
         "objective": args.objective,
         "array": array.name,
         "batch": args.batch,
+        "execution": str(execution),
         "devices": array.group.size,
         "cores": array.group.cores,
         "iteration_s": timeline.iteration_s,
-        "predicted_s": predict(network, plan, array),
+        "predicted_s": predict(network, plan, array) if execution == PUBLISHED else None,
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
@@ -94,11 +100,12 @@ def _table(result: dict[str, Any]) -> str:
     from experiments.output import text_of
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
-    for key in ("array", "batch", "objective", "devices", "cores"):
+    for key in ("array", "batch", "objective", "execution", "devices", "cores"):
         table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")
-    table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
+    if result["predicted_s"] is not None:
+        table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
     table.add_section()

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_execution,
     add_output,
     add_unfolded,
     array_of,
+    execution_of,
     names,
 )
 
@@ -32,6 +34,7 @@ def configure(commands: Any) -> None:
     parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
     parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
     add_batch(parser)
+    add_execution(parser)
     add_unfolded(parser)
     add_output(parser, "table", "csv", "json")
     parser.add_argument(
@@ -58,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
+    execution_of(args)  # complain before the work
     study = _networks if args.levels is None else _levels
     return 0 if study(args, array, networks, planners) else 130
 
@@ -71,7 +75,15 @@ def _networks(
     from experiments.speedup import compare
 
     with progress_bar(len(networks) * len(planners)) as progress:
-        result = compare(array, networks, planners, args.batch, progress, folded=not args.unfolded)
+        result = compare(
+            array,
+            networks,
+            planners,
+            args.batch,
+            progress,
+            execution=execution_of(args),
+            folded=not args.unfolded,
+        )
     if args.format == "json":
         text = to_json(to_dict(result))
     else:
@@ -102,7 +114,14 @@ def _levels(
     wanted = levels.parse_levels(args.levels)
     with progress_bar(len(wanted) * len(networks) * len(planners)) as progress:
         done = sweep(
-            array, wanted, networks, planners, args.batch, progress, folded=not args.unfolded
+            array,
+            wanted,
+            networks,
+            planners,
+            args.batch,
+            progress,
+            execution=execution_of(args),
+            folded=not args.unfolded,
         )
     if args.format == "json":
         text = to_json(levels.to_dict(array.name, args.batch, done))
@@ -124,6 +143,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     return {
         "array": result.array,
         "batch": result.batch,
+        "execution": result.execution,
         "complete": result.complete,
         "rows": [row.values() for row in result.rows],
         "geomean": result.geomean,

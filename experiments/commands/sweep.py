@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_execution,
     add_objective,
+    execution_of,
     names,
 )
 
@@ -37,6 +39,7 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_execution(parser)
     parser.add_argument(
         "--store", metavar="FILE", help="keep finished cases, run only missing ones"
     )
@@ -101,7 +104,14 @@ def _grid(args: argparse.Namespace) -> Grid:
         load_planner(planner)
     networks = tuple(load_network(name) for name in names(args.networks, list(ZOO), "networks"))
     return Grid(
-        networks, tuple(planners), args.array, axes, tuple(args.set), args.batch, args.objective
+        networks,
+        tuple(planners),
+        args.array,
+        axes,
+        tuple(args.set),
+        args.batch,
+        args.objective,
+        execution_of(args),
     )
 
 

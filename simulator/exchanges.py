@@ -1,0 +1,292 @@
+"""Which collectives complete partial sums and re-lay tensors under the deployed model.
+
+Inside a part whose halves are alike all the way down, the levels that matter
+form groups of cores that run one collective. Where halves differ, each half
+works by itself and a ``cross`` exchange joins them: sums are scattered in
+each half, swapped, and gathered again (docs/deployed.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from planners.partition import AS_PRODUCER, II, III, I, PartitionType
+from simulator.shards import Cores, Part
+from workloads import Graph
+
+Joined = Callable[[Part], bool]
+"""Whether the two halves of a part belong to one group."""
+
+
+class Request(NamedTuple):
+    """One collective over a part's groups, or a swap between its halves.
+
+    ``groups`` holds core numbers relative to the part's first core, a group a
+    row; of a swap they are the two halves' cores. ``bytes`` are the tensor's
+    size per core as ``simulator.collectives`` wants it, or what each half
+    receives.
+    """
+
+    part: Part
+    collective: str
+    groups: tuple[Cores, ...]
+    bytes: tuple[float, ...]
+
+
+class Emit(Protocol):
+    """Takes requests in the order in which the cores of their parts meet them."""
+
+    def __call__(self, request: Request) -> None:
+        """Take one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Partial sums of one tensor of ``nodes`` that splits of type ``kind`` leave behind.
+
+    ``nodes`` are split alike everywhere (a bucket of gradients, or one node);
+    ``size`` gives the bytes of their tensors as a part holds them.
+    """
+
+    nodes: tuple[int, ...]
+    kind: PartitionType
+    size: Callable[[Part], float]
+    emit: Emit
+
+    def all_reduce(self, part: Part) -> None:
+        """Every core of ``part`` ends with the whole sums of its shard."""
+        if not part.busy(self.nodes):
+            return
+        if only := _only_half(part, self.nodes):
+            self.all_reduce(only)
+        elif uniform(part, self.nodes):
+            self._collective(part, "all-reduce")
+        elif not self._joined(part):
+            _each(part, self.all_reduce)
+        else:
+            _each(part, self._scatter)
+            size = self.size(part)
+            self._cross(part, size, size)
+            _each(part, self._gather)
+
+    def _scatter(self, part: Part) -> None:
+        if only := _only_half(part, self.nodes):
+            self._scatter(only)
+        elif uniform(part, self.nodes):
+            self._collective(part, "reduce-scatter")
+        else:
+            _each(part, self._scatter)
+            if self._joined(part):
+                self._cross(part, *self._pieces(part))
+
+    def _gather(self, part: Part) -> None:
+        if only := _only_half(part, self.nodes):
+            self._gather(only)
+        elif uniform(part, self.nodes):
+            self._collective(part, "all-gather")
+        else:
+            if self._joined(part):
+                self._cross(part, *reversed(self._pieces(part)))
+            _each(part, self._gather)
+
+    def _joined(self, part: Part) -> bool:
+        return part.partitions[self.nodes[0]].type is self.kind
+
+    def _pieces(self, part: Part) -> tuple[float, float]:
+        """Bytes of the sums that each half's cores keep when they are scattered over both."""
+        first, second = (len(busy_cores(half, self.nodes)) for half in part.halves)
+        size = self.size(part)
+        return size * first / (first + second), size * second / (first + second)
+
+    def _collective(self, part: Part, name: str) -> None:
+        members = groups(part, self.nodes, self._joined)
+        if members.shape[1] > 1:
+            self.emit(Request(part, name, (members,), (self.size(_a_core(part, self.nodes)),)))
+
+    def _cross(self, part: Part, to_first: float, to_second: float) -> None:
+        cross(part, self.nodes, to_first, to_second, self.emit)
+
+
+def cross(
+    part: Part, nodes: Sequence[int], to_first: float, to_second: float, emit: Emit
+) -> None:
+    """The busy cores of each half receive bytes from the other half's, evenly."""
+    if to_first or to_second:
+        first, second = part.halves
+        cores = (busy_cores(first, nodes), busy_cores(second, nodes) + first.cores)
+        emit(Request(part, "swap", cores, (to_first, to_second)))
+
+
+class Layout(NamedTuple):
+    """How splits of a part lay out a tensor: which node's partitions, and by what type.
+
+    ``as_type`` gives the layout of a partition's type: I rows, II columns, III
+    whole. A holder's whole is replicated, a reader's is all that it needs.
+    """
+
+    node: int
+    as_type: tuple[PartitionType, PartitionType, PartitionType]
+
+    def at(self, part: Part) -> tuple[PartitionType, float]:
+        """The layout at one split and the first half's share."""
+        partition = part.partitions[self.node]
+        return self.as_type[partition.type], partition.share
+
+
+AS_READ = (I, II, III)
+
+
+def forward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout, Layout]:
+    """How features are held behind ``producer`` and read by ``consumer``."""
+    as_type = AS_READ if graph[producer].join else AS_PRODUCER
+    return Layout(producer, as_type), Layout(consumer, AS_READ)
+
+
+def backward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout, Layout]:
+    """How errors are held before ``consumer`` and read by ``producer``."""
+    return tuple(reversed(forward_layouts(graph, producer, consumer)))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """Moving one tensor from the layout it is ``held`` in to the one it is ``read`` in."""
+
+    held: Layout
+    read: Layout
+    emit: Emit
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """The two nodes whose splits matter."""
+        return self.held.node, self.read.node
+
+    def move(self, part: Part, old: float, new: float = 0.0) -> None:
+        """Bring every core of ``part`` what it reads of a tensor.
+
+        The part reads ``old`` bytes that it holds in their first layout, and
+        ``new`` that came from outside and lie evenly spread on its cores.
+        """
+        if not part.busy(self.nodes) or not (old or new):
+            return
+        if uniform(part, self.nodes):
+            self._collectives(part, old, new)
+            return
+        first, second = part.halves
+        moved = [self._of_half(part, i, old, new) for i in (0, 1)]
+        cross(part, self.nodes, moved[0][1], moved[1][1], self.emit)
+        self.move(first, moved[0][0], moved[0][2])
+        if second is not first:
+            self.move(second, moved[1][0], moved[1][2])
+
+    def _of_half(self, part: Part, i: int, old: float, new: float) -> tuple[float, float, float]:
+        """(held in the first layout, received across, spread on the half's cores)."""
+        half = part.halves[i]
+        reads = self._reads(part, i)
+        keeps = self._keeps(part, i)
+        if not reads:
+            return 0.0, 0.0, 0.0
+        received = old * (reads - keeps)
+        if self.read.at(part)[0] is III:
+            cores = [len(busy_cores(h, (self.read.node,))) for h in part.halves]
+            received += new * (1 - cores[i] / sum(cores))
+        return old * keeps, received, old * (reads - keeps) + new * reads
+
+    def _reads(self, part: Part, i: int) -> float:
+        """Fraction of what the part reads that one half does."""
+        if part.halves[i].shards[self.read.node].empty:
+            return 0.0
+        layout, share = self.read.at(part)
+        return 1.0 if layout is III else (share, 1 - share)[i]
+
+    def _keeps(self, part: Part, i: int) -> float:
+        """Fraction of what the part reads that one half holds and reads."""
+        if part.halves[i].shards[self.held.node].empty:
+            return 0.0
+        reads = self._reads(part, i)
+        layout, share = self.held.at(part)
+        if layout is III:
+            return reads
+        holds = (share, 1 - share)[i]
+        return min(holds, reads) if layout is self.read.at(part)[0] else holds * reads
+
+    def _collectives(self, part: Part, old: float, new: float) -> None:
+        """All cores do the same: an all-to-all where a dimension changes, then all-gathers."""
+        exchanged = groups(part, self.nodes, self._changes)
+        gathered = groups(part, self.nodes, self._gathers)
+        needed = groups(part, self.nodes, lambda p: self.read.at(p)[0] is III)
+        shares = needed.shape[0]  # the cores that read one copy of the tensor
+        if old and exchanged.shape[1] > 1:
+            size = old / shares / gathered.shape[1]
+            self.emit(Request(part, "all-to-all", (exchanged,), (size,)))
+        if old and gathered.shape[1] > 1:
+            self.emit(Request(part, "all-gather", (gathered,), (old / shares,)))
+        if new and needed.shape[1] > 1:
+            self.emit(Request(part, "all-gather", (needed,), (new / shares,)))
+
+    def _changes(self, part: Part) -> bool:
+        held, read = self.held.at(part)[0], self.read.at(part)[0]
+        return held is not read and III not in (held, read)
+
+    def _gathers(self, part: Part) -> bool:
+        return self.held.at(part)[0] is not III and self.read.at(part)[0] is III
+
+
+def uniform(part: Part, nodes: Sequence[int]) -> bool:
+    """Whether all halves of ``part`` that take part in ``nodes`` are alike, all the way down."""
+    while part.halves:
+        if only := _only_half(part, nodes):
+            part = only
+        elif part.same(nodes):
+            part = part.halves[0]
+        else:
+            return False
+    return True
+
+
+def groups(part: Part, nodes: Sequence[int], joined: Joined) -> Cores:
+    """Of a uniform part, the busy cores that differ only in splits that are ``joined``.
+
+    A row for each group, numbers relative to the part's first core.
+    """
+    if not part.halves:
+        return np.zeros((1, 1), dtype=np.int64)
+    if only := _only_half(part, nodes):
+        offset = 0 if only is part.halves[0] else part.halves[0].cores
+        return groups(only, nodes, joined) + offset
+    first = groups(part.halves[0], nodes, joined)
+    both = (first, first + part.halves[0].cores)
+    return np.concatenate(both, axis=1 if joined(part) else 0)
+
+
+def busy_cores(part: Part, nodes: Sequence[int]) -> Cores:
+    """Relative numbers of a part's cores that take part in any of ``nodes``."""
+    if not part.busy(nodes):
+        return np.zeros(0, dtype=np.int64)
+    if not part.halves:
+        return np.zeros(1, dtype=np.int64)
+    first, second = part.halves
+    below = busy_cores(first, nodes)
+    other = below if part.alike else busy_cores(second, nodes)
+    return np.concatenate([below, other + first.cores])
+
+
+def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:
+    """The one half that takes part in ``nodes``, if just one does."""
+    busy = [half for half in part.halves if half.busy(nodes)]
+    return busy[0] if len(busy) == 1 else None
+
+
+def _a_core(part: Part, nodes: Sequence[int]) -> Part:
+    """One of a part's cores that takes part in ``nodes``."""
+    while part.halves:
+        part = next(half for half in part.halves if half.busy(nodes))
+    return part
+
+
+def _each(part: Part, work: Callable[[Part], None]) -> None:
+    for half in part.distinct():
+        work(half)
