@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hardware.topology import PUBLISHED, Topology
+
 
 class SpecError(ValueError):
     """A hardware spec is malformed; the message lists every fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChipLinks:
+    """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
+
+    per_chip: int
+    bytes_per_s: float
+    latency_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +25,8 @@ class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
     Peak and HBM values are those of one chip; ``network_bytes_per_s`` is the
-    board's port, in each direction.
+    board's port, in each direction, and ``network_latency_s`` a message's on
+    it (a hop's, where boards are joined to their neighbours).
     """
 
     name: str
@@ -25,6 +37,8 @@ class Device:
     hbm_bytes_per_s: float
     network_bytes_per_s: float
     description: str = field(default="", compare=False)
+    network_latency_s: float = 0.0
+    links: ChipLinks | None = None
 
     @property
     def cores(self) -> int:
@@ -86,9 +100,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A named array: what there is of each device, and the spec it was read from."""
+    """A named array: what there is of each device, how it is joined, and where that was read."""
 
     name: str
     description: str
     group: Group
     settings: tuple[Setting, ...] = ()
+    topology: Topology = PUBLISHED
