@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from hardware.wires import Wires
 
+from hardware.topology import PUBLISHED, Topology
+
 
 class SpecError(ValueError):
     """A hardware spec is malformed; the message lists every fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChipLinks:
+    """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
+
+    per_chip: int
+    bytes_per_s: float
+    latency_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +29,8 @@ class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
     Peak and HBM values are those of one chip; ``network_bytes_per_s`` is the
-    board's port, in each direction.
+    board's port, in each direction, and ``network_latency_s`` a message's on
+    it (a hop's, where boards are joined to their neighbours).
     """
 
     name: str
@@ -29,6 +41,8 @@ class Device:
     hbm_bytes_per_s: float
     network_bytes_per_s: float
     description: str = field(default="", compare=False)
+    network_latency_s: float = 0.0
+    links: ChipLinks | None = None
 
     @property
     def cores(self) -> int:
@@ -62,7 +76,12 @@ class Group:
     @property
     def size(self) -> int:
         """Number of what the bisection ends in: accelerators, or cores where there are wires."""
-        return self.cores if self.wires else sum(count for _, count in self.kinds)
+        return self.cores if self.wires else self.units
+
+    @property
+    def units(self) -> int:
+        """Number of boards, or of whatever ``unit`` is."""
+        return sum(count for _, count in self.kinds)
 
     @property
     def cores(self) -> int:
@@ -133,9 +152,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A named array: what there is of each device, and the spec it was read from."""
+    """A named array: what there is of each device, how it is joined, and where that was read."""
 
     name: str
     description: str
     group: Group
     settings: tuple[Setting, ...] = ()
+    topology: Topology = PUBLISHED

@@ -8,22 +8,26 @@ import re
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _PREFIX = _DECIMAL | _BINARY
+_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
 _UNITS = {
     "FLOP/s": {"FLOP/s": 1.0},
     "B/s": {"B/s": 1.0, "bit/s": 0.125},
     "B": {"B": 1.0, "bit": 0.125},
+    "s": {"s": 1.0},
 }
-_EXAMPLES = {"FLOP/s": "180 TFLOP/s", "B/s": "8 Gbit/s", "B": "16 GiB"}
+_EXAMPLES = {"FLOP/s": "180 TFLOP/s", "B/s": "8 Gbit/s", "B": "16 GiB", "s": "1.5 us"}
 _SHAPE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?) ?([A-Za-z/]{1,10})", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
+LONGEST_S = 1e3
 
 
 def parse_quantity(text: object, unit: str) -> float:
-    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s" or "B").
+    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B" or "s").
 
-    Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10.
-    Raises ValueError, with an example of what is right, for a bare number, an
-    unknown unit, the wrong dimension, or a value outside 1...1e21.
+    Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10;
+    durations have m u n p and may be zero. Raises ValueError, with an example
+    of what is right, for a bare number, an unknown unit, the wrong dimension,
+    or a value outside 1...1e21 (0...1000 s).
     """
     example = f'write it like "{_EXAMPLES[unit]}"'
     if not isinstance(text, str):
@@ -35,8 +39,9 @@ def parse_quantity(text: object, unit: str) -> float:
     if name not in _UNITS[unit]:
         raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
     value *= _UNITS[unit][name]
-    if not (math.isfinite(value) and SMALLEST <= value <= LARGEST):
-        raise ValueError(f"outside {SMALLEST:g}...{LARGEST:g} {unit}; {example}")
+    smallest, largest = (0.0, LONGEST_S) if unit == "s" else (SMALLEST, LARGEST)
+    if not (math.isfinite(value) and smallest <= value <= largest):
+        raise ValueError(f"outside {smallest:g}...{largest:g} {unit}; {example}")
     return value
 
 
@@ -45,14 +50,15 @@ def split_quantity(text: str) -> tuple[str, float] | None:
     if match := _SHAPE.fullmatch(text.strip()):
         number, suffix = match.groups()
         for name in sorted({name for units in _UNITS.values() for name in units}, key=len):
-            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in _PREFIX:
-                return name, float(number) * _PREFIX[prefix]
+            known = _SMALL if name == "s" else _PREFIX
+            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in known:
+                return name, float(number) * known[prefix]
     return None
 
 
 def format_quantity(value: float, unit: str) -> str:
-    """8e9 "bit/s" as "8 Gbit/s", to four digits."""
-    prefix, scale = max(
-        ((p, s) for p, s in _DECIMAL.items() if s <= max(value, 1.0)), key=lambda item: item[1]
-    )
+    """8e9 "bit/s" as "8 Gbit/s", 1.5e-6 "s" as "1.5 us", to four digits."""
+    scales = _SMALL if unit == "s" else _DECIMAL
+    fitting = [(p, s) for p, s in scales.items() if s <= value]
+    prefix, scale = max(fitting, key=lambda item: item[1], default=("", 1.0))
     return f"{value / scale:.4g} {prefix}{unit}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -20,6 +20,7 @@ def _quantity(unit: str) -> BeforeValidator:
 FlopRate = Annotated[float, _quantity("FLOP/s")]
 ByteRate = Annotated[float, _quantity("B/s")]
 Bytes = Annotated[float, _quantity("B")]
+Duration = Annotated[float, _quantity("s")]
 Text = Annotated[str, Field(max_length=2000)]
 
 
@@ -44,9 +45,18 @@ class HbmTable(Table):
 
 
 class NetworkTable(Table):
-    """``[network]`` of a device: the board's port, each direction."""
+    """``[network]`` of a device: the board's port, each direction; latency per message or hop."""
 
     bandwidth: ByteRate
+    latency: Duration = 0.0
+
+
+class LinksTable(Table):
+    """``[links]``: a chip's links to neighbouring chips, each link and direction."""
+
+    per_chip: int = Field(ge=1, le=4096)
+    bandwidth: ByteRate
+    latency: Duration = 0.0
 
 
 class DeviceTable(Table):
@@ -57,6 +67,7 @@ class DeviceTable(Table):
     chip: ChipTable
     hbm: HbmTable
     network: NetworkTable
+    links: LinksTable | None = None
 
 
 class EntryTable(Table):
@@ -70,14 +81,30 @@ class ArrayNetworkTable(Table):
     """``[network]`` of an array: given here, it holds for every board."""
 
     bandwidth: ByteRate | None = None
+    latency: Duration | None = None
+
+
+class TopologyTable(Table):
+    """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
+
+    kind: Literal["tree", "bus", "switch", "ring", "torus", "mesh", "fully_connected"] = "tree"
+    joins: Literal["boards", "chips"] = "boards"
+    shape: list[Annotated[int, Field(ge=1, le=1 << 17)]] = Field(
+        default=[], min_length=1, max_length=3
+    )
+    factor: float = Field(default=2.0, ge=0.01, le=100.0)
+    two_way: bool = True
+    bandwidth: ByteRate | None = None
+    latency: Duration | None = None
 
 
 class ArrayTable(Table):
-    """An array spec: how many of which device."""
+    """An array spec: how many of which device, and how they are joined."""
 
     description: Text = ""
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
+    topology: TopologyTable = TopologyTable()
 
 
 def check(
