@@ -1,6 +1,6 @@
 """What the machine is: devices, arrays, and the spec files they come from."""
 
-from hardware.array import Array, Device, Group, Setting, SpecError
+from hardware.array import Array, Device, Group, Roofline, Setting, SpecError
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
@@ -10,6 +10,7 @@ __all__ = [
     "Array",
     "Device",
     "Group",
+    "Roofline",
     "Setting",
     "SpecError",
     "catalog_names",

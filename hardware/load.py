@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.array import Array, Device, Group, Setting, SpecError
+from hardware.array import Array, Device, Group, Roofline, Setting, SpecError
 from hardware.schema import ArrayTable, DeviceTable, check
 from hardware.spec import Settings, beneath, command_line, load_settings
 
@@ -113,6 +113,13 @@ def _device(label: str, table: DeviceTable) -> Device:
         hbm_bytes_per_s=table.hbm.bandwidth,
         network_bytes_per_s=table.network.bandwidth,
         description=table.description,
+        roofline=Roofline(
+            matrix_efficiency=table.roofline.matrix_efficiency,
+            memory_efficiency=table.roofline.memory_efficiency,
+            overhead_s=table.roofline.overhead,
+            tile=table.roofline.tile,
+            pad_matrix_unit=table.roofline.pad_matrix_unit,
+        ),
     )
 
 

@@ -12,18 +12,21 @@ _UNITS = {
     "FLOP/s": {"FLOP/s": 1.0},
     "B/s": {"B/s": 1.0, "bit/s": 0.125},
     "B": {"B": 1.0, "bit": 0.125},
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
 }
-_EXAMPLES = {"FLOP/s": "180 TFLOP/s", "B/s": "8 Gbit/s", "B": "16 GiB"}
+_EXAMPLES = {"FLOP/s": "180 TFLOP/s", "B/s": "8 Gbit/s", "B": "16 GiB", "s": "2 us"}
 _SHAPE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?) ?([A-Za-z/]{1,10})", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
+_BOUNDS = {"s": (0.0, 3600.0)}
+"""Smallest and largest of units that have their own: a duration may be zero."""
 
 
 def parse_quantity(text: object, unit: str) -> float:
-    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s" or "B").
+    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B" or "s").
 
     Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10.
     Raises ValueError, with an example of what is right, for a bare number, an
-    unknown unit, the wrong dimension, or a value outside 1...1e21.
+    unknown unit, the wrong dimension, or a value outside 1...1e21 (of a duration: 0...3600 s).
     """
     example = f'write it like "{_EXAMPLES[unit]}"'
     if not isinstance(text, str):
@@ -35,8 +38,9 @@ def parse_quantity(text: object, unit: str) -> float:
     if name not in _UNITS[unit]:
         raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
     value *= _UNITS[unit][name]
-    if not (math.isfinite(value) and SMALLEST <= value <= LARGEST):
-        raise ValueError(f"outside {SMALLEST:g}...{LARGEST:g} {unit}; {example}")
+    smallest, largest = _BOUNDS.get(unit, (SMALLEST, LARGEST))
+    if not (math.isfinite(value) and smallest <= value <= largest):
+        raise ValueError(f"outside {smallest:g}...{largest:g} {unit}; {example}")
     return value
 
 
