@@ -18,9 +18,10 @@ from experiments.commands import (
     speedup,
     sweep,
     timeline,
+    validate,
 )
 
-COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, catalog)
+COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, validate, catalog)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,10 +1,11 @@
 """What the machine is: devices, arrays, and the spec files they come from."""
 
-from hardware.array import Array, ChipLinks, Device, Group, Setting, SpecError
+from hardware.array import Array, ChipLinks, Device, Group, Roofline, Setting, SpecError
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
 from hardware.topology import Topology
+from hardware.wires import Wires, by_core
 
 __all__ = [
     "COMMAND_LINE",
@@ -12,9 +13,12 @@ __all__ = [
     "ChipLinks",
     "Device",
     "Group",
+    "Roofline",
     "Setting",
     "SpecError",
     "Topology",
+    "Wires",
+    "by_core",
     "catalog_names",
     "format_quantity",
     "load_array",

@@ -25,12 +25,30 @@ class ChipLinks:
 
 
 @dataclass(frozen=True, slots=True)
+class Roofline:
+    """How near a core comes to its peaks; the defaults are assumptions (docs/roofline.md).
+
+    An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
+    (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
+    activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
+    sides of weight matrices up to the matrix unit's (0: off).
+    """
+
+    matrix_efficiency: float = 1.0
+    memory_efficiency: float = 0.75
+    overhead_s: float = 2e-6
+    tile: bool = False
+    pad_matrix_unit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
-    Peak and HBM values are those of one chip; ``network_bytes_per_s`` is the
-    board's port, in each direction, and ``network_latency_s`` a message's on
-    it (a hop's, where boards are joined to their neighbours).
+    Peak and HBM values are those of one chip, of which a core has an equal
+    share; ``network_bytes_per_s`` is the board's port, in each direction, and
+    ``network_latency_s`` a message's on it (a hop's, where boards are joined
+    to their neighbours).
     """
 
     name: str
@@ -43,6 +61,7 @@ class Device:
     description: str = field(default="", compare=False)
     network_latency_s: float = 0.0
     links: ChipLinks | None = None
+    roofline: Roofline = Roofline()
 
     @property
     def cores(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.array import Array, ChipLinks, Device, Group, Setting, SpecError
+from hardware.array import Array, ChipLinks, Device, Group, Roofline, Setting, SpecError
 from hardware.schema import ArrayTable, DeviceTable, TopologyTable, check
 from hardware.spec import Settings, beneath, command_line, load_settings
 from hardware.topology import Topology, faults_of
@@ -135,6 +135,13 @@ def _device(label: str, table: DeviceTable) -> Device:
         description=table.description,
         network_latency_s=table.network.latency,
         links=ChipLinks(links.per_chip, links.bandwidth, links.latency) if links else None,
+        roofline=Roofline(
+            matrix_efficiency=table.roofline.matrix_efficiency,
+            memory_efficiency=table.roofline.memory_efficiency,
+            overhead_s=table.roofline.overhead,
+            tile=table.roofline.tile,
+            pad_matrix_unit=table.roofline.pad_matrix_unit,
+        ),
     )
 
 

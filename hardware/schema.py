@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from hardware.array import Roofline
 from hardware.quantity import parse_quantity
 from hardware.spec import Settings, unflatten
 
 MOST_KINDS = 16
+_DEFAULT = Roofline()
 
 
 def _quantity(unit: str) -> BeforeValidator:
@@ -19,8 +21,9 @@ def _quantity(unit: str) -> BeforeValidator:
 
 FlopRate = Annotated[float, _quantity("FLOP/s")]
 ByteRate = Annotated[float, _quantity("B/s")]
-Bytes = Annotated[float, _quantity("B")]
 Duration = Annotated[float, _quantity("s")]
+Efficiency = Annotated[float, Field(gt=0, le=1)]
+Bytes = Annotated[float, _quantity("B")]
 Text = Annotated[str, Field(max_length=2000)]
 
 
@@ -59,6 +62,16 @@ class LinksTable(Table):
     latency: Duration = 0.0
 
 
+class RooflineTable(Table):
+    """``[roofline]`` of a device: how near a core comes to its peaks."""
+
+    matrix_efficiency: Efficiency = _DEFAULT.matrix_efficiency
+    memory_efficiency: Efficiency = _DEFAULT.memory_efficiency
+    overhead: Duration = _DEFAULT.overhead_s
+    tile: bool = _DEFAULT.tile
+    pad_matrix_unit: int = Field(default=_DEFAULT.pad_matrix_unit, ge=0, le=1 << 16)
+
+
 class DeviceTable(Table):
     """A device spec: one board."""
 
@@ -68,6 +81,7 @@ class DeviceTable(Table):
     hbm: HbmTable
     network: NetworkTable
     links: LinksTable | None = None
+    roofline: RooflineTable = RooflineTable()
 
 
 class EntryTable(Table):

@@ -30,6 +30,11 @@ def test_every_value_of_a_device_has_a_source(name: str) -> None:
         "hbm.capacity",
         "hbm.bandwidth",
         "network.bandwidth",
+        "roofline.matrix_efficiency",
+        "roofline.memory_efficiency",
+        "roofline.overhead",
+        "roofline.tile",
+        "roofline.pad_matrix_unit",
     }
     assert not [s for s in settings if s.source.startswith("set in")]
 
