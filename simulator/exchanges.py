@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planners.partition import AS_PRODUCER, II, III, I, PartitionType
 from simulator.shards import Cores, Part
 from workloads import Graph
+
+Bytes = NDArray[np.float64]
+"""Bytes of each core of a group; one number where they are the same for all."""
 
 Joined = Callable[[Part], bool]
 """Whether the two halves of a part belong to one group."""
@@ -26,15 +30,15 @@ class Request(NamedTuple):
     """One collective over a part's groups, or a swap between its halves.
 
     ``groups`` holds core numbers relative to the part's first core, a group a
-    row; of a swap they are the two halves' cores. ``bytes`` are the tensor's
-    size per core as ``simulator.collectives`` wants it, or what each half
-    receives.
+    row, and ``bytes`` the tensor's size per core as ``simulator.collectives``
+    wants it. Of a swap, ``groups`` are the two halves' cores and ``bytes``
+    what each of them receives.
     """
 
     part: Part
     collective: str
     groups: tuple[Cores, ...]
-    bytes: tuple[float, ...]
+    bytes: tuple[Bytes, ...]
 
 
 class Emit(Protocol):
@@ -105,20 +109,18 @@ class Sums:
     def _collective(self, part: Part, name: str) -> None:
         members = groups(part, self.nodes, self._joined)
         if members.shape[1] > 1:
-            self.emit(Request(part, name, (members,), (self.size(_a_core(part, self.nodes)),)))
+            self.emit(Request(part, name, (members,), (np.array(self.size(_a_core(part, self.nodes))),)))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
-        cross(part, self.nodes, to_first, to_second, self.emit)
-
-
-def cross(
-    part: Part, nodes: Sequence[int], to_first: float, to_second: float, emit: Emit
-) -> None:
-    """The busy cores of each half receive bytes from the other half's, evenly."""
-    if to_first or to_second:
+        """The halves' cores receive that much together, each as much as the others."""
         first, second = part.halves
-        cores = (busy_cores(first, nodes), busy_cores(second, nodes) + first.cores)
-        emit(Request(part, "swap", cores, (to_first, to_second)))
+        cores = (busy_cores(first, self.nodes), busy_cores(second, self.nodes))
+        amounts = [
+            np.full(len(members), size / len(members))
+            for members, size in zip(cores, (to_first, to_second), strict=True)
+        ]
+        groups = (cores[0], cores[1] + first.cores)
+        self.emit(Request(part, "swap", groups, tuple(amounts)))
 
 
 class Layout(NamedTuple):
@@ -168,7 +170,7 @@ class Relay:
         """Bring every core of ``part`` what it reads of a tensor.
 
         The part reads ``old`` bytes that it holds in their first layout, and
-        ``new`` that came from outside and lie evenly spread on its cores.
+        ``new`` that came from outside and are spread over its cores.
         """
         if not part.busy(self.nodes) or not (old or new):
             return
@@ -177,13 +179,16 @@ class Relay:
             return
         first, second = part.halves
         moved = [self._of_half(part, i, old, new) for i in (0, 1)]
-        cross(part, self.nodes, moved[0][1], moved[1][1], self.emit)
+        if moved[0][1] or moved[1][1]:
+            cores = (busy_cores(first, self.nodes), busy_cores(second, self.nodes) + first.cores)
+            amounts = (self._spread(first, moved[0][1]), self._spread(second, moved[1][1]))
+            self.emit(Request(part, "swap", cores, amounts))
         self.move(first, moved[0][0], moved[0][2])
         if second is not first:
             self.move(second, moved[1][0], moved[1][2])
 
     def _of_half(self, part: Part, i: int, old: float, new: float) -> tuple[float, float, float]:
-        """(held in the first layout, received across, spread on the half's cores)."""
+        """(held in the first layout, received across, spread over the half's cores)."""
         half = part.halves[i]
         reads = self._reads(part, i)
         keeps = self._keeps(part, i)
@@ -191,9 +196,25 @@ class Relay:
             return 0.0, 0.0, 0.0
         received = old * (reads - keeps)
         if self.read.at(part)[0] is III:
-            cores = [len(busy_cores(h, (self.read.node,))) for h in part.halves]
-            received += new * (1 - cores[i] / sum(cores))
+            received += new * (1 - self._readers(part, i))
         return old * keeps, received, old * (reads - keeps) + new * reads
+
+    def _spread(self, part: Part, received: float) -> Bytes:
+        """What each busy core takes of what its part receives: of what it reads, its share."""
+        if not part.busy(self.nodes):
+            return np.zeros(0)
+        if not part.halves:
+            return np.array([received])
+        whole = self.read.at(part)[0] is III
+        share = self._readers if whole else self._reads
+        return np.concatenate(
+            [self._spread(half, received * share(part, i)) for i, half in enumerate(part.halves)]
+        )
+
+    def _readers(self, part: Part, i: int) -> float:
+        """One half's share of the cores that read."""
+        cores = [len(busy_cores(half, (self.read.node,))) for half in part.halves]
+        return cores[i] / sum(cores) if sum(cores) else 0.0
 
     def _reads(self, part: Part, i: int) -> float:
         """Fraction of what the part reads that one half does."""
@@ -220,12 +241,12 @@ class Relay:
         needed = groups(part, self.nodes, lambda p: self.read.at(p)[0] is III)
         shares = needed.shape[0]  # the cores that read one copy of the tensor
         if old and exchanged.shape[1] > 1:
-            size = old / shares / gathered.shape[1]
+            size = np.array(old / shares / gathered.shape[1])
             self.emit(Request(part, "all-to-all", (exchanged,), (size,)))
         if old and gathered.shape[1] > 1:
-            self.emit(Request(part, "all-gather", (gathered,), (old / shares,)))
+            self.emit(Request(part, "all-gather", (gathered,), (np.array(old / shares),)))
         if new and needed.shape[1] > 1:
-            self.emit(Request(part, "all-gather", (needed,), (new / shares,)))
+            self.emit(Request(part, "all-gather", (needed,), (np.array(new / shares),)))
 
     def _changes(self, part: Part) -> bool:
         held, read = self.held.at(part)[0], self.read.at(part)[0]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hardware import Device
+from hardware import Device, Wires
 from planners.steps import Kind, Phase
-from simulator.network import Job
+
+if TYPE_CHECKING:
+    from simulator.network import Phase as Job
 
 PICOSECONDS = 10**12
 """A second, in the engine's unit of time."""

@@ -43,14 +43,14 @@ def received(requests: list[Request], cores: int) -> list[float]:
     for part, collective, groups, sizes in requests:
         for first in part.firsts.tolist():
             if collective == "swap":
-                for members, size in zip(groups, sizes, strict=True):
-                    for member in members.tolist():
-                        total[first + member] += size / len(members)
+                for members, amounts in zip(groups, sizes, strict=True):
+                    for member, size in zip(members.tolist(), amounts.tolist(), strict=True):
+                        total[first + member] += size
                 continue
             n = groups[0].shape[1]
             times = 2 if collective == "all-reduce" else 1
             for member in groups[0].ravel().tolist():
-                total[first + member] += times * sizes[0] * (n - 1) / n
+                total[first + member] += times * float(sizes[0]) * (n - 1) / n
     return total
 
 
