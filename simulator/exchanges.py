@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import AS_PRODUCER, II, III, I, PartitionType
+from planners.partition import II, III, I, PartitionType
 from simulator.shards import Cores, Part
 from workloads import Graph
 
@@ -131,7 +131,7 @@ class Layout(NamedTuple):
     """
 
     node: int
-    as_type: tuple[PartitionType, PartitionType, PartitionType]
+    as_type: tuple[PartitionType, ...]
 
     def at(self, part: Part) -> tuple[PartitionType, float]:
         """The layout at one split and the first half's share."""
@@ -139,12 +139,15 @@ class Layout(NamedTuple):
         return self.as_type[partition.type], partition.share
 
 
-AS_READ = (I, II, III)
+AS_READ = (I, II, III, II)
+"""A layer of type I reads rows, one of II or IV columns, one of III the whole."""
+AS_MADE = (I, III, II, II)
+"""A layer of type I makes rows, one of II the whole, one of III or IV columns."""
 
 
 def forward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout, Layout]:
     """How features are held behind ``producer`` and read by ``consumer``."""
-    as_type = AS_READ if graph[producer].join else AS_PRODUCER
+    as_type = AS_READ if graph[producer].join else AS_MADE
     return Layout(producer, as_type), Layout(consumer, AS_READ)
 
 

@@ -1,8 +1,8 @@
 """Who holds what under the deployed model: every core's samples and channels of every layer.
 
 The bisection goes down to single cores. Each split cuts one dimension of each
-node (its samples B, input channels Di or output channels Do): the first half
-takes [0, a) of what the group holds, the second [a, 1). Whole shards round
+node (its samples B, input channels Di, output channels Do or groups): the first
+half takes [0, a) of what the group holds, the second [a, 1). Whole shards round
 the first half's count to the nearest integer, so that remainders go to the
 first cores and cores may be left without work.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hardware import Group
 from planners import PlanError, Split
-from planners.partition import II, III, I, Partition, PartitionType
+from planners.partition import III, Partition, PartitionType
 from workloads import Graph, Node
 
 Cores = NDArray[np.int64]
@@ -26,11 +26,16 @@ Cores = NDArray[np.int64]
 
 
 class Shard(NamedTuple):
-    """How many samples, input channels and output channels of one node a group holds."""
+    """How many samples, channels and groups of one node a group of cores holds.
+
+    Channels are those of one group of a grouped convolution (or head of a
+    matmul); most nodes have one group.
+    """
 
     rows: float
     inputs: float
     outputs: float
+    groups: float = 1
 
     @property
     def empty(self) -> bool:
@@ -92,7 +97,13 @@ def divide(
     """
     number = int if whole else float
     shards = tuple(
-        Shard(number(batch), number(node.in_channels), number(node.out_channels)) for node in graph
+        Shard(
+            number(batch),
+            number(node.in_channels / node.groups),
+            number(node.out_channels / node.groups),
+            number(node.groups),
+        )
+        for node in graph
     )
     firsts = np.zeros(1, dtype=np.int64)
     return _Division(graph, whole, folded).part(root, group, firsts, shards, 0)
@@ -167,6 +178,4 @@ class _Division:
 
 
 def _with(shard: Shard, kind: PartitionType, count: float) -> Shard:
-    if kind is I:
-        return shard._replace(rows=count)
-    return shard._replace(inputs=count) if kind is II else shard._replace(outputs=count)
+    return shard._replace(**{Shard._fields[kind]: count})
