@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.output import UsageError
 from experiments.speedup import Comparison, compare
@@ -34,7 +34,7 @@ def scaled(array: Array, levels: int) -> Array:
             f"{array.name} ({counts})"
         )
     kinds = tuple((device, count * wanted // size) for device, count in array.group.kinds)
-    return Array(array.name, array.description, Group(kinds))
+    return replace(array, group=Group(kinds), settings=())
 
 
 def sweep(

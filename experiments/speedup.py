@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -180,7 +180,8 @@ def _uneven(plan: Plan, array: Array) -> bool:
 def _fastest(array: Array) -> Array:
     """The array's fastest kind of device alone."""
     fastest = max(array.group.kinds, key=lambda kind: _speed(kind[0]))
-    return Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
+    name = f"{array.name}, {fastest[0].name} alone"
+    return replace(array, name=name, description="", group=Group((fastest,)), settings=())
 
 
 def slow_share(timeline: Timeline, array: Array) -> float | None:

@@ -1,17 +1,29 @@
 """What the machine is: devices, arrays, and the spec files they come from."""
 
-from hardware.array import Array, Device, Group, Setting, SpecError
+from hardware.array import (
+    Arithmetic,
+    Array,
+    Device,
+    Energy,
+    Group,
+    Setting,
+    SpecError,
+    Topology,
+)
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
 
 __all__ = [
     "COMMAND_LINE",
+    "Arithmetic",
     "Array",
     "Device",
+    "Energy",
     "Group",
     "Setting",
     "SpecError",
+    "Topology",
     "catalog_names",
     "format_quantity",
     "load_array",

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.array import Array, Device, Group, Setting, SpecError
-from hardware.schema import ArrayTable, DeviceTable, check
+from hardware.array import (
+    Arithmetic,
+    Array,
+    Device,
+    Energy,
+    Group,
+    Setting,
+    SpecError,
+    Topology,
+)
+from hardware.schema import ArrayTable, DeviceTable, EnergyTable, check
 from hardware.spec import Settings, beneath, command_line, load_settings
 
 MOST_ACCELERATORS = 1 << 17
@@ -50,7 +59,8 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     group = Group(_merge_alike(kinds))
     if group.size > MOST_ACCELERATORS:
         _raise([f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
-    return Array(label, table.description, group, _shown(settings))
+    topology = Topology(table.topology.kind)
+    return Array(label, table.description, group, _shown(settings), topology)
 
 
 def _own(settings: Settings) -> Settings:
@@ -113,7 +123,13 @@ def _device(label: str, table: DeviceTable) -> Device:
         hbm_bytes_per_s=table.hbm.bandwidth,
         network_bytes_per_s=table.network.bandwidth,
         description=table.description,
+        arithmetic=Arithmetic(table.arithmetic.element, table.arithmetic.fused),
+        energy=_energy(table.energy),
     )
+
+
+def _energy(table: EnergyTable | None) -> Energy | None:
+    return None if table is None else Energy(table.mac, table.hbm or 0.0, table.transfer)
 
 
 def _merge_alike(kinds: list[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -8,22 +8,34 @@ import re
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _PREFIX = _DECIMAL | _BINARY
+_SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+"""For energies alone: nobody who writes "100 mbit/s" means thousandths of a bit."""
 _UNITS = {
     "FLOP/s": {"FLOP/s": 1.0},
     "B/s": {"B/s": 1.0, "bit/s": 0.125},
     "B": {"B": 1.0, "bit": 0.125},
+    "J": {"J": 1.0},
+    "J/B": {"J/B": 1.0, "J/bit": 8.0},
 }
-_EXAMPLES = {"FLOP/s": "180 TFLOP/s", "B/s": "8 Gbit/s", "B": "16 GiB"}
+_EXAMPLES = {
+    "FLOP/s": "180 TFLOP/s",
+    "B/s": "8 Gbit/s",
+    "B": "16 GiB",
+    "J": "4.6 pJ",
+    "J/B": "640 pJ/B",
+}
+_RANGES = {"J": (1e-18, 1.0), "J/B": (1e-18, 1.0)}
 _SHAPE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?) ?([A-Za-z/]{1,10})", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
 
 
 def parse_quantity(text: object, unit: str) -> float:
-    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s" or "B").
+    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "J" or "J/B").
 
     Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10.
     Raises ValueError, with an example of what is right, for a bare number, an
-    unknown unit, the wrong dimension, or a value outside 1...1e21.
+    unknown unit, the wrong dimension, or a value outside 1...1e21 (energies:
+    1e-18...1).
     """
     example = f'write it like "{_EXAMPLES[unit]}"'
     if not isinstance(text, str):
@@ -35,8 +47,9 @@ def parse_quantity(text: object, unit: str) -> float:
     if name not in _UNITS[unit]:
         raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
     value *= _UNITS[unit][name]
-    if not (math.isfinite(value) and SMALLEST <= value <= LARGEST):
-        raise ValueError(f"outside {SMALLEST:g}...{LARGEST:g} {unit}; {example}")
+    least, most = _RANGES.get(unit, (SMALLEST, LARGEST))
+    if not (math.isfinite(value) and least <= value <= most):
+        raise ValueError(f"outside {least:g}...{most:g} {unit}; {example}")
     return value
 
 
@@ -45,8 +58,9 @@ def split_quantity(text: str) -> tuple[str, float] | None:
     if match := _SHAPE.fullmatch(text.strip()):
         number, suffix = match.groups()
         for name in sorted({name for units in _UNITS.values() for name in units}, key=len):
-            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in _PREFIX:
-                return name, float(number) * _PREFIX[prefix]
+            prefixes = _PREFIX | _SMALL if name.startswith("J") else _PREFIX
+            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in prefixes:
+                return name, float(number) * prefixes[prefix]
     return None
 
 

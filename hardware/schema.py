@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -20,6 +20,8 @@ def _quantity(unit: str) -> BeforeValidator:
 FlopRate = Annotated[float, _quantity("FLOP/s")]
 ByteRate = Annotated[float, _quantity("B/s")]
 Bytes = Annotated[float, _quantity("B")]
+EnergyEach = Annotated[float, _quantity("J")]
+EnergyPerByte = Annotated[float, _quantity("J/B")]
 Text = Annotated[str, Field(max_length=2000)]
 
 
@@ -49,6 +51,21 @@ class NetworkTable(Table):
     bandwidth: ByteRate
 
 
+class ArithmeticTable(Table):
+    """``[arithmetic]``: the number format, and how FLOPs are counted."""
+
+    element: Bytes = 2.0
+    fused: bool = False
+
+
+class EnergyTable(Table):
+    """``[energy]``: of a multiply-add, of a byte of HBM, of a byte that a board receives."""
+
+    mac: EnergyEach
+    hbm: EnergyPerByte | None = None
+    transfer: EnergyPerByte
+
+
 class DeviceTable(Table):
     """A device spec: one board."""
 
@@ -57,6 +74,8 @@ class DeviceTable(Table):
     chip: ChipTable
     hbm: HbmTable
     network: NetworkTable
+    arithmetic: ArithmeticTable = ArithmeticTable()
+    energy: EnergyTable | None = None
 
 
 class EntryTable(Table):
@@ -72,12 +91,19 @@ class ArrayNetworkTable(Table):
     bandwidth: ByteRate | None = None
 
 
+class TopologyTable(Table):
+    """``[topology]`` of an array: what joins its boards."""
+
+    kind: Literal["tree", "bus"] = "tree"
+
+
 class ArrayTable(Table):
     """An array spec: how many of which device."""
 
     description: Text = ""
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
+    topology: TopologyTable = TopologyTable()
 
 
 def check(
@@ -121,6 +147,6 @@ def _keys_beside(model: type[Table], loc: tuple[Any, ...]) -> list[str]:
     for part in loc[:-1]:
         if issubclass(table, Table) and part in table.model_fields:
             table = table.model_fields[part].annotation
-        if getattr(table, "__args__", None):
-            table = table.__args__[-1]
+        if kinds := [a for a in getattr(table, "__args__", ()) if a is not type(None)]:
+            table = kinds[-1]
     return list(table.model_fields) if hasattr(table, "model_fields") else []

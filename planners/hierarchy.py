@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from hardware import Array, Group
+from planners.medium import streams
 from planners.min_sum import Factor, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
+    III,
     WHOLE,
+    Communication,
     Partition,
     PartitionType,
     Scale,
@@ -49,11 +52,26 @@ def plan_hierarchy(
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
     domains = [tuple(PartitionType) if node.join else tuple(allowed(node)) for node in graph]
-    search = _Search(graph, domains, batch, objective, balance)
+    check_table(planner, graph, domains, objective.communication)
+    search = _Search(graph, domains, batch, objective, balance, array)
     root = search.split(array.group, (WHOLE,) * len(graph))
-    return Plan(
-        planner, network.name, batch, objective.name, tuple(node.name for node in graph), root
-    )
+    names = tuple(node.name for node in graph)
+    return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
+
+
+def check_table(
+    planner: str,
+    graph: Graph,
+    domains: Sequence[Sequence[PartitionType]],
+    table: Communication,
+) -> None:
+    """Raise PlanError where a communication table has no entry for what may come up."""
+    if table is Communication.PLOTTED:
+        hint = f"the '{table}' communication table is of types I and II in a chain; use 'printed'"
+        if joins := [node.name for node in graph if node.join]:
+            raise PlanError(f"{joins[0]!r} joins paths: {hint}")
+        if any(III in domain for domain in domains):
+            raise PlanError(f"planner {planner!r} chooses type III: {hint}")
 
 
 class _Search:
@@ -66,7 +84,9 @@ class _Search:
         batch: int,
         objective: Objective,
         balance: bool,
+        array: Array,
     ) -> None:
+        self.array = array
         self.graph = graph
         self.domains = domains
         self.batch = batch
@@ -84,10 +104,13 @@ class _Search:
 
     def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
         first, second = group.halves()
-        size = [sizes(n, self.batch, s) for n, s in zip(self.graph, scales, strict=True)]
-        sides = (self.objective.side(first), self.objective.side(second))
+        fused = group.arithmetic.fused
+        pairs = zip(self.graph, scales, strict=True)
+        size = [sizes(node, self.batch, scale, fused=fused) for node, scale in pairs]
+        crowd = streams(self.array, group)
+        sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
         share = None if self.balance and first != second else first.size / group.size
-        level = Level(self.graph, self.domains, size, sides, share, pooled=self.objective.pooled)
+        level = Level(self.graph, self.domains, size, sides, share, self.objective)
         cost, partitions = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
@@ -110,15 +133,15 @@ class Level:
         size: Sequence[Sizes],
         sides: tuple[Side, Side],
         share: float | None,
-        *,
-        pooled: bool,
+        objective: Objective,
     ) -> None:
         self.graph = graph
         self.domains = domains
         self.size = size
         self.sides = sides
         self.share = share
-        self.pooled = pooled
+        self.pooled = objective.pooled
+        self.table = objective.communication
 
     def solve(self) -> tuple[float, list[Partition]]:
         """The least cost and the partitions that have it."""
@@ -162,7 +185,7 @@ class Level:
     def edge_cost(self, v: int, producer: int, types: dict[int, PartitionType]) -> float:
         """Cost of one edge into a join."""
         kind = producer_type(self.graph[producer], types[producer])
-        swap, rest = edge(kind, types[v], self.size[v].input)
+        swap, rest = edge(kind, types[v], self.size[v].input, self.table)
         return Choice(0.0, 0.0, rest, swap).cost(self.sides, self.share_of(v, types))
 
     def share_of(self, v: int, types: dict[int, PartitionType]) -> float:
@@ -176,7 +199,7 @@ class Level:
         kind = None
         for producer in self.graph[v].producers:
             kind = producer_type(self.graph[producer], types[producer])
-        return choice(self.size[v], types[v], kind, pooled=self.pooled)
+        return choice(self.size[v], types[v], kind, pooled=self.pooled, table=self.table)
 
     def _share(self, numbers: Choice) -> float:
         return numbers.balanced(self.sides) if self.share is None else self.share

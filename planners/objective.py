@@ -12,10 +12,7 @@ import math
 from dataclasses import dataclass
 
 from hardware import Group
-from planners.partition import PartitionType, Sizes, boundary, partial_sums
-
-ELEMENT_BYTES = 2
-"""bfloat16, the published model's only number format."""
+from planners.partition import Communication, PartitionType, Sizes, boundary, partial_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +28,27 @@ class Objective:
     """How a split is priced.
 
     ``seconds`` prices in seconds, else in elements; ``computing`` counts FLOPs
-    beside traffic; ``pooled`` charges type II its output after pooling.
+    beside traffic; ``pooled`` charges type II its output after pooling, as does
+    the ``plotted`` table of ``communication``.
     """
 
     name: str
     seconds: bool
     computing: bool
     pooled: bool
+    communication: Communication = Communication.PRINTED
 
     @property
     def unit(self) -> str:
         """The unit of its costs."""
         return "seconds" if self.seconds else "elements"
 
-    def side(self, group: Group) -> Side:
-        """The prices of one side of a split."""
+    def side(self, group: Group, streams: int = 1) -> Side:
+        """The prices of one side of a split whose link carries so many streams at once."""
+        element_bytes = group.arithmetic.element_bytes
         return Side(
             1 / group.peak_flops_per_s if self.computing else 0.0,
-            ELEMENT_BYTES / group.link_bytes_per_s if self.seconds else 1.0,
+            element_bytes * streams / group.link_bytes_per_s if self.seconds else 1.0,
         )
 
 
@@ -112,19 +112,28 @@ class Choice:
 
 
 def choice(
-    size: Sizes, kind: PartitionType, producer: PartitionType | None, *, pooled: bool
+    size: Sizes,
+    kind: PartitionType,
+    producer: PartitionType | None,
+    *,
+    pooled: bool,
+    table: Communication = Communication.PRINTED,
 ) -> Choice:
     """The numbers of a weighted layer of one type behind a producer of another (or none)."""
-    swap, rest = edge(producer, kind, size.input)
+    swap, rest = edge(producer, kind, size.input, table)
+    pooled = pooled or table.pooled
     return Choice(sum(size.flops), partial_sums(kind, size, pooled=pooled), rest, swap)
 
 
 def edge(
-    producer: PartitionType | None, consumer: PartitionType, elements: float
+    producer: PartitionType | None,
+    consumer: PartitionType,
+    elements: float,
+    table: Communication = Communication.PRINTED,
 ) -> tuple[float, float]:
     """(swap, rest) of a boundary, both directions together, in elements."""
     if producer is None:
         return 0.0, 0.0
-    half = sum(boundary(producer, consumer, 0.5))
-    whole = sum(boundary(producer, consumer, 0.0))
+    half = sum(boundary(producer, consumer, 0.5, table))
+    whole = sum(boundary(producer, consumer, 0.0, table))
     return (0.0, whole * elements) if whole else (4 * half * elements, 0.0)

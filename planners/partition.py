@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from workloads import Node
 
@@ -41,6 +41,23 @@ class Partition:
 
     type: PartitionType
     share: float
+
+
+class Communication(StrEnum):
+    """Which published table says what an exchange moves.
+
+    ``printed``: AccPar's, which at equal shares is HyPar's Table 2.
+    ``plotted``: what HyPar's figures follow, of types I and II in a chain: of
+    all boundaries only I to II moves something, and type II its pooled output.
+    """
+
+    PRINTED = "printed"
+    PLOTTED = "plotted"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether type II moves its output after pooling."""
+        return self is Communication.PLOTTED
 
 
 Scale = tuple[float, float, float]
@@ -84,12 +101,13 @@ class Sizes:
     flops: tuple[float, float, float]
 
 
-def sizes(node: Node, batch: int, scale: Scale) -> Sizes:
+def sizes(node: Node, batch: int, scale: Scale, *, fused: bool = False) -> Sizes:
     """Sizes of a node for a batch, shrunk by ``scale``; a join has no weights, no FLOPs.
 
-    FLOPs are the paper's: a dot product of n terms costs 2n - 1 (never less
-    than 0 when a fraction of a channel is left); a convolution's backward is
-    counted on its output map, a fully connected layer's on its input.
+    FLOPs are the AccPar paper's: a dot product of n terms costs 2n - 1 (never
+    less than 0 when a fraction of a channel is left), or 2n where multiply-adds
+    are ``fused``; a convolution's backward is counted on its output map, a fully
+    connected layer's on its input.
     """
     rows, into, out = batch * scale[0], node.in_channels * scale[1], node.out_channels * scale[2]
     source = rows * into * node.in_area
@@ -97,9 +115,10 @@ def sizes(node: Node, batch: int, scale: Scale) -> Sizes:
         return Sizes(0.0, source, source, source, (0.0, 0.0, 0.0))
     weights = into * out * node.kernel_area
     output = rows * out * node.out_area
-    forward = output * max(0.0, 2 * into * node.kernel_area - 1)
-    backward = source * max(0.0, 2 * out - 1) if node.kind == "fc" else forward
-    gradient = weights * max(0.0, 2 * rows * node.out_area - 1)
+    saved = 0 if fused else 1
+    forward = output * max(0.0, 2 * into * node.kernel_area - saved)
+    backward = source * max(0.0, 2 * out - saved) if node.kind == "fc" else forward
+    gradient = weights * max(0.0, 2 * rows * node.out_area - saved)
     pooled = rows * out * node.pooled_area
     return Sizes(weights, source, output, pooled, (forward, backward, gradient))
 
@@ -117,13 +136,20 @@ def partial_sums(kind: PartitionType, size: Sizes, *, pooled: bool = False) -> f
     return size.input
 
 
-def boundary(producer: PartitionType, consumer: PartitionType, share: float) -> tuple[float, float]:
+def boundary(
+    producer: PartitionType,
+    consumer: PartitionType,
+    share: float,
+    table: Communication = Communication.PRINTED,
+) -> tuple[float, float]:
     """What a group lacks at a boundary, as fractions of the consumer's input tensor.
 
     Returns (forward, backward): features before the consumer's forward
     product, errors before the producer's backward product (AccPar).
     ``share`` is the consumer's share in the receiving group.
     """
+    if table is Communication.PLOTTED and (producer, consumer) != (I, II):
+        return (0.0, 0.0)
     rest = 1.0 - share
     swap = share * rest
     if consumer is I:
