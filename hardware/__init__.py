@@ -1,6 +1,16 @@
 """What the machine is: devices, arrays, and the spec files they come from."""
 
-from hardware.array import Array, ChipLinks, Device, Group, Roofline, Setting, SpecError
+from hardware.array import (
+    Arithmetic,
+    Array,
+    ChipLinks,
+    Device,
+    Energy,
+    Group,
+    Roofline,
+    Setting,
+    SpecError,
+)
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
@@ -9,9 +19,11 @@ from hardware.wires import Wires, by_core
 
 __all__ = [
     "COMMAND_LINE",
+    "Arithmetic",
     "Array",
     "ChipLinks",
     "Device",
+    "Energy",
     "Group",
     "Roofline",
     "Setting",

@@ -42,6 +42,27 @@ class Roofline:
 
 
 @dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The number format, and how FLOPs are counted.
+
+    With ``fused`` a dot product of n terms is n multiply-adds of two FLOPs
+    each; without, it costs 2n - 1 (AccPar).
+    """
+
+    element_bytes: float = 2.0
+    fused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Joules of a multiply-add, of a byte read or written in HBM, and of a byte received."""
+
+    mac_j: float
+    hbm_j_per_byte: float
+    transfer_j_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
@@ -62,6 +83,8 @@ class Device:
     network_latency_s: float = 0.0
     links: ChipLinks | None = None
     roofline: Roofline = Roofline()
+    arithmetic: Arithmetic = Arithmetic()
+    energy: Energy | None = None
 
     @property
     def cores(self) -> int:
@@ -119,6 +142,11 @@ class Group:
             return self.injection_bytes_per_s
         return min(device.network_bytes_per_s for device, _ in self.kinds)
 
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic of its devices, which is one in any array."""
+        return self.kinds[0][0].arithmetic
+
     def halves(self) -> tuple[Group, Group]:
         """Bisect: kinds apart first, then counts; an odd accelerator goes to the first half.
 
@@ -171,10 +199,20 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A named array: what there is of each device, how it is joined, and where that was read."""
+    """A named array: what there is of each device, how it is joined, and where that was read.
+
+    Raises SpecError when its devices compute in different number formats.
+    """
 
     name: str
     description: str
     group: Group
     settings: tuple[Setting, ...] = ()
     topology: Topology = PUBLISHED
+
+    def __post_init__(self) -> None:
+        if len({device.arithmetic for device, _ in self.group.kinds}) > 1:
+            raise SpecError(
+                f"array {self.name!r}: devices.*.arithmetic: one array has one number format and "
+                "one way to count FLOPs; set it for every entry"
+            )

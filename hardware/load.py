@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.array import Array, ChipLinks, Device, Group, Roofline, Setting, SpecError
-from hardware.schema import ArrayTable, DeviceTable, TopologyTable, check
+from hardware.array import (
+    Arithmetic,
+    Array,
+    ChipLinks,
+    Device,
+    Energy,
+    Group,
+    Roofline,
+    Setting,
+    SpecError,
+)
+from hardware.schema import ArrayTable, DeviceTable, EnergyTable, TopologyTable, check
 from hardware.spec import Settings, beneath, command_line, load_settings
 from hardware.topology import Topology, faults_of
 
@@ -142,7 +152,13 @@ def _device(label: str, table: DeviceTable) -> Device:
             tile=table.roofline.tile,
             pad_matrix_unit=table.roofline.pad_matrix_unit,
         ),
+        arithmetic=Arithmetic(table.arithmetic.element, table.arithmetic.fused),
+        energy=_energy(table.energy),
     )
+
+
+def _energy(table: EnergyTable | None) -> Energy | None:
+    return None if table is None else Energy(table.mac, table.hbm or 0.0, table.transfer)
 
 
 def _merge_alike(kinds: list[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -24,6 +24,8 @@ ByteRate = Annotated[float, _quantity("B/s")]
 Duration = Annotated[float, _quantity("s")]
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 Bytes = Annotated[float, _quantity("B")]
+EnergyEach = Annotated[float, _quantity("J")]
+EnergyPerByte = Annotated[float, _quantity("J/B")]
 Text = Annotated[str, Field(max_length=2000)]
 
 
@@ -72,6 +74,21 @@ class RooflineTable(Table):
     pad_matrix_unit: int = Field(default=_DEFAULT.pad_matrix_unit, ge=0, le=1 << 16)
 
 
+class ArithmeticTable(Table):
+    """``[arithmetic]``: the number format, and how FLOPs are counted."""
+
+    element: Bytes = 2.0
+    fused: bool = False
+
+
+class EnergyTable(Table):
+    """``[energy]``: of a multiply-add, of a byte of HBM, of a byte that a board receives."""
+
+    mac: EnergyEach
+    hbm: EnergyPerByte | None = None
+    transfer: EnergyPerByte
+
+
 class DeviceTable(Table):
     """A device spec: one board."""
 
@@ -82,6 +99,8 @@ class DeviceTable(Table):
     network: NetworkTable
     links: LinksTable | None = None
     roofline: RooflineTable = RooflineTable()
+    arithmetic: ArithmeticTable = ArithmeticTable()
+    energy: EnergyTable | None = None
 
 
 class EntryTable(Table):
@@ -162,6 +181,6 @@ def _keys_beside(model: type[Table], loc: tuple[Any, ...]) -> list[str]:
     for part in loc[:-1]:
         if issubclass(table, Table) and part in table.model_fields:
             table = table.model_fields[part].annotation
-        if getattr(table, "__args__", None):
-            table = table.__args__[-1]
+        if kinds := [a for a in getattr(table, "__args__", ()) if a is not type(None)]:
+            table = kinds[-1]
     return list(table.model_fields) if hasattr(table, "model_fields") else []

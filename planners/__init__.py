@@ -1,16 +1,23 @@
 """How a network is split over an array: planners, plans and what they predict."""
 
 from planners.objective import OBJECTIVES, TIME, TRAFFIC, Objective
-from planners.partition import Partition, PartitionType
+from planners.partition import Communication, Partition, PartitionType
 from planners.plan import Plan, PlanError, Split
 from planners.predict import predict
-from planners.registry import PLANNERS, Planner, load_planner, planner_names
+from planners.registry import (
+    PLANNERS,
+    Planner,
+    compared_planners,
+    load_planner,
+    planner_names,
+)
 
 __all__ = [
     "OBJECTIVES",
     "PLANNERS",
     "TIME",
     "TRAFFIC",
+    "Communication",
     "Objective",
     "Partition",
     "PartitionType",
@@ -18,6 +25,7 @@ __all__ = [
     "PlanError",
     "Planner",
     "Split",
+    "compared_planners",
     "load_planner",
     "planner_names",
     "predict",

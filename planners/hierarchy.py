@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from hardware import Array, Group
+from planners.medium import streams
 from planners.min_sum import Factor, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
+    III,
+    IV,
     WHOLE,
     I,
+    Communication,
     Partition,
     PartitionType,
     Scale,
@@ -50,11 +54,22 @@ def plan_hierarchy(
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
-    search = _Search(graph, allowed, batch, objective, balance)
+    if objective.communication is Communication.PLOTTED:
+        check_plotted(planner, graph, allowed)
+    search = _Search(graph, allowed, batch, objective, balance, array)
     root = search.split(array.group, (WHOLE,) * len(graph))
-    return Plan(
-        planner, network.name, batch, objective.name, tuple(node.name for node in graph), root
-    )
+    names = tuple(node.name for node in graph)
+    return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
+
+
+def check_plotted(planner: str, graph: Graph, allowed: Allowed) -> None:
+    """Raise PlanError where the plotted table has no entry for what may come up."""
+    hint = "the 'plotted' communication table is of types I and II in a chain; use 'printed'"
+    for node in graph:
+        if node.join:
+            raise PlanError(f"{node.name!r} joins paths: {hint}")
+        if {III, IV} & {*allowed(node)} & {*legal(node)}:
+            raise PlanError(f"planner {planner!r} chooses types III and IV: {hint}")
 
 
 class _Search:
@@ -67,7 +82,9 @@ class _Search:
         batch: int,
         objective: Objective,
         balance: bool,
+        array: Array,
     ) -> None:
+        self.array = array
         self.graph = graph
         self.allowed = allowed
         self.batch = batch
@@ -93,11 +110,14 @@ class _Search:
 
     def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
         first, second = group.halves()
-        size = [sizes(n, self.batch, s) for n, s in zip(self.graph, scales, strict=True)]
-        sides = (self.objective.side(first), self.objective.side(second))
+        fused = group.arithmetic.fused
+        pairs = zip(self.graph, scales, strict=True)
+        size = [sizes(node, self.batch, scale, fused=fused) for node, scale in pairs]
+        crowd = streams(self.array, group)
+        sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
         share = None if self.balance and first != second else first.size / group.size
         domains = [self._domain(n, s) for n, s in zip(self.graph, scales, strict=True)]
-        level = Level(self.graph, domains, size, sides, share, pooled=self.objective.pooled)
+        level = Level(self.graph, domains, size, sides, share, self.objective)
         cost, partitions = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
@@ -120,15 +140,15 @@ class Level:
         size: Sequence[Sizes],
         sides: tuple[Side, Side],
         share: float | None,
-        *,
-        pooled: bool,
+        objective: Objective,
     ) -> None:
         self.graph = graph
         self.domains = domains
         self.size = size
         self.sides = sides
         self.share = share
-        self.pooled = pooled
+        self.pooled = objective.pooled
+        self.table = objective.communication
 
     def solve(self) -> tuple[float, list[Partition]]:
         """The least cost and the partitions that have it."""
@@ -171,7 +191,7 @@ class Level:
         """Cost of edge ``e`` into a join."""
         producer = self.graph[v].producers[e]
         kind = producer_type(self.graph[producer], types[producer])
-        swap, rest = edge(kind, types[v], self.size[v].reads[e])
+        swap, rest = edge(kind, types[v], self.size[v].reads[e], self.table)
         return Choice(0.0, 0.0, rest, swap).cost(self.sides, self.share_of(v, types))
 
     def share_of(self, v: int, types: dict[int, PartitionType]) -> float:
@@ -183,7 +203,7 @@ class Level:
 
     def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
         kinds = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
-        return choice(self.size[v], types[v], kinds, pooled=self.pooled)
+        return choice(self.size[v], types[v], kinds, pooled=self.pooled, table=self.table)
 
     def _share(self, numbers: Choice) -> float:
         return numbers.balanced(self.sides) if self.share is None else self.share

@@ -10,6 +10,7 @@ from hardware import Array
 from planners.accpar import accpar
 from planners.data_parallel import data_parallel
 from planners.hypar import hypar
+from planners.model_parallel import model_parallel
 from planners.objective import Objective
 from planners.owt import owt
 from planners.plan import Plan, PlanError
@@ -30,7 +31,11 @@ PLANNERS: dict[str, Planner] = {
     "owt": owt,
     "hypar": hypar,
     "accpar": accpar,
+    "model_parallel": model_parallel,
 }
+
+ON_REQUEST = frozenset({"model_parallel"})
+"""Planners that comparisons leave out unless they are named."""
 
 ENTRY_POINTS = "accelarray.planners"
 """Entry-point group in which other packages announce planners."""
@@ -40,6 +45,11 @@ def planner_names() -> list[str]:
     """Built-in planners in the papers' order, then installed ones."""
     others = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
     return list(dict.fromkeys([*PLANNERS, *others]))
+
+
+def compared_planners() -> list[str]:
+    """Planners that a comparison takes when none is named."""
+    return [name for name in planner_names() if name not in ON_REQUEST]
 
 
 def load_planner(name: str) -> Planner:

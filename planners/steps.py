@@ -16,6 +16,7 @@ from enum import StrEnum
 from planners.partition import (
     II,
     III,
+    Communication,
     I,
     Partition,
     Sizes,
@@ -88,19 +89,25 @@ def _backward(graph: Graph) -> Iterator[Step]:
 
 
 def received(
-    step: Step, graph: Graph, partitions: Sequence[Partition], size: Sequence[Sizes]
+    step: Step,
+    graph: Graph,
+    partitions: Sequence[Partition],
+    size: Sequence[Sizes],
+    table: Communication = Communication.PRINTED,
 ) -> tuple[float, float]:
     """Elements each side of a split receives in an exchange step."""
     if step.kind is Kind.SUMS:
         kind = partitions[step.node].type
-        elements = partial_sums(kind, size[step.node]) if kind is SUMMED_IN[step.phase] else 0.0
+        if kind is not SUMMED_IN[step.phase]:
+            return 0.0, 0.0
+        elements = partial_sums(kind, size[step.node], pooled=table.pooled)
         return elements, elements
     producer = producer_type(graph[step.node], partitions[step.node].type)
     consumer = partitions[step.consumer]
     direction = 0 if step.phase is Phase.FORWARD else 1
     elements = size[step.consumer].reads[step.edge]
-    first = boundary(producer, consumer.type, consumer.share)[direction]
-    second = boundary(producer, consumer.type, 1.0 - consumer.share)[direction]
+    first = boundary(producer, consumer.type, consumer.share, table)[direction]
+    second = boundary(producer, consumer.type, 1.0 - consumer.share, table)[direction]
     return first * elements, second * elements
 
 

@@ -23,8 +23,9 @@ class Operation:
 
     On cores (``level`` is COMPUTE_LEVEL) ``flops`` are one core's; on a
     split's link (``level`` counts from 0 at the top) ``received`` are the
-    bytes that the first and the second side receive, both at once. ``index``
-    is its place in ``Program.operations``.
+    bytes that the first and the second side receive, both at once.
+    ``energy_j`` goes with these amounts. ``index`` is its place in
+    ``Program.operations``.
 
     Under the deployed model an exchange has ``jobs``, which the network
     carries one after the other and which decide how long it takes (``received``
@@ -40,6 +41,7 @@ class Operation:
     duration_ps: int
     received: tuple[float, float] = (0.0, 0.0)
     flops: float = 0.0
+    energy_j: float = 0.0
     jobs: tuple[Job, ...] = ()
     memory: Operation | None = None
 

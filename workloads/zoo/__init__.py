@@ -5,6 +5,7 @@ from functools import partial
 
 from workloads.layers import Network
 from workloads.zoo.alexnet import alexnet
+from workloads.zoo.hypar import HYPAR
 from workloads.zoo.lenet import lenet
 from workloads.zoo.resnet import resnet
 from workloads.zoo.vgg import vgg
@@ -20,6 +21,9 @@ ZOO: dict[str, Callable[[], Network]] = {
     "resnet34": partial(resnet, 34),
     "resnet50": partial(resnet, 50),
 }
-"""Every network of the zoo: a name and the function that builds it."""
+"""The AccPar paper's nine networks, which comparisons take: a name and its builder."""
 
-__all__ = ["ZOO"]
+NETWORKS = ZOO | HYPAR
+"""Every network with a name, the HyPar paper's sizes among them."""
+
+__all__ = ["HYPAR", "NETWORKS", "ZOO"]
