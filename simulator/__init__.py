@@ -2,8 +2,8 @@
 
 from hardware import Array
 from planners import Plan
-ALGORITHMS=()
-lower_deployed=None
+from simulator.collectives import ALGORITHMS
+from simulator.deployed import lower_deployed
 from simulator.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.fold import fold
 from simulator.lower import lower
