@@ -1,0 +1,257 @@
+"""Collectives as phases of the flow network, by name or by predicted cost."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from functools import lru_cache
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike, NDArray
+
+from hardware.wires import Wires
+from simulator.network import Load, Network, Phase
+from simulator.patterns import BUILDERS, COLLECTIVES, CollectiveError, Step, Steps
+from simulator.program import PICOSECONDS
+from simulator.rings import runs
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Phases = tuple[Phase, ...]
+ALGORITHMS = (*BUILDERS, "hierarchical")
+MOST_DIRECT = 64
+"""Members of a group up to which "auto" considers sending everything at once, if it need not."""
+
+
+def phases(
+    wires: Wires,
+    collective: str,
+    groups: ArrayLike,
+    size_bytes: float,
+    algorithm: str = "auto",
+) -> Phases:
+    """What the network has to do, one phase after the other, for groups that run together.
+
+    ``groups``: cores, groups by members; all groups have equally many and
+    share none. ``size_bytes`` is the full tensor's: reduced everywhere
+    (all-reduce), in pieces of 1/n (reduce-scatter), gathered from pieces
+    (all-gather), sent on in pieces by every member (all-to-all), or the
+    first's (broadcast). Raises CollectiveError.
+    """
+    return chosen(wires, collective, groups, size_bytes, algorithm)[1]
+
+
+def chosen(
+    wires: Wires,
+    collective: str,
+    groups: ArrayLike,
+    size_bytes: float,
+    algorithm: str = "auto",
+) -> tuple[str, Phases]:
+    """The algorithm (for "auto", the one predicted to be fastest) and its phases."""
+    rows = np.atleast_2d(np.ascontiguousarray(groups, dtype=np.int64))
+    _check(wires, collective, rows)
+    if algorithm == "auto":
+        offers = list(_offers(wires, collective, rows, size_bytes))
+        return min(offers, key=lambda offer: predicted_ps(wires, offer[1]))
+    if algorithm == "hierarchical":
+        return algorithm, _hierarchical(wires, collective, rows, size_bytes)
+    if algorithm not in BUILDERS:
+        raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
+    return algorithm, _flat(wires, algorithm, collective, rows, size_bytes)
+
+
+def predicted_ps(wires: Wires, sequence: Phases) -> int:
+    """Duration of phases one after the other when nobody else uses their links."""
+    return sum(phase.alone_ps(wires.bandwidth) for phase in sequence)
+
+
+def run_alone(wires: Wires, sequence: Phases) -> tuple[float, Floats]:
+    """Run phases one after the other on SimPy: seconds, and bytes over every link."""
+    env = simpy.Environment(initial_time=0)
+    network = Network(env, wires.bandwidth)
+
+    def process() -> Generator[simpy.Event, Any, None]:
+        for phase in sequence:
+            yield network.submit(phase)
+
+    env.run(env.process(process()))
+    return env.now / PICOSECONDS, network.link_bytes
+
+
+def _check(wires: Wires, collective: str, rows: Ints) -> None:
+    if collective not in COLLECTIVES:
+        raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
+    if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:
+        raise CollectiveError(f"members of groups are cores 0 to {wires.cores - 1}")
+    if len(np.unique(rows)) != rows.size:
+        raise CollectiveError("a core is a member twice")
+
+
+def _offers(
+    wires: Wires, collective: str, rows: Ints, size_bytes: float
+) -> Iterator[tuple[str, Phases]]:
+    """Every algorithm that applies."""
+    for algorithm in ALGORITHMS:
+        if algorithm == "direct" and collective != "all-to-all" and rows.shape[1] > MOST_DIRECT:
+            continue
+        try:
+            yield chosen(wires, collective, rows, size_bytes, algorithm)
+        except CollectiveError:
+            continue
+
+
+def _flat(wires: Wires, algorithm: str, collective: str, rows: Ints, size_bytes: float) -> Phases:
+    key = rows.tobytes(), rows.shape
+    steps = _steps(wires, algorithm, collective, *key)
+    if isinstance(steps, CollectiveError):
+        raise steps
+    return tuple(_phase(wires, f"{collective} {algorithm}", step, size_bytes) for step in steps)
+
+
+@lru_cache(maxsize=1024)
+def _steps(
+    wires: Wires, algorithm: str, collective: str, groups: bytes, shape: tuple[int, int]
+) -> Steps | CollectiveError:
+    """A pattern, or why there is none; made once for all sizes."""
+    rows = np.frombuffer(groups, dtype=np.int64).reshape(shape)
+    try:
+        return BUILDERS[algorithm](wires, collective, rows) if shape[1] > 1 else ()
+    except CollectiveError as error:
+        return error
+
+
+def _phase(wires: Wires, name: str, step: Step, size_bytes: float) -> Phase:
+    latency_s = step.count * step.latency_s
+    if step.stages:
+        through_s = size_bytes * step.load.seconds_per_byte(wires.bandwidth)
+        chunks = _chunks(step, size_bytes, through_s)
+        latency_s = (chunks + step.stages) * step.latency_s + step.stages * through_s / chunks
+    return Phase(name, step.load, step.share * size_bytes, latency_s, step.count)
+
+
+def _chunks(step: Step, size_bytes: float, through_s: float) -> int:
+    """Chunks of a pipeline that take the least time together; none smaller than a byte."""
+    best = sqrt(step.stages * through_s / step.latency_s) if step.latency_s else size_bytes
+    return max(1, ceil(min(best, size_bytes)))
+
+
+def _hierarchical(wires: Wires, collective: str, rows: Ints, size_bytes: float) -> Phases:
+    """Inside chips, then between chips of a board, then between boards and kinds.
+
+    Each tier works on the pieces that the one before has left, each with the
+    cheapest flat algorithm. Raises CollectiveError where nodes do not have
+    equally many members, or there is one tier only.
+    """
+    if collective == "all-to-all":
+        raise CollectiveError("hierarchical does not do all-to-all")
+    tiers = _tiers(wires, rows, collective == "broadcast")
+    if len(tiers) < 2:
+        raise CollectiveError("hierarchical needs members on chips or boards with several each")
+    sizes, left = [], size_bytes
+    for tier in tiers:
+        sizes.append(left)
+        left /= 1 if collective == "broadcast" else tier.shape[1]
+    order = list(zip(tiers, sizes, strict=True))
+    if collective == "all-reduce":
+        top, size = order[-1]
+        below = order[:-1]
+        return (
+            *_every(wires, "reduce-scatter", below),
+            *_every(wires, "all-reduce", [(top, size)]),
+            *_every(wires, "all-gather", below[::-1]),
+        )
+    return _every(wires, collective, order if collective == "reduce-scatter" else order[::-1])
+
+
+def _every(wires: Wires, collective: str, tiers: Sequence[tuple[Ints, float]]) -> Phases:
+    return tuple(
+        phase for groups, size in tiers for phase in _cheapest_flat(wires, collective, groups, size)
+    )
+
+
+def _cheapest_flat(wires: Wires, collective: str, groups: Ints, size_bytes: float) -> Phases:
+    offers = []
+    for algorithm in BUILDERS:
+        if algorithm == "direct" and groups.shape[1] > MOST_DIRECT:
+            continue
+        try:
+            offers.append(_flat(wires, algorithm, collective, groups, size_bytes))
+        except CollectiveError:
+            continue
+    return min(offers, key=lambda offer: predicted_ps(wires, offer))
+
+
+def _tiers(wires: Wires, rows: Ints, first_only: bool) -> list[Ints]:
+    """Groups of each tier, innermost first; with ``first_only``, one of each node goes on."""
+    tiers: list[Ints] = []
+    levels = (wires.chip, wires.kind if wires.topology.joins == "chips" else wires.board)
+    for of in levels:
+        nodes = runs(of, rows)
+        if nodes is None:
+            raise CollectiveError("hierarchical needs equally many members on every node")
+        if nodes.shape[2] > 1:
+            tiers.append(nodes.reshape(-1, nodes.shape[2]))
+        nodes = nodes[:, :, :1] if first_only else nodes
+        rows = np.ascontiguousarray(nodes.transpose(0, 2, 1).reshape(-1, nodes.shape[1]))
+    return [*tiers, rows] if rows.shape[1] > 1 else tiers
+
+
+def swap(
+    wires: Wires,
+    first_cores: ArrayLike,
+    second_cores: ArrayLike,
+    bytes_to_first: float,
+    bytes_to_second: float,
+) -> Phases:
+    """Two halves send each other bytes at once, evenly from all and evenly to all.
+
+    Every core of the first half receives ``bytes_to_first`` / |first| from the
+    second half's cores, as they stand opposite each other, and the other way
+    round at the same time.
+    """
+    first = np.ascontiguousarray(first_cores, dtype=np.int64)
+    second = np.ascontiguousarray(second_cores, dtype=np.int64)
+    if not len(first) or not len(second) or np.intersect1d(first, second).size:
+        raise CollectiveError("a swap is between two halves that have cores, and none in common")
+    load, share, latency_s = _swap(
+        wires, first.tobytes(), second.tobytes(), bytes_to_first, bytes_to_second
+    )
+    return (Phase("swap", load, share, latency_s),)
+
+
+@lru_cache(maxsize=1024)
+def _swap(
+    wires: Wires, first: bytes, second: bytes, bytes_to_first: float, bytes_to_second: float
+) -> tuple[Load, float, float]:
+    """Load, the bytes of the largest message, and the longest latency."""
+    into_first, into_second, largest, latency_s = _opposite(wires, first, second)
+    most = max(bytes_to_first, bytes_to_second)
+    if most <= 0:
+        return Load.of(0 * into_first), 0.0, latency_s
+    load = into_first * (bytes_to_first / most) + into_second * (bytes_to_second / most)
+    return Load.of(load), most * largest, latency_s
+
+
+@lru_cache(maxsize=1024)
+def _opposite(wires: Wires, first: bytes, second: bytes) -> tuple[Floats, Floats, float, float]:
+    """Loads of messages into each half, the largest one counted as a flow, and its share.
+
+    Both halves are laid out on a line of length one; cores that overlap
+    exchange what the overlap is of the whole.
+    """
+    one, other = (np.frombuffer(half, dtype=np.int64) for half in (first, second))
+    marks = np.union1d(np.arange(len(one)) * len(other), np.arange(len(other)) * len(one))
+    whole = len(one) * len(other)
+    lengths = np.diff(marks, append=whole)
+    a, b = one[marks // len(other)], other[marks // len(one)]
+    flows = lengths / lengths.max()
+    latency_s = max(wires.message_latency_s(b, a), wires.message_latency_s(a, b))
+    return (
+        wires.loads(b, a, flows),
+        wires.loads(a, b, flows),
+        float(lengths.max()) / whole,
+        latency_s,
+    )
