@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import ceil, sqrt
 from typing import Any
@@ -21,8 +22,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Phases = tuple[Phase, ...]
 ALGORITHMS = (*BUILDERS, "hierarchical")
-MOST_DIRECT = 64
-"""Members of a group up to which "auto" considers sending everything at once, if it need not."""
+MOST_DIRECT = 1 << 18
+"""Messages up to which "auto" considers sending everything at once, where links are shared."""
 
 
 def phases(
@@ -55,6 +56,8 @@ def chosen(
     _check(wires, collective, rows)
     if algorithm == "auto":
         offers = list(_offers(wires, collective, rows, size_bytes))
+        with suppress(CollectiveError):
+            offers.append(chosen(wires, collective, rows, size_bytes, "hierarchical"))
         return min(offers, key=lambda offer: predicted_ps(wires, offer[1]))
     if algorithm == "hierarchical":
         return algorithm, _hierarchical(wires, collective, rows, size_bytes)
@@ -94,13 +97,19 @@ def _offers(
     wires: Wires, collective: str, rows: Ints, size_bytes: float
 ) -> Iterator[tuple[str, Phases]]:
     """Every algorithm that applies."""
-    for algorithm in ALGORITHMS:
-        if algorithm == "direct" and collective != "all-to-all" and rows.shape[1] > MOST_DIRECT:
-            continue
+    for algorithm in _worth_trying(wires, collective, rows):
         try:
-            yield chosen(wires, collective, rows, size_bytes, algorithm)
+            yield algorithm, _flat(wires, algorithm, collective, rows, size_bytes)
         except CollectiveError:
             continue
+
+
+def _worth_trying(wires: Wires, collective: str, rows: Ints) -> Iterator[str]:
+    """Flat algorithms, without the direct one where its pattern takes long to make."""
+    shared = wires.topology.kind != "fully_connected" and collective != "all-to-all"
+    for algorithm in BUILDERS:
+        if algorithm != "direct" or not shared or rows.size * rows.shape[1] <= MOST_DIRECT:
+            yield algorithm
 
 
 def _flat(wires: Wires, algorithm: str, collective: str, rows: Ints, size_bytes: float) -> Phases:
@@ -167,21 +176,14 @@ def _hierarchical(wires: Wires, collective: str, rows: Ints, size_bytes: float) 
 
 
 def _every(wires: Wires, collective: str, tiers: Sequence[tuple[Ints, float]]) -> Phases:
-    return tuple(
-        phase for groups, size in tiers for phase in _cheapest_flat(wires, collective, groups, size)
-    )
-
-
-def _cheapest_flat(wires: Wires, collective: str, groups: Ints, size_bytes: float) -> Phases:
-    offers = []
-    for algorithm in BUILDERS:
-        if algorithm == "direct" and groups.shape[1] > MOST_DIRECT:
-            continue
-        try:
-            offers.append(_flat(wires, algorithm, collective, groups, size_bytes))
-        except CollectiveError:
-            continue
-    return min(offers, key=lambda offer: predicted_ps(wires, offer))
+    offers = [
+        min(
+            (phases for _, phases in _offers(wires, collective, groups, size_bytes)),
+            key=lambda phases: predicted_ps(wires, phases),
+        )
+        for groups, size_bytes in tiers
+    ]
+    return tuple(phase for sequence in offers for phase in sequence)
 
 
 def _tiers(wires: Wires, rows: Ints, first_only: bool) -> list[Ints]:

@@ -19,28 +19,40 @@ def boxes(wires: Wires, groups: Ints) -> Ints | None:
     None where members are not one per node of such a fabric, or do not have
     every combination of their coordinates, or the groups' boxes differ.
     """
-    others = groups[:, 1:]
-    firsts = np.broadcast_to(groups[:, :1], others.shape)
-    found = list(wires.by_part(firsts.ravel(), others.ravel()))
-    if len(found) != 1 or len(found[0][1]) != others.size:
+    at = _coordinates(wires, groups)
+    if at is None:
         return None
-    part, _ = found[0]
-    if not isinstance(part.fabric, Grid):
-        return None
-    nodes = part.node[groups] % part.fabric.size
-    at = part.fabric.coordinates[nodes]
-    order = np.argsort(at @ np.array(part.fabric.strides), axis=1)
+    order = np.lexsort(np.moveaxis(at, 2, 0)[::-1], axis=1)
     at = np.take_along_axis(at, order[:, :, np.newaxis], 1)
     sides = tuple(len(np.unique(at[0, :, d])) for d in range(at.shape[2]))
     if np.prod(sides) != groups.shape[1]:
         return None
     at = at.reshape(len(groups), *sides, len(sides))
-    for d in range(len(sides)):
-        along = np.moveaxis(at[..., d], d + 1, 1).reshape(len(groups), sides[d], -1)
+    for d, side in enumerate(sides):
+        along = np.moveaxis(at[..., d], d + 1, 1).reshape(len(groups), side, -1)
         if (along != along[:, :, :1]).any() or (np.diff(along[:, :, 0], axis=1) <= 0).any():
             return None
     members = np.take_along_axis(groups, order, 1)
     return members.reshape(len(groups), *(side for side in sides if side > 1))
+
+
+def _coordinates(wires: Wires, groups: Ints) -> Ints | None:
+    """Groups by members by dimensions, where every group is on one grid; else None."""
+    others = groups[:, 1:]
+    firsts = np.broadcast_to(groups[:, :1], others.shape)
+    at: Ints | None = None
+    reached = 0
+    for part, chosen in wires.by_part(firsts.ravel(), others.ravel()):
+        rows, counts = np.unique(chosen // others.shape[1], return_counts=True)
+        grid = part.fabric
+        if not isinstance(grid, Grid) or (counts != others.shape[1]).any():
+            return None
+        at = np.zeros((*groups.shape, len(grid.shape)), dtype=np.int64) if at is None else at
+        if at.shape[2] != len(grid.shape):
+            return None
+        at[rows] = grid.coordinates[part.node[groups[rows]] % grid.size]
+        reached += len(chosen)
+    return at if reached == others.size else None
 
 
 def in_ring_order(wires: Wires, groups: Ints) -> Ints:
