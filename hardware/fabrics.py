@@ -180,7 +180,7 @@ class Tree:
     ) -> None:
         self._ranges = [r for level in ranges for r in level]
         self._label = label
-        self._ports = ports
+        self.ports = ports
         self._exponent = float(np.log2(factor))
         count = len(self._ranges)
         one_way = np.array([self._width(r) for r in self._ranges])
@@ -196,7 +196,7 @@ class Tree:
         self._message_s = latency_s
 
     def _width(self, subtree: range) -> float:
-        mean = float(self._ports[subtree.start : subtree.stop].mean())
+        mean = float(self.ports[subtree.start : subtree.stop].mean())
         return mean * float(len(subtree) ** self._exponent)
 
     def route(self, source: int, target: int) -> list[int]:  # noqa: D102

@@ -57,8 +57,8 @@ class Grid:
         self.wrap, self.two_way = wrap, two_way
         self._copies = len(ports) // self.size
         self._label = label
-        self._strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
-        self._place = self.coordinates @ np.array(self._strides)
+        self.strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+        self._place = self.coordinates @ np.array(self.strides)
         self._node = np.empty(self.size, dtype=np.int64)
         self._node[self._place] = np.arange(self.size)
         exists = np.tile(self._exists().ravel(), self._copies)
@@ -90,7 +90,7 @@ class Grid:
         rest, way = np.divmod(self._slots, 2)
         rest, d = np.divmod(rest, len(self.shape))
         copy, place = np.divmod(rest, self.size)
-        side, stride = np.array(self.shape)[d], np.array(self._strides)[d]
+        side, stride = np.array(self.shape)[d], np.array(self.strides)[d]
         here = self._coordinates_of_places[place, d]
         there = (here + np.where(way == _PLUS, 1, -1)) % side
         neighbour = place + (there - here) * stride
@@ -112,7 +112,7 @@ class Grid:
         copy, node = divmod(source, self.size)
         place = int(self._place[node])
         links: list[int] = []
-        for d, (side, stride) in enumerate(zip(self.shape, self._strides, strict=True)):
+        for d, (side, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             here = self.coordinates[node : node + 1, d]
             there = self.coordinates[target % self.size, d]
             steps = int(self._steps(here, there, d)[0])
@@ -131,7 +131,7 @@ class Grid:
         place = copies * self.size + self._place[nodes]
         dense = np.zeros((self._copies * self.size, len(self.shape), 2))
         goal = self.coordinates[targets % self.size]
-        for d, stride in enumerate(self._strides):
+        for d, stride in enumerate(self.strides):
             here = place // stride % self.shape[d]
             steps = self._steps(here, goal[:, d], d)
             self._count(dense[:, d], d, place, steps, flows)
@@ -144,7 +144,7 @@ class Grid:
         A flow holds a run of neighbouring links: one more where the run
         begins, one less where it is over, and sums along the line in between.
         """
-        side, stride = self.shape[d], self._strides[d]
+        side, stride = self.shape[d], self.strides[d]
         lines, length = self._copies * self.size // side, 2 * side + 1
         high, rest = np.divmod(place, stride * side)
         here, low = np.divmod(rest, stride)

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from hardware import Array, Wires
 from planners import Plan, PlanError
-from planners.objective import ELEMENT_BYTES
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase
-from simulator.collectives import Collectives
+from simulator.collectives import phases, swap
 from simulator.exchanges import (
     Relay,
     Request,
@@ -28,6 +29,7 @@ from simulator.exchanges import (
 )
 from simulator.execution import Execution
 from simulator.lower import duration_ps
+from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, core_of, costs
 from simulator.shards import Part, Shard, divide
@@ -107,16 +109,17 @@ class _Step:
     ) -> None:
         self.graph = graph
         self.batch = batch
+        self.element_bytes = root.group.arithmetic.element_bytes
         self.root = root
         self.execution = execution
         self.work = operators(network).nodes
-        self.collectives = Collectives(wires, execution.algorithm)
+        self.wires = wires
         self.operations: list[Operation] = []
         self.scripts = {id(part): Script(part) for part in _leaves(root)}
-        self.consumers: list[list[int]] = [[] for _ in graph]
+        self.consumers: list[list[tuple[int, int]]] = [[] for _ in graph]
         for v, node in enumerate(graph):
-            for producer in node.producers:
-                self.consumers[producer].append(v)
+            for e, producer in enumerate(node.producers):
+                self.consumers[producer].append((v, e))
 
     def write(self) -> None:
         """Forward, backward with gradients, update."""
@@ -136,23 +139,25 @@ class _Step:
 
     def _forward(self, v: int) -> None:
         node = self.graph[v]
-        for producer in node.producers:
-            self._relay(Phase.FORWARD, producer, v)
-        inputs = [("moved", "features", u, u, v) for u in node.producers]
+        edges = [(u, v, e) for e, u in enumerate(node.producers)]
+        for edge in edges:
+            self._relay(Phase.FORWARD, *edge)
+        inputs = [("moved", Phase.FORWARD, *edge) for edge in edges]
         self._compute(v, Phase.FORWARD, inputs, [("features", v)])
         if not node.join:
             self._sum(Phase.FORWARD, (v,))
 
     def _backward(self, v: int) -> None:
         node = self.graph[v]
-        for consumer in self.consumers[v]:
-            self._relay(Phase.BACKWARD, v, consumer)
-        inputs = [("moved", "errors", w, v, w) for w in self.consumers[v]]
-        inputs = inputs or [("features", v)]
+        edges = [(v, w, e) for w, e in self.consumers[v]]
+        for edge in edges:
+            self._relay(Phase.BACKWARD, *edge)
+        inputs = [("moved", Phase.BACKWARD, *edge) for edge in edges] or [("features", v)]
         self._compute(v, Phase.BACKWARD, inputs, [("errors", v)])
         if not node.join:
             self._sum(Phase.BACKWARD, (v,))
-            self._compute(v, Phase.GRADIENT, inputs, [("gradient", v)])
+            made = "errors" if node.kind == "matmul" else "gradient"
+            self._compute(v, Phase.GRADIENT, [*inputs, (made, v)], [(made, v)])
 
     def _fill(self, bucket: list[int], v: int) -> list[int]:
         """Put a layer's gradient into the bucket, exchanged first where it cannot join."""
@@ -196,26 +201,29 @@ class _Step:
         def emit(request: Request) -> None:
             self._send(request, Kind.SUMS, phase, layer, nodes, keys)
 
-        Sums(nodes, kind, size, emit).all_reduce(self.root)
+        if size(self.root):
+            Sums(nodes, kind, size, emit).all_reduce(self.root)
 
     def _sum_bytes(self, part: Part, v: int, phase: Phase) -> float:
         node, shard = self.graph[v], part.shards[v]
         if phase is Phase.FORWARD:
-            return shard.rows * shard.outputs * node.out_area * ELEMENT_BYTES
+            outputs = shard.outputs * shard.groups
+            return shard.rows * outputs * node.out_area * self.element_bytes
         if phase is Phase.BACKWARD:
-            return shard.rows * shard.inputs * node.in_area * ELEMENT_BYTES
+            inputs = shard.inputs * shard.groups
+            return shard.rows * inputs * node.in_area * self.element_bytes
         return self._gradient_bytes(part, v)
 
     def _gradient_bytes(self, part: Part, v: int) -> float:
         shard, work = part.shards[v], self.work[v]
         pairs = work.pair_parameters * shard.inputs + work.channel_parameters
-        return pairs * shard.outputs * GRADIENT_BYTES
+        return pairs * shard.outputs * shard.groups * GRADIENT_BYTES
 
-    def _relay(self, phase: Phase, producer: int, consumer: int) -> None:
+    def _relay(self, phase: Phase, producer: int, consumer: int, edge: int) -> None:
         """Re-lay the tensor between two nodes for the one that reads it."""
         forward = phase is Phase.FORWARD
         made = ("features", producer) if forward else ("errors", consumer)
-        moved = ("moved", *made, producer, consumer)
+        moved = ("moved", phase, producer, consumer, edge)
         for script in self.scripts.values():
             script.hand_on([made], [moved])
         node = self.graph[consumer]
@@ -224,7 +232,7 @@ class _Step:
         def emit(request: Request) -> None:
             self._send(request, Kind.BOUNDARY, phase, layer, (producer, consumer), [moved])
 
-        whole = self.batch * node.in_channels * node.in_area * ELEMENT_BYTES
+        whole = self.batch * node.reads[edge].elements * self.element_bytes
         layouts = forward_layouts if forward else backward_layouts
         Relay(*layouts(self.graph, producer, consumer), emit).move(self.root, whole)
 
@@ -238,11 +246,29 @@ class _Step:
         keys: Sequence[Key],
     ) -> None:
         """An exchange on the wires: the cores of its part that take part wait for it."""
-        jobs, received = self.collectives.jobs(request)
+        jobs, received = self._jobs(request)
         operation = self._new(kind, phase, layer, request.part.level, jobs=jobs, received=received)
         for part in _leaves(request.part):
             if part.busy(nodes):
                 self._add(part, operation, keys, keys)
+
+    def _jobs(self, request: Request) -> tuple[tuple[Job, ...], tuple[float, float]]:
+        """What the network does for all copies of a part, and the bytes one copy's halves get."""
+        firsts = request.part.firsts
+        if request.collective == "swap":
+            first, second = (np.add.outer(firsts, cores).ravel() for cores in request.groups)
+            amounts = [np.tile(bytes_, len(firsts)) for bytes_ in request.bytes]
+            jobs = swap(self.wires, first, second, *amounts)
+            to_first, to_second = (float(bytes_.sum()) for bytes_ in request.bytes)
+            return jobs, (to_first, to_second)
+        groups, size = request.groups[0], float(request.bytes[0])
+        everywhere = np.add.outer(firsts, groups).reshape(-1, groups.shape[1])
+        algorithm = self.execution.algorithm
+        jobs = phases(self.wires, request.collective, everywhere, size, algorithm)
+        n = groups.shape[1]
+        laps = 2 if request.collective == "all-reduce" else 1
+        half = laps * size * (n - 1) / n * groups.size / 2
+        return jobs, (half, half)
 
     def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
         made: dict[tuple[int, Shard], Operation | None] = {}

@@ -14,8 +14,13 @@ from simulator.program import PICOSECONDS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-_LAST = 2
+_LAST = simpy.events.EventPriority(2)
 """Priority of an event that comes after all others of its instant."""
+
+
+def whole_ps(seconds: float) -> int:
+    """Picoseconds, rounded up; a thousandth of one is rounding noise."""
+    return ceil(seconds * PICOSECONDS - 1e-3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +57,8 @@ class Phase:
 
     def alone_ps(self, bandwidth: Floats) -> int:
         """Duration on links (B/s) that nobody else uses."""
-        through = ceil(self.load.seconds_per_byte(bandwidth) * self.flow_bytes * PICOSECONDS)
-        return through + ceil(self.latency_s * PICOSECONDS)
+        through_s = self.load.seconds_per_byte(bandwidth) * self.flow_bytes
+        return whole_ps(through_s) + whole_ps(self.latency_s)
 
 
 @dataclass(slots=True)
@@ -76,11 +81,11 @@ class Network:
 
     def __init__(self, env: simpy.Environment, bandwidth: Floats) -> None:
         self._env = env
-        self._per_ps = np.asarray(bandwidth, dtype=np.float64) / PICOSECONDS
+        self._bandwidth = np.asarray(bandwidth, dtype=np.float64)
         self._jobs: list[_Job] = []
         self._settled_ps = 0
         self._next: simpy.Event | None = None
-        self.link_bytes = np.zeros(len(self._per_ps))
+        self.link_bytes = np.zeros(len(self._bandwidth))
 
     def submit(self, phase: Phase) -> simpy.Event:
         """Begin now; the event (value: the phase) fires when its bytes and latency are over."""
@@ -114,10 +119,10 @@ class Network:
         if not self._jobs:
             self._next = None
             return
-        rates = fair_rates([job.phase.load for job in self._jobs], self._per_ps)
+        rates = fair_rates([job.phase.load for job in self._jobs], self._bandwidth)
         for job, rate in zip(self._jobs, rates.tolist(), strict=True):
             job.rate = rate
-            job.end_ps = now + ceil(job.left_bytes / rate)
+            job.end_ps = now + whole_ps(job.left_bytes / rate)
         self._wake(min(job.end_ps for job in self._jobs) - now)
 
     def _settle(self) -> None:
@@ -125,14 +130,14 @@ class Network:
         now = int(self._env.now)
         if passed_ps := now - self._settled_ps:
             for job in self._jobs:
-                job.left_bytes = max(job.left_bytes - job.rate * passed_ps, 0.0)
+                job.left_bytes = max(job.left_bytes - job.rate * passed_ps / PICOSECONDS, 0.0)
             self._settled_ps = now
 
     def _finish(self, job: _Job) -> None:
         phase, done = job.phase, job.done
         np.add.at(self.link_bytes, phase.load.links, phase.flow_bytes * phase.load.flows)
         done._ok, done._value = True, phase
-        self._env.schedule(done, delay=ceil(phase.latency_s * PICOSECONDS))
+        self._env.schedule(done, delay=whole_ps(phase.latency_s))
 
 
 def fair_rates(loads: Sequence[Load], capacity: Floats) -> Floats:
