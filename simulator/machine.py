@@ -65,7 +65,7 @@ class Machine:
         self._running: list[simpy.Process] = []
         self._links: Counter[int] = Counter()
         self._meetings: dict[int, Meeting] = {}
-        self.network = Network(self.env, program.wires) if program.wires else None
+        self.network = Network(self.env, program.wires.bandwidth) if program.wires else None
         self._place(program.root)
 
     def run(self) -> Timeline:

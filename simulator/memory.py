@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from planners.steps import Phase
-from simulator.roofline import Core, Shard, map_bytes
+from simulator.roofline import Core, map_bytes
+from simulator.shards import Shard
 from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 
 STATE_BYTES = MAP_BYTES + 4 + 4

@@ -14,24 +14,11 @@ from dataclasses import dataclass
 
 from hardware import Device
 from planners.steps import Phase
+from simulator.shards import Shard
 from simulator.traffic import MAP_BYTES, Map, Operator
 
 TILE = (8, 128)
 """How XLA lays activations out in a TPU's HBM: rows and channels in tiles, either way round."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """What a core has of a node: samples, input channels and output channels; fractions too."""
-
-    rows: float
-    inputs: float
-    outputs: float
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return min(self.rows, self.inputs, self.outputs) <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +76,7 @@ def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
     The matrix has input channels by output channels, the kernel's elements
     along the side that is summed over (backward that is the outputs' side).
     """
-    inputs, outputs = shard.inputs, shard.outputs
+    inputs, outputs = shard.inputs, shard.outputs * shard.groups
     if unit and operator.macs:
         backward = operator.phase is Phase.BACKWARD
         tall, wide = (outputs, inputs) if backward else (inputs, outputs)
@@ -102,13 +89,14 @@ def traffic(operator: Operator, shard: Shard, tile: bool) -> float:
     """Bytes an operator reads from HBM and writes to it."""
     maps = sum(map_bytes(m, shard, tile) for m in (*operator.reads, *operator.writes))
     weights = operator.pair_bytes * shard.inputs + operator.channel_bytes
-    return maps + weights * shard.outputs
+    return maps + weights * shard.outputs * shard.groups
 
 
 def map_bytes(tensor: Map, shard: Shard, tile: bool) -> float:
     """Bytes of a map in HBM; tiled whichever way round wastes less."""
     rows = shard.rows
-    channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
+    each = shard.inputs if tensor.of_input else shard.outputs
+    channels = tensor.channels * each * shard.groups
     if not tile:
         return rows * channels * tensor.area * MAP_BYTES
     low, high = TILE

@@ -112,7 +112,8 @@ class _Step:
         own = [x for name, x in self.all.layers.items() if self.all.owner[name][0] == index]
         node = self.all.graph[index]
         weights = [x for x in own if x.weighted]
-        pairs = sum(x.weights for x in weights) / (node.in_channels * node.out_channels)
+        pairs = sum(x.weights for x in weights) * node.groups
+        pairs /= node.in_channels * node.out_channels
         rest = sum(x.parameters - x.weights for x in own) / node.out_channels
         return NodeOperators(
             forward=tuple(op for x in own for op in self._forward(x)),

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hardware import Device
-from simulator.roofline import Shard, core_of, cost
+from simulator.roofline import core_of, cost
+from simulator.shards import Shard
 from simulator.traffic import GRADIENT_BYTES, Operator, operators
 from workloads import Network
 
