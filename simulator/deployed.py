@@ -57,21 +57,28 @@ class Script:
     part: Part
     operations: list[Operation] = field(default_factory=list)
     needs: list[tuple[int, ...]] = field(default_factory=list)
-    made: dict[Key, frozenset[int]] = field(default_factory=dict)
+    made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
 
     def add(self, operation: Operation, after: Sequence[Key], makes: Sequence[Key]) -> None:
         """Append an operation that waits for what makes ``after``."""
-        self.needs.append(tuple(sorted(self.makers(after))))
-        self.made |= dict.fromkeys(makes, frozenset((len(self.operations),)))
+        self.needs.append(self.makers(after))
+        place = (len(self.operations),)
+        for key in makes:
+            self.made[key] = place
         self.operations.append(operation)
 
     def hand_on(self, after: Sequence[Key], makes: Sequence[Key]) -> None:
         """Where nothing has to be done, ``makes`` is there when ``after`` is."""
-        self.made |= dict.fromkeys(makes, self.makers(after))
+        found = self.makers(after)
+        for key in makes:
+            self.made[key] = found
 
-    def makers(self, keys: Sequence[Key]) -> frozenset[int]:
+    def makers(self, keys: Sequence[Key]) -> tuple[int, ...]:
         """The operations that made these, where this core took part in it."""
-        return frozenset[int]().union(*(self.made.get(key, ()) for key in keys))
+        made = self.made
+        if len(keys) == 1:
+            return made.get(keys[0], ())
+        return tuple(sorted({place for key in keys for place in made.get(key, ())}))
 
 
 def lower_deployed(
@@ -115,11 +122,21 @@ class _Step:
         self.work = operators(network).nodes
         self.wires = wires
         self.operations: list[Operation] = []
-        self.scripts = {id(part): Script(part) for part in _leaves(root)}
+        self.under: dict[int, tuple[Script, ...]] = {}
+        self._open_scripts(root)
         self.consumers: list[list[tuple[int, int]]] = [[] for _ in graph]
         for v, node in enumerate(graph):
             for e, producer in enumerate(node.producers):
                 self.consumers[producer].append((v, e))
+
+    def _open_scripts(self, part: Part) -> tuple[Script, ...]:
+        """A script for every distinct core; ``under`` has those of each part."""
+        if part.halves:
+            found = tuple(s for half in part.distinct() for s in self._open_scripts(half))
+        else:
+            found = (Script(part),)
+        self.under[id(part)] = found
+        return found
 
     def write(self) -> None:
         """Forward, backward with gradients, update."""
@@ -177,7 +194,6 @@ class _Step:
         return all(
             part.partitions[u].type is part.partitions[v].type
             and [half.busy((u,)) for half in part.halves] == [half.busy((v,)) for half in part.halves]
-            and part.same((u,)) == part.same((v,))
             for part in _splits(self.root)
         )
 
@@ -224,7 +240,7 @@ class _Step:
         forward = phase is Phase.FORWARD
         made = ("features", producer) if forward else ("errors", consumer)
         moved = ("moved", phase, producer, consumer, edge)
-        for script in self.scripts.values():
+        for script in self.under[id(self.root)]:
             script.hand_on([made], [moved])
         node = self.graph[consumer]
         layer = f"{self.graph[producer].name} to {node.name}"
@@ -248,9 +264,9 @@ class _Step:
         """An exchange on the wires: the cores of its part that take part wait for it."""
         jobs, received = self._jobs(request)
         operation = self._new(kind, phase, layer, request.part.level, jobs=jobs, received=received)
-        for part in _leaves(request.part):
-            if part.busy(nodes):
-                self._add(part, operation, keys, keys)
+        for script in self.under[id(request.part)]:
+            if script.part.busy(nodes):
+                self._add(script, operation, keys, keys)
 
     def _jobs(self, request: Request) -> tuple[tuple[Job, ...], tuple[float, float]]:
         """What the network does for all copies of a part, and the bytes one copy's halves get."""
@@ -272,7 +288,7 @@ class _Step:
 
     def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
         made: dict[tuple[int, Shard], Operation | None] = {}
-        for script in self.scripts.values():
+        for script in self.under[id(self.root)]:
             part = script.part
             device, shard = part.group.kinds[0][0], part.shards[v]
             if self.graph[v].join:  # joins are split by what they read
@@ -284,7 +300,7 @@ class _Step:
             if operation is None:
                 script.hand_on(after, makes)
             else:
-                self._add(part, operation, after, makes)
+                self._add(script, operation, after, makes)
 
     def _product(self, v: int, phase: Phase, shard: Shard, core: Core) -> Operation | None:
         """One core's operators of a node and phase as one operation; None where there is none."""
@@ -312,11 +328,11 @@ class _Step:
         )
 
     def _add(
-        self, part: Part, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
+        self, script: Script, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
     ) -> None:
         if not self.execution.overlap:
             after, makes = [*after, ORDER], [*makes, ORDER]
-        self.scripts[id(part)].add(operation, after, makes)
+        script.add(operation, after, makes)
 
     def _new(
         self, kind: Kind, phase: Phase, layer: str, level: int, duration: int = 0, **more: Any
@@ -330,7 +346,7 @@ class _Step:
         copies = len(part.firsts)
         if part.halves:
             return Branch(part.level, tuple(map(self.tree, part.distinct())), copies)
-        script = self.scripts[id(part)]
+        (script,) = self.under[id(part)]
         device = part.group.kinds[0][0]
         return Leaf(device, tuple(script.operations), 0, 1, copies, tuple(script.needs))
 
@@ -341,11 +357,3 @@ def _splits(part: Part) -> Iterator[Part]:
         yield part
         for half in part.distinct():
             yield from _splits(half)
-
-
-def _leaves(part: Part) -> Iterator[Part]:
-    """Every distinct core under a part."""
-    if not part.halves:
-        yield part
-    for half in part.distinct():
-        yield from _leaves(half)

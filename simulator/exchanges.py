@@ -1,9 +1,10 @@
 """Which collectives complete partial sums and re-lay tensors under the deployed model.
 
-Inside a part whose halves are alike all the way down, the levels that matter
-form groups of cores that run one collective. Where halves differ, each half
-works by itself and a ``cross`` exchange joins them: sums are scattered in
-each half, swapped, and gathered again (docs/deployed.md).
+Inside a part that the plan treats alike all the way down, the levels that
+matter form groups of cores that run one collective, as large as that of the
+core with the largest shard. Where halves differ, each half works by itself
+and a swap joins them: sums are scattered in each half, swapped, and gathered
+again (docs/deployed.md).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import II, III, I, PartitionType
-from simulator.shards import Cores, Part
+from simulator.shards import Cores, Mask, Part
 from workloads import Graph
 
 Bytes = NDArray[np.float64]
@@ -52,7 +53,7 @@ class Emit(Protocol):
 class Sums:
     """Partial sums of one tensor of ``nodes`` that splits of type ``kind`` leave behind.
 
-    ``nodes`` are split alike everywhere (a bucket of gradients, or one node);
+    ``nodes`` are split by the same types everywhere (a bucket, or one node);
     ``size`` gives the bytes of their tensors as a part holds them.
     """
 
@@ -63,12 +64,10 @@ class Sums:
 
     def all_reduce(self, part: Part) -> None:
         """Every core of ``part`` ends with the whole sums of its shard."""
-        if not part.busy(self.nodes):
-            return
-        if only := _only_half(part, self.nodes):
-            self.all_reduce(only)
-        elif uniform(part, self.nodes):
+        if uniform(part, self.nodes):
             self._collective(part, "all-reduce")
+        elif only := _only_half(part, self.nodes):
+            self.all_reduce(only)
         elif not self._joined(part):
             _each(part, self.all_reduce)
         else:
@@ -78,20 +77,20 @@ class Sums:
             _each(part, self._gather)
 
     def _scatter(self, part: Part) -> None:
-        if only := _only_half(part, self.nodes):
-            self._scatter(only)
-        elif uniform(part, self.nodes):
+        if uniform(part, self.nodes):
             self._collective(part, "reduce-scatter")
+        elif only := _only_half(part, self.nodes):
+            self._scatter(only)
         else:
             _each(part, self._scatter)
             if self._joined(part):
                 self._cross(part, *self._pieces(part))
 
     def _gather(self, part: Part) -> None:
-        if only := _only_half(part, self.nodes):
-            self._gather(only)
-        elif uniform(part, self.nodes):
+        if uniform(part, self.nodes):
             self._collective(part, "all-gather")
+        elif only := _only_half(part, self.nodes):
+            self._gather(only)
         else:
             if self._joined(part):
                 self._cross(part, *reversed(self._pieces(part)))
@@ -102,24 +101,26 @@ class Sums:
 
     def _pieces(self, part: Part) -> tuple[float, float]:
         """Bytes of the sums that each half's cores keep when they are scattered over both."""
-        first, second = (len(busy_cores(half, self.nodes)) for half in part.halves)
+        first, second = (np.count_nonzero(half.mask(self.nodes)) for half in part.halves)
         size = self.size(part)
         return size * first / (first + second), size * second / (first + second)
 
     def _collective(self, part: Part, name: str) -> None:
-        members = groups(part, self.nodes, self._joined)
+        if not part.busy(self.nodes):
+            return
+        members = groups(part, part.mask(self.nodes), self._joined)
         if members.shape[1] > 1:
             self.emit(Request(part, name, (members,), (np.array(self.size(_a_core(part, self.nodes))),)))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
         """The halves' cores receive that much together, each as much as the others."""
         first, second = part.halves
-        cores = (busy_cores(first, self.nodes), busy_cores(second, self.nodes))
+        cores = [np.flatnonzero(half.mask(self.nodes)) for half in part.halves]
         amounts = [
             np.full(len(members), size / len(members))
             for members, size in zip(cores, (to_first, to_second), strict=True)
         ]
-        groups = (cores[0], cores[1] + first.cores)
+        groups = (cores[0], cores[1] + part.halves[0].cores)
         self.emit(Request(part, "swap", groups, tuple(amounts)))
 
 
@@ -183,9 +184,10 @@ class Relay:
         first, second = part.halves
         moved = [self._of_half(part, i, old, new) for i in (0, 1)]
         if moved[0][1] or moved[1][1]:
-            cores = (busy_cores(first, self.nodes), busy_cores(second, self.nodes) + first.cores)
+            cores = [np.flatnonzero(half.mask(self.nodes)) for half in part.halves]
+            cores[1] += first.cores
             amounts = (self._spread(first, moved[0][1]), self._spread(second, moved[1][1]))
-            self.emit(Request(part, "swap", cores, amounts))
+            self.emit(Request(part, "swap", tuple(cores), amounts))
         self.move(first, moved[0][0], moved[0][2])
         if second is not first:
             self.move(second, moved[1][0], moved[1][2])
@@ -206,8 +208,9 @@ class Relay:
         """What each busy core takes of what its part receives: of what it reads, its share."""
         if not part.busy(self.nodes):
             return np.zeros(0)
-        if not part.halves:
-            return np.array([received])
+        if uniform(part, self.nodes):
+            reads = part.mask((self.read.node,))[part.mask(self.nodes)]
+            return received * reads / max(1, np.count_nonzero(reads))
         whole = self.read.at(part)[0] is III
         share = self._readers if whole else self._reads
         return np.concatenate(
@@ -216,7 +219,7 @@ class Relay:
 
     def _readers(self, part: Part, i: int) -> float:
         """One half's share of the cores that read."""
-        cores = [len(busy_cores(half, (self.read.node,))) for half in part.halves]
+        cores = [np.count_nonzero(half.mask((self.read.node,))) for half in part.halves]
         return cores[i] / sum(cores) if sum(cores) else 0.0
 
     def _reads(self, part: Part, i: int) -> float:
@@ -239,17 +242,28 @@ class Relay:
 
     def _collectives(self, part: Part, old: float, new: float) -> None:
         """All cores do the same: an all-to-all where a dimension changes, then all-gathers."""
-        exchanged = groups(part, self.nodes, self._changes)
-        gathered = groups(part, self.nodes, self._gathers)
-        needed = groups(part, self.nodes, lambda p: self.read.at(p)[0] is III)
-        shares = needed.shape[0]  # the cores that read one copy of the tensor
+        mask = part.mask(self.nodes)
+        if any((part.mask((node,)) != mask).any() for node in self.nodes):
+            mask = np.ones_like(mask)  # those who hold, those who read, and who stands between
+        exchanged = groups(part, mask, self._changes)
+        gathered = groups(part, mask, self._gathers)
+        needed = groups(part, mask, lambda p: self.read.at(p)[0] is III)
+        reads = self._largest(part)
         if old and exchanged.shape[1] > 1:
-            size = np.array(old / shares / gathered.shape[1])
+            size = np.array(old * reads / gathered.shape[1])
             self.emit(Request(part, "all-to-all", (exchanged,), (size,)))
         if old and gathered.shape[1] > 1:
-            self.emit(Request(part, "all-gather", (gathered,), (np.array(old / shares),)))
+            self.emit(Request(part, "all-gather", (gathered,), (np.array(old * reads),)))
         if new and needed.shape[1] > 1:
-            self.emit(Request(part, "all-gather", (needed,), (np.array(new / shares),)))
+            self.emit(Request(part, "all-gather", (needed,), (np.array(new * reads),)))
+
+    def _largest(self, part: Part) -> float:
+        """Fraction of what the part reads that its first core does, the largest of all."""
+        reads = 1.0
+        while part.halves:
+            reads *= self._reads(part, 0)
+            part = part.halves[0]
+        return reads
 
     def _changes(self, part: Part) -> bool:
         held, read = self.held.at(part)[0], self.read.at(part)[0]
@@ -260,42 +274,24 @@ class Relay:
 
 
 def uniform(part: Part, nodes: Sequence[int]) -> bool:
-    """Whether all halves of ``part`` that take part in ``nodes`` are alike, all the way down."""
-    while part.halves:
-        if only := _only_half(part, nodes):
-            part = only
-        elif part.same(nodes):
-            part = part.halves[0]
-        else:
-            return False
-    return True
+    """Whether the plan treats all cores of a part alike, as far as ``nodes`` go."""
+    return all(part.alike[node] for node in nodes)
 
 
-def groups(part: Part, nodes: Sequence[int], joined: Joined) -> Cores:
-    """Of a uniform part, the busy cores that differ only in splits that are ``joined``.
+def groups(part: Part, mask: Mask, joined: Joined) -> Cores:
+    """Of a uniform part, the cores of ``mask`` that differ only in splits that are ``joined``.
 
     A row for each group, numbers relative to the part's first core.
     """
-    if not part.halves:
-        return np.zeros((1, 1), dtype=np.int64)
-    if only := _only_half(part, nodes):
-        offset = 0 if only is part.halves[0] else part.halves[0].cores
-        return groups(only, nodes, joined) + offset
-    first = groups(part.halves[0], nodes, joined)
-    both = (first, first + part.halves[0].cores)
-    return np.concatenate(both, axis=1 if joined(part) else 0)
-
-
-def busy_cores(part: Part, nodes: Sequence[int]) -> Cores:
-    """Relative numbers of a part's cores that take part in any of ``nodes``."""
-    if not part.busy(nodes):
-        return np.zeros(0, dtype=np.int64)
-    if not part.halves:
-        return np.zeros(1, dtype=np.int64)
-    first, second = part.halves
-    below = busy_cores(first, nodes)
-    other = below if part.alike else busy_cores(second, nodes)
-    return np.concatenate([below, other + first.cores])
+    together: list[bool] = []
+    while part.halves:
+        together.append(joined(part))
+        part = part.halves[0]
+    axes = sorted(range(len(together)), key=lambda axis: together[axis])
+    cores = np.arange(len(mask)).reshape((2,) * len(together)).transpose(axes)
+    members = cores.reshape(-1, 1 << sum(together))
+    taking = mask[members]
+    return members[taking.any(axis=1)][:, taking.any(axis=0)]
 
 
 def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:

@@ -9,9 +9,9 @@ first cores and cores may be left without work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from planners import PlanError, Split
 from planners.partition import III, Partition, PartitionType
 from workloads import Graph, Node
 
+Mask = NDArray[np.bool_]
 Cores = NDArray[np.int64]
 """Numbers of cores: boards in the array's order, in a board its chips, in a chip its cores."""
 
@@ -49,41 +50,46 @@ class Part:
 
     Halves that do the same are one object twice. ``firsts`` are the numbers
     of the first core of every copy of this part in the array; the shares of
-    ``partitions`` are those that the first half really got. Parts of one
-    array that hold the same of a node all the way down have the same number
-    in ``signatures`` there. A leaf has no halves.
+    ``partitions`` are those that the first half really got. ``alike`` says of
+    which nodes the plan treats all cores below alike: equal groups, split
+    equally by the same types all the way down, so that shards differ by
+    remainders at most and the first core's are the largest. A leaf has no halves.
     """
 
     level: int
     group: Group
     firsts: Cores
     shards: tuple[Shard, ...]
-    signatures: tuple[int, ...]
+    alike: tuple[bool, ...]
     partitions: tuple[Partition, ...] = ()
     halves: tuple[Part, ...] = ()
+    _masks: dict[int, Mask] = field(default_factory=dict, repr=False)
 
     @property
     def cores(self) -> int:
         """Number of cores of one copy."""
         return self.group.size
 
-    @property
-    def alike(self) -> bool:
-        """Whether both halves do the same."""
-        return len(self.halves) == 2 and self.halves[0] is self.halves[1]
-
     def distinct(self) -> tuple[Part, ...]:
-        """The halves, once where they are alike."""
-        return self.halves[:1] if self.alike else self.halves
-
-    def same(self, nodes: Sequence[int]) -> bool:
-        """Whether both halves hold the same of ``nodes``, all the way down."""
-        first, second = (half.signatures for half in self.halves)
-        return all(first[node] == second[node] for node in nodes)
+        """The halves, once where they are one object."""
+        return tuple(dict.fromkeys(self.halves))
 
     def busy(self, nodes: Sequence[int]) -> bool:
         """Whether the group takes part in any of these nodes."""
         return any(not self.shards[node].empty for node in nodes)
+
+    def mask(self, nodes: Sequence[int]) -> Mask:
+        """Which of its cores take part in any of these nodes."""
+        return np.logical_or.reduce([self._mask(node) for node in nodes])
+
+    def _mask(self, node: int) -> Mask:
+        if node not in self._masks:
+            if self.halves and self.busy((node,)):
+                found = np.concatenate([half._mask(node) for half in self.halves])
+            else:
+                found = np.full(self.cores, self.busy((node,)))
+            self._masks[node] = found
+        return self._masks[node]
 
 
 def divide(
@@ -114,7 +120,6 @@ class _Division:
     graph: Graph
     whole: bool
     folded: bool
-    _numbers: dict[Any, int] = field(default_factory=dict)
 
     def part(
         self,
@@ -127,7 +132,7 @@ class _Division:
         if (split is None) != (group.size == 1):
             raise PlanError(f"the plan does not fit an array of this shape (at level {level})")
         if split is None:
-            return Part(level, group, firsts, shards, self._sign(group, shards))
+            return Part(level, group, firsts, shards, (True,) * len(shards))
         sides = group.halves()
         pairs = [
             self._cut(*item) for item in zip(self.graph, shards, split.partitions, strict=True)
@@ -150,16 +155,14 @@ class _Division:
                 self.part(below[0], sides[0], firsts, held[0], level + 1),
                 self.part(below[1], sides[1], second, held[1], level + 1),
             )
-        below_signs = zip(*(half.signatures for half in halves), strict=True)
-        signatures = self._sign(group, shards, partitions, below_signs)
-        return Part(level, group, firsts, shards, signatures, partitions, halves)
-
-    def _sign(self, group: Group, *columns: Iterable[Any]) -> tuple[int, ...]:
-        """A number for each node that says what the group holds of it, all the way down."""
-        numbers = self._numbers
-        return tuple(
-            numbers.setdefault((group, *row), len(numbers)) for row in zip(*columns, strict=True)
+        twins = below[0] is below[1] and sides[0] == sides[1]
+        alike = tuple(
+            twins and p.share == 0.5 and first and second
+            for p, first, second in zip(
+                split.partitions, halves[0].alike, halves[1].alike, strict=True
+            )
         )
+        return Part(level, group, firsts, shards, alike, partitions, halves)
 
     def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:
         """The halves' shards of one node, and the first's share of what was cut."""
