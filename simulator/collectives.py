@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Phases = tuple[Phase, ...]
 ALGORITHMS = (*BUILDERS, "hierarchical")
-MOST_DIRECT = 1 << 18
+MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
 
 ROUNDING = 1e-12
@@ -123,7 +123,7 @@ def _flat(wires: Wires, algorithm: str, collective: str, rows: Ints, size_bytes:
     return tuple(_phase(wires, f"{collective} {algorithm}", step, size_bytes) for step in steps)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _steps(
     wires: Wires, algorithm: str, collective: str, groups: bytes, shape: tuple[int, int]
 ) -> Steps | CollectiveError:
@@ -246,7 +246,7 @@ def _one_way(
     return flows, largest * total, latency_s
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _opposite(
     wires: Wires, sources: bytes, targets: bytes, shares: bytes
 ) -> tuple[Floats, float, float]:
