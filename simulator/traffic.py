@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planners.steps import Phase
-from simulator.tensors import RIDES, Tensors, gradient, tensors
+from simulator.tensors import RIDES, gradient, owners, tensors
 from workloads import Graph, Layer, Network
 from workloads.layers import INPUT, JOINS
 
@@ -99,18 +99,20 @@ class Operators:
 
 def operators(network: Network) -> Operators:
     """The operators of one training step; every layer's are there exactly once."""
-    step = _Step(tensors(network))
-    graph = step.all.graph
-    return Operators(graph, tuple(step.node(i) for i in range(len(graph))))
+    step = _Step(network)
+    return Operators(step.all.graph, tuple(map(step.node, range(len(step.all.graph)))))
 
 
 class _Step:
-    def __init__(self, every: Tensors) -> None:
-        self.all = every
+    def __init__(self, network: Network) -> None:
+        self.all = tensors(network)
+        self.owner = owners(network, self.all.graph)
+        self.own: list[list[Layer]] = [[] for _ in self.all.graph]
+        for layer in network.layers:
+            self.own[self.owner[layer.name][0]].append(layer)
 
     def node(self, index: int) -> NodeOperators:
-        own = [x for name, x in self.all.layers.items() if self.all.owner[name][0] == index]
-        node = self.all.graph[index]
+        own, node = self.own[index], self.all.graph[index]
         weights = [x for x in own if x.weighted]
         pairs = sum(x.weights for x in weights) * node.groups
         pairs /= node.in_channels * node.out_channels
@@ -133,67 +135,61 @@ class _Step:
             yield self._operator(layer, Phase.FORWARD, "", reads, writes, MAP_BYTES)
 
     def _backward(self, layer: Layer) -> Iterator[Operator]:
-        """Operators on a root and what rides on it; nothing where no gradient is needed."""
+        """What a root does backward, and before it the reductions of batch norms that ride on it.
+
+        Nothing where no gradient is needed: nothing before has parameters.
+        """
         if layer.kind in RIDES:
             if self.all.root[layer.name] == INPUT and layer.kind == "batch_norm":
                 yield from self._reductions(layer)
             return
         if layer.weighted:
             yield from self._summed(layer)
-        yield from (
-            op
-            for rider in reversed(self.all.riders(layer.name))
-            if rider.kind == "batch_norm"
-            for op in self._reductions(rider)
-        )
-        if self.all.trained(self.all.root[layer.inputs[0]]) or layer.kind in JOINS:
+        for rider in reversed(self.all.riders[layer.name]):
+            if self.all.layers[rider].kind == "batch_norm":
+                yield from self._reductions(self.all.layers[rider])
+        if not self.all.trained.isdisjoint(layer.inputs):
             yield from self._input_gradient(layer)
 
     def _summed(self, layer: Layer) -> Iterator[Operator]:
         """A product reads its output's gradient several times: many readers' are summed first."""
-        parts = self.all.gradients(layer.name)
+        parts = self.all.gradients[layer.name]
         if len(parts) > 1:
             reads = [self._output(layer, x) for x in parts]
-            whole = [self._output(layer, self._gradient_of(layer))]
+            whole = [self._output(layer, self._gradient_of(layer.name))]
             yield self._operator(layer, Phase.BACKWARD, "gradient sum", reads, whole)
 
-    def _gradient_of(self, layer: Layer) -> str:
+    def _gradient_of(self, weighted: str) -> str:
         """The one tensor with the gradient of a weighted layer's output."""
-        parts = self.all.gradients(layer.name)
-        return parts[0] if len(parts) == 1 else f"gradient of {layer.name}"
+        parts = self.all.gradients[weighted]
+        return parts[0] if len(parts) == 1 else f"gradient of {weighted}"
 
     def _reductions(self, norm: Layer) -> Iterator[Operator]:
         """Batch norm backward, unless the join behind does it in passing."""
         root = self.all.root[norm.name]
-        readers = [self.all.layers[x] for x in self.all.readers[root]]
-        if len(readers) == 1 and readers[0].kind in JOINS and root in self.all.normed(readers[0]):
+        if any(root in self.all.normed.get(reader, ()) for reader in self.all.readers[root]):
             return
-        source = self.all.layers.get(root)
-        weighted = source is not None and source.weighted
-        parts = (
-            (self._gradient_of(source),)
-            if source is not None and weighted
-            else self.all.gradients(norm.name)
-        )
+        weighted = root != INPUT and self.all.layers[root].weighted
+        parts = (self._gradient_of(root),) if weighted else self.all.gradients[norm.name]
         reads = [*(self._output(norm, x) for x in parts), self._output(norm, root)]
         yield self._operator(norm, Phase.BACKWARD, "reductions", reads)
 
     def _input_gradient(self, layer: Layer) -> Iterator[Operator]:
         writes = [self._input_map(layer, gradient(layer.name))]
-        reads = [self._output(layer, x) for x in self.all.gradients(layer.name)]
+        reads = [self._output(layer, x) for x in self.all.gradients[layer.name]]
         own = [self._output(layer, layer.name)] if self.all.changed(layer.name) else []
         if layer.weighted:
-            reads = [self._output(layer, self._gradient_of(layer)), *own]
+            reads = [self._output(layer, self._gradient_of(layer.name)), *own]
         elif layer.kind in JOINS:
-            if self.all.passes(layer):
+            if self.all.passes(layer.name):
                 return
-            reads += own + [self._output(layer, x) for x in self.all.normed(layer)]
+            reads += own + [self._output(layer, x) for x in self.all.normed[layer.name]]
         else:
             reads += [*own, self._input(layer)]
         yield self._operator(layer, Phase.BACKWARD, "", reads, writes, MAP_BYTES)
 
     def _gradient(self, layer: Layer) -> Iterator[Operator]:
-        reads = [self._input(layer), self._output(layer, self._gradient_of(layer))]
+        reads = [self._input(layer), self._output(layer, self._gradient_of(layer.name))]
         if self.all.changed(layer.name):
             reads.append(self._output(layer, layer.name))
         yield self._operator(layer, Phase.GRADIENT, "", reads, (), GRADIENT_BYTES)
@@ -218,7 +214,7 @@ class _Step:
         weight_bytes: int = 0,
     ) -> Operator:
         """An operator of a layer; ``weight_bytes`` is what it moves of each of its weights."""
-        index, _ = self.all.owner[layer.name]
+        index, _ = self.owner[layer.name]
         kernel = layer.weights / (layer.input.channels * layer.output.channels)
         product = kernel * layer.output.area if weight_bytes else 0.0
         return Operator(
@@ -236,14 +232,14 @@ class _Step:
         return self._input_map(layer, self.all.root[source or layer.inputs[0]])
 
     def _input_map(self, layer: Layer, tensor: str) -> Map:
-        of_input = layer.weighted or self.all.owner[layer.name][1]
+        of_input = layer.weighted or self.owner[layer.name][1]
         return self._map(layer, tensor, of_input, layer.input.channels, layer.input.area)
 
     def _output(self, layer: Layer, tensor: str) -> Map:
-        of_input = self.all.owner[layer.name][1]
+        of_input = self.owner[layer.name][1]
         return self._map(layer, tensor, of_input, layer.output.channels, layer.output.area)
 
     def _map(self, layer: Layer, tensor: str, of_input: bool, channels: int, area: int) -> Map:
-        node = self.all.graph[self.all.owner[layer.name][0]]
+        node = self.all.graph[self.owner[layer.name][0]]
         whole = node.in_channels if of_input else node.out_channels
         return Map(tensor, of_input, channels / whole, area)

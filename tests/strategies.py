@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hardware import Array, Device, Group
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Scale, legal, shrunk
-from workloads import Layer, Network, Tensor, partition_graph
+from workloads import Builder, Layer, Network, Tensor, partition_graph
 
 
 @st.composite
@@ -42,6 +42,36 @@ def networks(draw: st.DrawFn, most: int = 7, joins: bool = True) -> Network:
             shape = draw(tensors)
             layers.append(Layer(f"relu{i}", "relu", (layers[-1].name,), shape, shape))
     return Network("random", Tensor(3), tuple(layers))
+
+
+@st.composite
+def convolutional_networks(draw: st.DrawFn, most: int = 14) -> Network:
+    """Graphs whose shapes fit: products, norms, activations, pools and adds in any order.
+
+    Only products read the network's input.
+    """
+    net = Builder("random", draw(st.integers(1, 9)), 8, 8)
+    shapes = {"input": net.input}
+    for i in range(draw(st.integers(1, most))):
+        source = draw(st.sampled_from(list(shapes)))
+        shape = shapes[source]
+        alike = [n for n, s in shapes.items() if s == shape and "input" not in (n, source)]
+        kinds = ["batch_norm", "relu", *["pool"] * (shape.area > 1), *["add"] * bool(alike)]
+        kind = draw(st.sampled_from(["conv", *kinds] if source != "input" else ["conv"]))
+        name = f"{kind}{i}"
+        if kind == "conv":
+            shape = Tensor(draw(st.integers(1, 9)), shape.height, shape.width)
+            net.conv(name, shape.channels, 3, 1, 1, after=source)
+        elif kind == "pool":
+            shape = Tensor(shape.channels, shape.height // 2, shape.width // 2)
+            net.pool(name, 2, 2, average=draw(st.booleans()), after=source)
+        elif kind == "add":
+            net.add(name, source, draw(st.sampled_from(alike)))
+        else:
+            getattr(net, kind)(name, source)
+        shapes[name] = shape
+    net.fc("fc", 10, bias=True, after=net.flatten("flatten", draw(st.sampled_from(list(shapes)))))
+    return net.build()
 
 
 @st.composite

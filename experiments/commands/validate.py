@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import check_writable, deliver, to_json
     from experiments.plots import check_plot
     from experiments.validate.measured import section
-    from experiments.validate.picture import plot_validation
+    from experiments.validate.picture import check_drawable, plot_validation
 
     if args.plot:
         check_plot(args.plot)
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     result = _measured(args)
     sections = [section(result, NETWORK)]
     if args.plot:
+        check_drawable(len(result.rows))
         plot_validation(result, args.plot)
     if args.format == "json":
         text = to_json({key: value for part in sections for key, value in part.data.items()})

@@ -83,13 +83,11 @@ def all_reduce_s(
 ) -> float:
     """An all-reduce over a torus that keeps all four directions busy, in lock-step phases.
 
-    (long - 1)(short + 1) / (2 chips) S/B + 4 (long - 1) hops; a side of two has
-    one cable instead of two, so that half of the links are missing; a side of
-    one leaves a ring, used both ways.
+    (long - 1)(short + 1) / (2 chips) S/B + 4 (long - 1) hops, for sides of two
+    and more, as whole boards have. A side of two has one cable instead of two:
+    the phases along it take twice as long, and the others wait for them.
     """
     long, short = sides
-    chips, at_once = long * short, size_bytes / link_bytes_per_s
-    if short == 1:
-        return (chips - 1) / chips * at_once + 2 * (chips - 1) * hop_s
-    share = (long - 1) * (short + 1) / (2 * chips)
-    return share * at_once * (2 if short == 2 else 1) + 4 * (long - 1) * hop_s
+    share = (long - 1) * (short + 1) / (2 * long * short)
+    cables = 1 if short == 2 else 2
+    return share * size_bytes / link_bytes_per_s * 2 / cables + 4 * (long - 1) * hop_s

@@ -21,6 +21,10 @@ from hardware import parse_quantity
         ("180 TFLOP/s", "FLOP/s", 180e12),
         ("1.5e3 FLOP/s", "FLOP/s", 1500.0),
         (" 2 kB ", "B", 2000.0),
+        ("2 us", "s", 2e-6),
+        ("1.5 ms", "s", 1.5e-3),
+        ("0 s", "s", 0.0),
+        ("4ns", "s", 4e-9),
     ],
 )
 def test_what_people_write(text: str, unit: str, value: float) -> None:
@@ -37,6 +41,14 @@ inf B/s| 1e999 B/s| 1e30 B/s| 5 min| 16 GiB| 180 TFLOP/s| 1_0 B/s| 8  GB/s x| 8 
 def test_what_is_refused_names_an_example(text: object) -> None:
     with pytest.raises(ValueError, match='write it like "8 Gbit/s"'):
         parse_quantity(text, "B/s")
+
+
+@pytest.mark.parametrize(
+    "text", [2, "2", "-1 us", "2 h", "2 min", "4000 s", "2 B", "1e999 s", "us"]
+)
+def test_what_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match='write it like "2 us"'):
+        parse_quantity(text, "s")
 
 
 @given(st.floats(0.01, 1e3), st.sampled_from("kMGT"))
