@@ -5,6 +5,7 @@ from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
 from hardware.topology import Topology
+from hardware.wires import Wires
 
 __all__ = [
     "COMMAND_LINE",
@@ -15,6 +16,7 @@ __all__ = [
     "Setting",
     "SpecError",
     "Topology",
+    "Wires",
     "catalog_names",
     "format_quantity",
     "load_array",

@@ -2,9 +2,12 @@
 
 from hardware import Array
 from planners import Plan
+from simulator.closed_forms import closed_form
+from simulator.collectives import ALGORITHMS, chosen, run_alone
 from simulator.fold import fold
 from simulator.lower import lower
 from simulator.machine import DeadlockError, Machine, SimulationError, run
+from simulator.patterns import COLLECTIVES, CollectiveError
 from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
@@ -34,9 +37,12 @@ def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True)
 
 
 __all__ = [
+    "ALGORITHMS",
+    "COLLECTIVES",
     "MODEL_VERSION",
     "PICOSECONDS",
     "Branch",
+    "CollectiveError",
     "DeadlockError",
     "Leaf",
     "Machine",
@@ -46,8 +52,11 @@ __all__ = [
     "Shares",
     "SimulationError",
     "Timeline",
+    "chosen",
+    "closed_form",
     "fold",
     "lower",
     "run",
+    "run_alone",
     "simulate",
 ]
