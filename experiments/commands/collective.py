@@ -38,16 +38,20 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the wires, run the collective over all nodes, deliver."""
-    from experiments.output import deliver, to_json
+    from experiments.output import deliver, progress_bar, to_json
     from hardware import Wires
     from simulator import chosen, closed_form, run_alone
 
     size_bytes = parse_bytes(args.bytes)
-    wires = Wires(array_of(args))
-    nodes = wires.nodes
-    _check_size(args.collective, args.algorithm, len(nodes))
-    algorithm, phases = chosen(wires, args.collective, nodes, size_bytes, args.algorithm)
-    time_s, link_bytes = run_alone(wires, phases)
+    with progress_bar(3) as done:
+        wires = Wires(array_of(args))
+        nodes = wires.nodes
+        _check_size(args.collective, args.algorithm, len(nodes))
+        done("choosing messages")
+        algorithm, phases = chosen(wires, args.collective, nodes, size_bytes, args.algorithm)
+        done("running")
+        time_s, link_bytes = run_alone(wires, phases)
+        done("")
     formula_s = closed_form(wires, args.collective, nodes, size_bytes, algorithm)
     result = {
         "collective": args.collective,
