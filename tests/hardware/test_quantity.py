@@ -47,7 +47,7 @@ def test_what_is_refused_names_an_example(text: object) -> None:
     "text", [0, "0", "3 ks", "3 Ms", "3 Kis", "2000 s", "3 B", "-1 us", "3 mB"]
 )
 def test_what_is_no_duration(text: object) -> None:
-    with pytest.raises(ValueError, match='write it like "1.5 us"'):
+    with pytest.raises(ValueError, match=r'write it like "1\.5 us"'):
         parse_quantity(text, "s")
 
 
