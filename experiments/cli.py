@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from experiments.commands import (
     catalog,
+    collective,
     compare,
     plan,
     report,
@@ -21,7 +22,19 @@ from experiments.commands import (
     validate,
 )
 
-COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, validate, catalog)
+COMMANDS = (
+    speedup,
+    plan,
+    simulate,
+    timeline,
+    compare,
+    sweep,
+    results,
+    report,
+    collective,
+    validate,
+    catalog,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,10 +73,10 @@ def _users_fault(error: Exception) -> bool:
     from experiments.output import UsageError
     from hardware import SpecError
     from planners import PlanError
-    from simulator import SimulationError
+    from simulator import CollectiveError, SimulationError
     from workloads import NetworkError
 
-    ours = UsageError | SpecError | PlanError | NetworkError | SimulationError
+    ours = UsageError | SpecError | PlanError | NetworkError | SimulationError | CollectiveError
     return isinstance(error, ours)
 
 

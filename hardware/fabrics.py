@@ -76,8 +76,9 @@ class Memory:
 class Bus:
     """One medium that every message holds alone or shares, whichever way it goes."""
 
-    def __init__(self, nodes: int, bytes_per_s: float, latency_s: float) -> None:
+    def __init__(self, nodes: int, bytes_per_s: float, latency_s: float, name: str) -> None:
         self._nodes = nodes
+        self._name = name
         self.bandwidth = np.array([bytes_per_s])
         self.latency_s = np.array([latency_s])
 
@@ -91,7 +92,7 @@ class Bus:
         return np.full(len(sources), self.latency_s[0])
 
     def names(self) -> list[str]:  # noqa: D102
-        return ["bus"]
+        return [self._name]
 
     def injection(self, first: range, second: range) -> float:
         """A fair share when all alike splits exchange at once, in both directions."""

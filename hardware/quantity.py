@@ -8,7 +8,7 @@ import re
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _PREFIX = _DECIMAL | _BINARY
-_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+_PARTS = {"m": 1e3, "u": 1e6, "n": 1e9, "p": 1e12, "f": 1e15}
 """For durations and energies: nobody who writes "100 mbit/s" means thousandths of a bit."""
 _UNITS = {
     "FLOP/s": {"FLOP/s": 1.0},
@@ -62,15 +62,19 @@ def split_quantity(text: str) -> tuple[str, float] | None:
     if match := _SHAPE.fullmatch(text.strip()):
         number, suffix = match.groups()
         for name in sorted({name for units in _UNITS.values() for name in units}, key=len):
-            known = _SMALL if name == "s" else _PREFIX | _SMALL if name[0] == "J" else _PREFIX
-            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in known:
-                return name, float(number) * known[prefix]
+            prefix = suffix.removesuffix(name)
+            if not suffix.endswith(name):
+                continue
+            if name[0] in "sJ" and prefix in _PARTS:  # divided: 500 ns is 5e-7 to the last bit
+                return name, float(number) / _PARTS[prefix]
+            if prefix in (_PREFIX if name != "s" else ("",)):
+                return name, float(number) * _PREFIX[prefix]
     return None
 
 
 def format_quantity(value: float, unit: str) -> str:
     """8e9 "bit/s" as "8 Gbit/s", 1.5e-6 "s" as "1.5 us", to four digits."""
-    scales = _SMALL if unit == "s" else _DECIMAL
+    scales = {p: 1 / n for p, n in _PARTS.items()} if unit == "s" else _DECIMAL
     fitting = [(p, s) for p, s in scales.items() if s <= value]
     prefix, scale = max(fitting, key=lambda item: item[1], default=("", 1.0))
     return f"{value / scale:.4g} {prefix}{unit}"

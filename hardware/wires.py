@@ -248,7 +248,7 @@ def _fabric(
         wrap, shape = topology.kind != "mesh", topology.shape_of(group.size)
         return Grid(shape, ports, float(latency_s.max()), name, wrap=wrap, two_way=topology.two_way)
     if topology.kind == "bus":
-        return Bus(group.size, float(ports.min()), float(latency_s.max()))
+        return Bus(group.size, float(ports.min()), float(latency_s.max()), f"{name(0)} bus")
     if topology.kind == "switch":
         return Switch(ports, latency_s, label)
     if topology.kind == "fully_connected":

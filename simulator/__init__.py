@@ -2,12 +2,14 @@
 
 from hardware import Array
 from planners import Plan
-from simulator.collectives import ALGORITHMS
+from simulator.closed_forms import closed_form
+from simulator.collectives import ALGORITHMS, chosen, run_alone
 from simulator.deployed import lower_deployed
 from simulator.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.fold import fold
 from simulator.lower import lower
 from simulator.machine import DeadlockError, Machine, SimulationError, run
+from simulator.patterns import COLLECTIVES, CollectiveError
 from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
@@ -50,11 +52,13 @@ def simulate(
 
 __all__ = [
     "ALGORITHMS",
+    "COLLECTIVES",
     "DEPLOYED",
     "MODEL_VERSION",
     "PICOSECONDS",
     "PUBLISHED",
     "Branch",
+    "CollectiveError",
     "DeadlockError",
     "Execution",
     "Leaf",
@@ -65,8 +69,11 @@ __all__ = [
     "Shares",
     "SimulationError",
     "Timeline",
+    "chosen",
+    "closed_form",
     "fold",
     "lower",
     "run",
+    "run_alone",
     "simulate",
 ]

@@ -8,9 +8,9 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardware.fabrics import Fabric, FullyConnected, Switch, Tree
+from hardware.fabrics import FullyConnected, Switch, Tree
 from hardware.grid import Grid
-from hardware.wires import Wires
+from hardware.wires import Part, Wires
 from simulator.rings import boxes
 
 _LAPS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
@@ -103,10 +103,10 @@ def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
     found = list(wires.by_part(np.repeat(groups[:, 0], n - 1), groups[:, 1:].ravel()))
     if len(found) != 1 or len(found[0][1]) != groups.size - len(groups):
         return None
-    fabric = found[0][0].fabric
-    if any(len(np.unique(found[0][0].node[group])) < n for group in groups):
+    part, fabric = found[0][0], found[0][0].fabric
+    if len(np.unique(part.node[groups])) < groups.size or _meet_inside(wires, part, groups):
         return None
-    bandwidth, latency_s = _alike(fabric)
+    bandwidth, latency_s = _alike(part)
     if bandwidth is None or latency_s is None:
         return None
     if isinstance(fabric, Grid):
@@ -118,14 +118,27 @@ def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
     return None
 
 
-def _alike(fabric: Fabric) -> tuple[float | None, float | None]:
+def _meet_inside(wires: Wires, part: Part, groups: NDArray[np.int64]) -> bool:
+    """Whether any two members have a nearer way to each other than this part."""
+    for nearer in wires.parts[: wires.parts.index(part)]:
+        regions = np.sort(nearer.region[groups], axis=1)
+        if ((np.diff(regions, axis=1) == 0) & (regions[:, 1:] >= 0)).any():
+            return True
+    return False
+
+
+def _alike(part: Part) -> tuple[float | None, float | None]:
     """The bandwidth of every node and the latency of every hop, or None where they differ."""
+    fabric = part.fabric
     ports = fabric.ports if isinstance(fabric, Tree) else fabric.bandwidth
-    hops = fabric.latency_s[fabric.latency_s > 0]
-    same_hops = len(hops) == 0 or hops.min() == hops.max()
+    if isinstance(fabric, Grid):
+        hops = fabric.latency_s
+    else:
+        nodes = np.unique(part.node[part.region >= 0])
+        hops = fabric.latencies(nodes, np.roll(nodes, 1))
     return (
         float(ports[0]) if ports.min() == ports.max() else None,
-        float(hops.max(initial=0.0)) if same_hops else None,
+        float(hops[0]) if hops.min() == hops.max() else None,
     )
 
 

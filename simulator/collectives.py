@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from typing import Any
 
 import numpy as np
@@ -138,16 +138,22 @@ def _steps(
 def _phase(wires: Wires, name: str, step: Step, size_bytes: float) -> Phase:
     latency_s = step.count * step.latency_s
     if step.stages:
-        through_s = size_bytes * step.load.seconds_per_byte(wires.bandwidth)
-        chunks = _chunks(step, size_bytes, through_s)
-        latency_s = (chunks + step.stages) * step.latency_s + step.stages * through_s / chunks
+        latency_s = _fill_s(step, size_bytes, step.load.seconds_per_byte(wires.bandwidth))
     return Phase(name, step.load, step.share * size_bytes, latency_s, step.count)
 
 
-def _chunks(step: Step, size_bytes: float, through_s: float) -> int:
-    """Chunks of a pipeline that take the least time together; none smaller than a byte."""
-    best = sqrt(step.stages * through_s / step.latency_s) if step.latency_s else size_bytes
-    return max(1, ceil(min(best, size_bytes)))
+def _fill_s(step: Step, size_bytes: float, byte_s: float) -> float:
+    """What a pipeline takes besides its bytes, cut into chunks of the best size (a byte or more).
+
+    The first chunk passes all stages before the last member has it, and every
+    chunk and stage costs a latency.
+    """
+    whole_s = step.stages * size_bytes * byte_s
+    best = sqrt(whole_s / step.latency_s) if step.latency_s else size_bytes
+    return min(
+        whole_s / chunks + (chunks + step.stages) * step.latency_s
+        for chunks in (max(1, floor(min(best, size_bytes))), ceil(min(best, size_bytes)) or 1)
+    )
 
 
 def _hierarchical(wires: Wires, collective: str, rows: Ints, size_bytes: float) -> Phases:

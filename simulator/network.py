@@ -32,8 +32,8 @@ class Load:
 
     @staticmethod
     def of(flows: Floats) -> Load:
-        """From a vector over all links."""
-        links = np.flatnonzero(flows)
+        """From a vector over all links; less than 1e-12 of the largest is nothing."""
+        links = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
         return Load(links, flows[links])
 
     def seconds_per_byte(self, bandwidth: Floats) -> float:
@@ -76,7 +76,9 @@ class Network:
     Rates are max-min fair per flow: all rates grow alike until a link is
     full, its jobs keep that rate, the others grow on. They change when a job
     comes or goes, at whole picoseconds; a job's bytes are through at the next
-    whole one. Its latency comes after its bytes and holds no link.
+    whole one. Its latency comes after its bytes and holds no link. Forgotten
+    appointments stay in the queue: take a run's end from its events, not from
+    the clock of an emptied environment.
     """
 
     def __init__(self, env: simpy.Environment, bandwidth: Floats) -> None:

@@ -19,6 +19,7 @@ from simulator.rings import boxes, in_ring_order
 
 Ints = NDArray[np.int64]
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
+_MESSAGES_AT_ONCE = 1 << 17
 _REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
 
 
@@ -168,10 +169,13 @@ def direct(wires: Wires, collective: str, groups: Ints) -> Steps:
         raise CollectiveError("direct does not do broadcast")
     n = groups.shape[1]
     load, latency_s = np.zeros(len(wires.bandwidth)), 0.0
-    for distance in range(1, n):
-        others = np.roll(groups, -distance, 1)
-        load += wires.loads(groups, others)
-        latency_s = max(latency_s, wires.message_latency_s(groups, others))
+    at_once = max(_MESSAGES_AT_ONCE // groups.size, 1)
+    for first in range(1, n, at_once):
+        distances = np.arange(first, min(first + at_once, n))[:, np.newaxis]
+        others = groups[:, (np.arange(n) + distances) % n]
+        sources = np.broadcast_to(groups[:, np.newaxis], others.shape)
+        load += wires.loads(sources, others)
+        latency_s = max(latency_s, wires.message_latency_s(sources, others))
     step = Step(Load.of(load), 1 / n, latency_s)
     return (step, step) if collective == "all-reduce" else (step,)
 
