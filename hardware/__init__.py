@@ -15,7 +15,7 @@ from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
 from hardware.topology import Topology
-from hardware.wires import Wires, by_core
+from hardware.wires import Wires, by_core, wires_of
 
 __all__ = [
     "COMMAND_LINE",
@@ -38,4 +38,5 @@ __all__ = [
     "parse_quantity",
     "spec_kind",
     "split_quantity",
+    "wires_of",
 ]

@@ -274,9 +274,12 @@ def _placed(halves: tuple[Group, Group], first: int) -> list[tuple[Group, int]]:
     return [(halves[0], first), (halves[1], first + halves[0].size)]
 
 
-@lru_cache(maxsize=64)
 def by_core(array: Array) -> Array:
     """The array as one group of cores on its wires, which is bisected down to single cores."""
-    if array.group.wires is not None:
-        return array
-    return replace(array, group=replace(array.group, wires=Wires(array)))
+    return replace(array, group=replace(array.group, wires=wires_of(array)))
+
+
+@lru_cache(maxsize=64)
+def wires_of(array: Array) -> Wires:
+    """The array's wires, made once; those of one of cores are its own."""
+    return array.group.wires or Wires(array)

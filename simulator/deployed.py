@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware import Array, Wires
+from hardware import Array, Wires, wires_of
 from planners import Plan, PlanError
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase
@@ -95,8 +95,7 @@ def lower_deployed(
     root = divide(
         graph, plan.root, array.group, plan.batch, whole=execution.whole_shards, folded=folded
     )
-    wires = array.group.wires
-    assert wires is not None
+    wires = wires_of(array)
     step = _Step(network, graph, plan.batch, root, wires, execution)
     step.write()
     return Program(tuple(step.operations), step.tree(root), wires)
@@ -169,7 +168,8 @@ class _Step:
         edges = [(v, w, e) for w, e in self.consumers[v]]
         for edge in edges:
             self._relay(Phase.BACKWARD, *edge)
-        inputs = [("moved", Phase.BACKWARD, *edge) for edge in edges] or [("features", v)]
+        inputs: list[Key] = [("moved", Phase.BACKWARD, *edge) for edge in edges]
+        inputs = inputs or [("features", v)]
         self._compute(v, Phase.BACKWARD, inputs, [("errors", v)])
         if not node.join:
             self._sum(Phase.BACKWARD, (v,))
@@ -193,7 +193,7 @@ class _Step:
         """Whether two layers' gradients are summed over the same groups."""
         return all(
             part.partitions[u].type is part.partitions[v].type
-            and [half.busy((u,)) for half in part.halves] == [half.busy((v,)) for half in part.halves]
+            and all(half.busy((u,)) == half.busy((v,)) for half in part.halves)
             for part in _splits(self.root)
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +42,8 @@ class Request(NamedTuple):
     bytes: tuple[Bytes, ...]
 
 
-class Emit(Protocol):
-    """Takes requests in the order in which the cores of their parts meet them."""
-
-    def __call__(self, request: Request) -> None:
-        """Take one."""
+Emit = Callable[[Request], None]
+"""Takes requests in the order in which the cores of their parts meet them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +107,11 @@ class Sums:
             return
         members = groups(part, part.mask(self.nodes), self._joined)
         if members.shape[1] > 1:
-            self.emit(Request(part, name, (members,), (np.array(self.size(_a_core(part, self.nodes))),)))
+            size = np.array(self.size(_a_core(part, self.nodes)))
+            self.emit(Request(part, name, (members,), (size,)))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
         """The halves' cores receive that much together, each as much as the others."""
-        first, second = part.halves
         cores = [np.flatnonzero(half.mask(self.nodes)) for half in part.halves]
         amounts = [
             np.full(len(members), size / len(members))
@@ -194,7 +191,6 @@ class Relay:
 
     def _of_half(self, part: Part, i: int, old: float, new: float) -> tuple[float, float, float]:
         """(held in the first layout, received across, spread over the half's cores)."""
-        half = part.halves[i]
         reads = self._reads(part, i)
         keeps = self._keeps(part, i)
         if not reads:
@@ -210,7 +206,7 @@ class Relay:
             return np.zeros(0)
         if uniform(part, self.nodes):
             reads = part.mask((self.read.node,))[part.mask(self.nodes)]
-            return received * reads / max(1, np.count_nonzero(reads))
+            return reads * (received / max(1, int(reads.sum())))
         whole = self.read.at(part)[0] is III
         share = self._readers if whole else self._reads
         return np.concatenate(

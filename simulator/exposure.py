@@ -50,9 +50,7 @@ def core_times(timeline: Timeline) -> Iterator[CoreTime]:
 def operation_spans(timeline: Timeline) -> dict[int, Interval]:
     """When each operation ran, by its index; operations that run once."""
     _, operation, start, end = timeline.columns
-    return {
-        index: (begin, stop) for index, begin, stop in zip(operation, start, end, strict=True)
-    }
+    return {index: (begin, stop) for index, begin, stop in zip(operation, start, end, strict=True)}
 
 
 def leaves(node: Branch | Leaf) -> Iterator[Leaf]:

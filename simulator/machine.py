@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +65,7 @@ class Machine:
         self._running: list[simpy.Process] = []
         self._links: Counter[int] = Counter()
         self._meetings: dict[int, Meeting] = {}
-        self.network = Network(self.env, program.wires.bandwidth) if program.wires else None
+        self.network = Network(self.env, program.wires.bandwidth if program.wires else ())
         self._place(program.root)
 
     def run(self) -> Timeline:
@@ -89,7 +89,10 @@ class Machine:
         if isinstance(node, Leaf):
             board = self._board(node)
             self.boards.append(board)
-            follow = self._follow(board, node) if node.needs is None else self._meet(board, node)
+            if node.needs is None:
+                follow = self._follow(board, node)
+            else:
+                follow = self._meet(board, node, node.needs)
             self._running.append(self.env.process(follow))
             self._wakeups += 1 + len(node.operations)
             return [len(self.boards) - 1]
@@ -150,18 +153,19 @@ class Machine:
             else:
                 yield links[operation.level].join(operation)
 
-    def _meet(self, board: Board, leaf: Leaf) -> Generator[simpy.Event, Any, None]:
+    def _meet(
+        self, board: Board, leaf: Leaf, needs_of_each: Sequence[Sequence[int]]
+    ) -> Generator[simpy.Event, Any, None]:
         """One core's control where operations overlap.
 
         It computes in order; exchanges go to the network as soon as they can.
         """
-        assert leaf.needs is not None
         for operation in leaf.operations:
             if operation.level != COMPUTE_LEVEL:
                 self._meeting(board, operation).absent += 1
         yield self.env.timeout(0)  # every core has said where it will be
         done: list[simpy.Event] = []
-        for operation, needs in zip(leaf.operations, leaf.needs, strict=True):
+        for operation, needs in zip(leaf.operations, needs_of_each, strict=True):
             if operation.level != COMPUTE_LEVEL:
                 done.append(self._arrive(operation, [done[i] for i in needs]))
                 continue
@@ -203,7 +207,6 @@ class Machine:
 
     def _carry(self, meeting: Meeting) -> Generator[simpy.Event, Any, None]:
         """An exchange everybody has come to: its jobs, one after the other."""
-        assert self.network is not None
         start = int(self.env.now)
         for job in meeting.operation.jobs:
             yield self.network.submit(job)

@@ -129,7 +129,7 @@ def _gradients(
             start.setdefault(op.node, i)
         if op.phase is Phase.GRADIENT:
             start[op.node] = i
-        if op.phase is None:
+        if op.phase is Phase.UPDATE:
             end[op.node] = i
     return [
         _Held(start.get(v, last), last, GRADIENT_BYTES * parameters(operators, v, shards[v]))

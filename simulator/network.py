@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from simulator.program import PICOSECONDS
 
@@ -81,7 +81,7 @@ class Network:
     the clock of an emptied environment.
     """
 
-    def __init__(self, env: simpy.Environment, bandwidth: Floats) -> None:
+    def __init__(self, env: simpy.Environment, bandwidth: ArrayLike) -> None:
         self._env = env
         self._bandwidth = np.asarray(bandwidth, dtype=np.float64)
         self._jobs: list[_Job] = []

@@ -26,7 +26,7 @@ class OperatorCost:
     """An operator on a core: FLOPs and HBM bytes, both with padding, and its time."""
 
     name: str
-    phase: Phase | None
+    phase: Phase
     flops: float
     bytes: float
     seconds: float

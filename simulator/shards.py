@@ -80,7 +80,8 @@ class Part:
 
     def mask(self, nodes: Sequence[int]) -> Mask:
         """Which of its cores take part in any of these nodes."""
-        return np.logical_or.reduce([self._mask(node) for node in nodes])
+        found: Mask = np.logical_or.reduce([self._mask(node) for node in nodes])
+        return found
 
     def _mask(self, node: int) -> Mask:
         if node not in self._masks:

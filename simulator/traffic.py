@@ -45,12 +45,12 @@ class Operator:
     ``macs`` are multiply-accumulates for each row, input and output channel;
     ``pair_bytes`` the weights' traffic for each input and output channel,
     ``channel_bytes`` that for each output channel; ``kernel`` the weights of
-    a pair of channels. ``phase`` is None for the optimizer's update.
+    a pair of channels.
     """
 
     name: str
     node: int
-    phase: Phase | None
+    phase: Phase
     reads: tuple[Map, ...] = ()
     writes: tuple[Map, ...] = ()
     macs: float = 0.0
@@ -74,9 +74,10 @@ class NodeOperators:
     pair_parameters: float
     channel_parameters: float
 
-    def of(self, phase: Phase | None) -> tuple[Operator, ...]:
-        """The operators of a phase; None for the update."""
-        return self.update if phase is None else getattr(self, phase)
+    def of(self, phase: Phase) -> tuple[Operator, ...]:
+        """The operators of a phase."""
+        found: tuple[Operator, ...] = getattr(self, phase)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ class _Step:
     def node(self, index: int) -> NodeOperators:
         own, node = self.own[index], self.all.graph[index]
         weights = [x for x in own if x.weighted]
-        pairs = sum(x.weights for x in weights) * node.groups
-        pairs /= node.in_channels * node.out_channels
+        channels = node.in_channels * node.out_channels / node.groups
+        pairs = sum(x.weights for x in weights) / channels
         rest = sum(x.parameters - x.weights for x in own) / node.out_channels
         return NodeOperators(
             forward=tuple(op for x in own for op in self._forward(x)),
@@ -199,7 +200,7 @@ class _Step:
             yield Operator(
                 f"{self.all.graph[index].name} update",
                 index,
-                None,
+                Phase.UPDATE,
                 pair_bytes=UPDATE_BYTES * pairs,
                 channel_bytes=UPDATE_BYTES * rest,
             )

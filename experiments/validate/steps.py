@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hardware import Device
+from planners.steps import Phase
 from simulator.roofline import core_of, cost
 from simulator.shards import Shard
 from simulator.traffic import GRADIENT_BYTES, Operator, operators
@@ -51,7 +52,7 @@ class Pod:
         core = core_of(device)
         spent = {True: 0.0, False: 0.0}
         for operator, shard in self._whole(rows):
-            spent[operator.phase is None] += cost(operator, shard, core).seconds
+            spent[operator.phase is Phase.UPDATE] += cost(operator, shard, core).seconds
         sides = torus(cores // device.cores_per_chip, POD_SIDE[device.name])
         moving = all_reduce_s(self.gradient_bytes, sides, LINK_BYTES_PER_S[device.name], HOP_S)
         return Step(spent[False], moving, spent[True])

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hardware import load_device
 from planners.steps import Phase
 from simulator.memory import memory_use, parameters
-from simulator.roofline import Core, Shard, core_of, map_bytes
+from simulator.roofline import Core, core_of, map_bytes
+from simulator.shards import Shard
 from simulator.traffic import Map, Operator, Operators, operators
 from tests.strategies import convolutional_networks
 from workloads import Builder, Network, load_network
@@ -61,7 +62,7 @@ def lives(mine: list[Operator], shards: Sequence[Shard], copy: list[object], now
 
 def gradient_lives(mine: list[Operator], node: int, now: int) -> bool:
     phases = [(i, op.phase) for i, op in enumerate(mine) if op.node == node]
-    last = [i for i, phase in phases if phase is None]
+    last = [i for i, phase in phases if phase is Phase.UPDATE]
     if not last:
         return False
     product = [i for i, phase in phases if phase is Phase.GRADIENT]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from hardware import Device, Roofline, load_device
 from planners.steps import Phase
-from simulator.roofline import Core, Shard, core_of, cost, costs, flops, map_bytes, traffic
+from simulator.roofline import Core, core_of, cost, costs, flops, map_bytes, traffic
+from simulator.shards import Shard
 from simulator.traffic import Map, Operator, operators
 from tests.strategies import convolutional_networks
 from workloads import Network, load_network
@@ -108,7 +109,7 @@ def test_halves_of_the_rows_move_the_same_maps(network: Network, rows: int, part
     for op in ops.schedule():
         node = ops.graph[op.node]
         whole = Shard(rows * parts, node.in_channels, node.out_channels)
-        part = replace(whole, rows=rows)
+        part = whole._replace(rows=rows)
         weights = traffic(replace(op, reads=(), writes=()), part, tile=False)
         split = parts * (traffic(op, part, tile=False) - weights) + weights
         assert split == pytest.approx(traffic(op, whole, tile=False))
