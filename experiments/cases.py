@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
 from hardware import COMMAND_LINE, Array
-from planners import OBJECTIVES, PLANNERS, load_planner
+from planners import BASELINES, OBJECTIVES, PLANNERS, Communication, load_planner
 from planners.registry import ENTRY_POINTS
 from simulator import MODEL_VERSION, simulate
 from workloads import Network
@@ -27,6 +27,7 @@ class Case:
     array: Array
     batch: int
     objective: str = "time"
+    communication: str = "printed"
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -39,6 +40,7 @@ class Case:
             "objective": self.objective,
             "accelerators": self.array.group.size,
             "execution": "published",
+            **({} if self.communication == "printed" else {"communication": self.communication}),
         }
 
     @property
@@ -63,7 +65,9 @@ class Case:
             "network": _layers(self.network),
             "planner": [self.planner, _planner_version(self.planner)],
             "objective": self.objective,
+            "communication": self.communication,
             "batch": self.batch,
+            "topology": asdict(self.array.topology),
             "array": [
                 [{k: v for k, v in asdict(device).items() if k != "description"}, count]
                 for device, count in self.array.group.kinds
@@ -88,7 +92,7 @@ def _layers(network: Network) -> list[list[Any]]:
 
 def _planner_version(name: str) -> str:
     """The version of the package that brings a planner; built-in ones go with the model's."""
-    if name in PLANNERS:
+    if name in PLANNERS | BASELINES:
         return "built in"
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         if entry.dist is not None:
@@ -99,10 +103,13 @@ def _planner_version(name: str) -> str:
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 
-    ``peak_memory_bytes`` is None: the published execution model has no memory.
+    ``peak_memory_bytes`` is None: the published execution model has no memory;
+    ``energy_j`` is where a device's spec has no energies.
     """
     planner = load_planner(case.planner)
-    plan = planner(case.network, case.array, case.batch, OBJECTIVES[case.objective])
+    communication = Communication(case.communication)
+    objective = replace(OBJECTIVES[case.objective], communication=communication)
+    plan = planner(case.network, case.array, case.batch, objective)
     timeline = simulate(case.network, plan, case.array)
     shares = timeline.shares()
     return {
@@ -111,4 +118,6 @@ def run_case(case: Case) -> Outputs:
         "communicating": shares.communicating,
         "waiting": shares.waiting,
         "peak_memory_bytes": None,
+        "energy_j": timeline.energy_j,
+        "traffic_bytes": timeline.traffic_bytes,
     }

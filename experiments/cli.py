@@ -13,6 +13,7 @@ from experiments.commands import (
     compare,
     plan,
     report,
+    reproduce,
     results,
     simulate,
     speedup,
@@ -20,7 +21,18 @@ from experiments.commands import (
     timeline,
 )
 
-COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, catalog)
+COMMANDS = (
+    speedup,
+    plan,
+    simulate,
+    timeline,
+    compare,
+    sweep,
+    results,
+    report,
+    reproduce,
+    catalog,
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from experiments.output import UsageError
 from experiments.speedup import Comparison, compare
 from hardware import Array, Group
+from planners import TIME, Objective
 from workloads import Network
 
 MOST_LEVELS = 16
@@ -46,13 +47,24 @@ def sweep(
     progress: Callable[[str], None] = lambda done: None,
     *,
     folded: bool = True,
+    objective: Objective = TIME,
+    metrics: tuple[str, ...] = ("time",),
 ) -> list[Level]:
     """Compare on every size; interrupted by the keyboard, it returns the sizes finished so far."""
     arrays = [scaled(array, level) for level in levels]
     done: list[Level] = []
     for level, sized in zip(levels, arrays, strict=True):
         try:
-            result = compare(sized, networks, planners, batch, progress, folded=folded)
+            result = compare(
+                sized,
+                networks,
+                planners,
+                batch,
+                progress,
+                folded=folded,
+                objective=objective,
+                metrics=metrics,
+            )
         except KeyboardInterrupt:
             if done:
                 break

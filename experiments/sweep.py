@@ -34,6 +34,7 @@ class Grid:
     settings: tuple[str, ...] = ()
     batch: int = 512
     objective: str = "time"
+    communication: str = "printed"
 
     def points(self) -> list[tuple[Value, ...]]:
         """Every combination of values, the last axis fastest."""
@@ -53,7 +54,7 @@ class Grid:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         planners = dict.fromkeys([BASELINE, *self.planners])
         return [
-            Case(network, planner, array, batch, objective)
+            Case(network, planner, array, batch, objective, self.communication)
             for network in self.networks
             for planner in planners
         ]

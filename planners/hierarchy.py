@@ -29,6 +29,9 @@ from workloads import Graph, Network, Node, partition_graph
 Allowed = Callable[[Node], Sequence[PartitionType]]
 """Which types a planner lets a weighted layer take, in ascending order."""
 
+Domains = Sequence[Sequence[PartitionType]]
+"""For each node, the types it may take."""
+
 LARGEST_BATCH = 1 << 24
 
 
@@ -53,7 +56,7 @@ def plan_hierarchy(
     graph = partition_graph(network)
     domains = [tuple(PartitionType) if node.join else tuple(allowed(node)) for node in graph]
     check_table(planner, graph, domains, objective.communication)
-    search = _Search(graph, domains, batch, objective, balance, array)
+    search = Search(graph, [domains], batch, objective, array, balance=balance)
     root = search.split(array.group, (WHOLE,) * len(graph))
     names = tuple(node.name for node in graph)
     return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
@@ -62,7 +65,7 @@ def plan_hierarchy(
 def check_table(
     planner: str,
     graph: Graph,
-    domains: Sequence[Sequence[PartitionType]],
+    domains: Domains,
     table: Communication,
 ) -> None:
     """Raise PlanError where a communication table has no entry for what may come up."""
@@ -74,35 +77,40 @@ def check_table(
             raise PlanError(f"planner {planner!r} chooses type III: {hint}")
 
 
-class _Search:
-    """One planning run: what stays the same at every split, and the splits solved so far."""
+class Search:
+    """One planning run: what stays the same at every split, and the splits solved so far.
+
+    ``levels`` are the domains of each level from the top; the last one holds below too.
+    """
 
     def __init__(
         self,
         graph: Graph,
-        domains: list[tuple[PartitionType, ...]],
+        levels: Sequence[Domains],
         batch: int,
         objective: Objective,
-        balance: bool,
         array: Array,
+        *,
+        balance: bool = False,
     ) -> None:
         self.array = array
         self.graph = graph
-        self.domains = domains
+        self.levels = levels
         self.batch = batch
         self.objective = objective
         self.balance = balance
-        self._solved: dict[tuple[Group, tuple[Scale, ...]], Split] = {}
+        self._solved: dict[tuple[Group, tuple[Scale, ...], int], Split] = {}
 
-    def split(self, group: Group, scales: tuple[Scale, ...]) -> Split | None:
+    def split(self, group: Group, scales: tuple[Scale, ...], level: int = 0) -> Split | None:
+        """The cheapest split of a group that earlier splits have left so much; None for one."""
         if group.size == 1:
             return None
-        key = (group, scales)
+        key = (group, scales, min(level, len(self.levels) - 1))
         if key not in self._solved:
-            self._solved[key] = self._solve(group, scales)
+            self._solved[key] = self._solve(group, scales, level)
         return self._solved[key]
 
-    def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
+    def _solve(self, group: Group, scales: tuple[Scale, ...], depth: int) -> Split:
         first, second = group.halves()
         fused = group.arithmetic.fused
         pairs = zip(self.graph, scales, strict=True)
@@ -110,12 +118,15 @@ class _Search:
         crowd = streams(self.array, group)
         sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
         share = None if self.balance and first != second else first.size / group.size
-        level = Level(self.graph, self.domains, size, sides, share, self.objective)
+        domains = self.levels[min(depth, len(self.levels) - 1)]
+        level = Level(self.graph, domains, size, sides, share, self.objective)
         cost, partitions = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
-        return Split(tuple(partitions), cost, tuple(self.split(*half) for half in halves))
+        return Split(
+            tuple(partitions), cost, tuple(self.split(*half, depth + 1) for half in halves)
+        )
 
 
 class Level:
@@ -129,7 +140,7 @@ class Level:
     def __init__(
         self,
         graph: Graph,
-        domains: Sequence[Sequence[PartitionType]],
+        domains: Domains,
         size: Sequence[Sizes],
         sides: tuple[Side, Side],
         share: float | None,

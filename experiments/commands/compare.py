@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
     add_objective,
     add_output,
     array_of,
     names,
+    objective_of,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_communication(parser)
     add_output(parser, "table", "json")
     parser.add_argument(
         "--plot", metavar="FILE", help="both Gantt charts on one time axis (.png, .svg or .pdf)"
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.difference import difference
     from experiments.output import UsageError, check_writable, deliver, to_json
     from experiments.plots import check_plot
-    from planners import OBJECTIVES, load_planner, planner_names
+    from planners import load_planner, planner_names
     from simulator import simulate
     from workloads import load_network
 
@@ -62,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
     array, network = array_of(args), load_network(args.network)
-    objective = OBJECTIVES[args.objective]
+    objective = objective_of(args)
     first, second = (
         simulate(network, plan(network, array, args.batch, objective), array) for plan in solvers
     )

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_metrics,
     add_objective,
     add_output,
     add_unfolded,
     array_of,
+    objective_of,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_communication(parser)
+    add_metrics(parser)
     add_unfolded(parser)
     add_output(parser, "table", "json")
     parser.set_defaults(run=run)
@@ -38,13 +43,16 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
+    from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import deliver, to_json
-    from planners import OBJECTIVES, load_planner, predict
+    from planners import load_planner, predict
     from simulator import simulate
     from workloads import load_network
 
     array, network = array_of(args), load_network(args.network)
-    plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
+    metrics = parse_metrics(args.metrics)
+    check_metrics(metrics, array)
+    plan = load_planner(args.planner)(network, array, args.batch, objective_of(args))
     started = time.perf_counter()
     timeline = simulate(network, plan, array, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
@@ -68,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         "events": timeline.events,
         "wall_s": wall_s,
     }
+    result |= measured(metrics, timeline)
     deliver(to_json(result) if args.format == "json" else _table(result), args.output)
     return 0
 
@@ -101,6 +110,10 @@ def _table(result: dict[str, Any]) -> str:
     table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
+    if (energy_j := result.get("energy_j")) is not None:
+        table.add_row("energy", f"{energy_j:.6g} J")
+    if (traffic := result.get("traffic_bytes")) is not None:
+        table.add_row("traffic", f"{traffic / 1e9:.6g} GB")
     table.add_section()
     for row in result["phases"]:
         moved = f", {row['bytes']:.3e} bytes" if row["bytes"] else f", {row['flops']:.3e} FLOPs"

@@ -8,9 +8,11 @@ from typing import Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
     add_objective,
     add_unfolded,
     array_of,
+    objective_of,
 )
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
@@ -28,6 +30,7 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_communication(parser)
     add_unfolded(parser)
     parser.add_argument(
         "--devices",
@@ -51,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
     from experiments.output import UsageError, check_writable
     from experiments.sites import chosen, sites
-    from planners import OBJECTIVES, load_planner
+    from planners import load_planner
     from simulator import simulate
     from workloads import load_network
 
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
     check_writable(args.output)
     array, network = array_of(args), load_network(args.network)
-    plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
+    plan = load_planner(args.planner)(network, array, args.batch, objective_of(args))
     folded = not args.unfolded and args.devices is None
     timeline = simulate(network, plan, array, folded=folded)
     shown = sites(timeline)
