@@ -84,7 +84,7 @@ def _bars(figure: Figure) -> Table:
     table = Table()
     table.add_column(axis)
     compared = {p: any(_theirs(figure, p)) for p in figure.planners}
-    unit = f" [{figure.unit}]" if figure.unit else ""
+    unit = "".join(figure.label.partition(" [")[1:])
     for planner in figure.planners:
         table.add_column(f"{planner}{unit}", justify="right")
         if compared[planner]:

@@ -38,7 +38,7 @@ def speedups(array: str) -> Callable[[Progress], Figure]:
                 rows.append(beside(mean, theirs, network=MEAN, planner=planner))
         said = ("The paper's values of single networks are not at hand.", *notes(result))
         title = f"Speedup over data parallelism on {array}"
-        return Figure(array.removeprefix("accpar-"), title, "bars", "", tuple(rows), said)
+        return Figure(array.removeprefix("accpar-"), title, "bars", "speedup", tuple(rows), said)
 
     return figure
 
@@ -57,26 +57,32 @@ def hierarchy(progress: Progress) -> Figure:
     ]
     title = f"Hierarchy: {DEEP}, speedup over data parallelism on 2^levels accelerators, mixed"
     note = "The paper's values are not at hand: ours only."
-    return Figure("hierarchy", title, "lines", "", tuple(rows), (note,), ("levels",))
+    return Figure("hierarchy", title, "lines", "speedup", tuple(rows), (note,), ("levels",))
 
 
-def types(progress: Progress) -> Figure:
+def alexnet(progress: Progress) -> Figure:
     """AlexNet's types at every level of the homogeneous array."""
     array = load_array("accpar-homogeneous")
     plan = load_planner("accpar")(load_network(MAPPED), array, PUBLISHED_BATCH)
     progress(f"{MAPPED} types")
-    levels = ["".join(str(int(kind)) for kind in split.types) for split in plan.levels() or []]
-    row: Row = {"network": MAPPED, "levels": levels, "published": None, "same": None}
+    types = [split.types for split in plan.levels() or []]
+    row: Row = {
+        "network": MAPPED,
+        "levels": ["".join(str(int(kind)) for kind in level) for level in types],
+        "types": [[str(kind) for kind in level] for level in types],
+        "published": None,
+        "same": None,
+    }
     title = "AlexNet's types, level by level: a digit for each layer, 0, 1, 2 for types I, II, III"
     note = "The paper's values are not at hand: ours only."
-    return Figure("types", title, "plans", "", (row,), (note,))
+    return Figure("types", title, "plans", "types", (row,), (note,))
 
 
 FIGURES: dict[str, Callable[[Progress], Figure]] = {
     "mixed": speedups("accpar-mixed"),
     "homogeneous": speedups("accpar-homogeneous"),
     "hierarchy": hierarchy,
-    "types": types,
+    "types": alexnet,
 }
 
 

@@ -89,4 +89,4 @@ def explore(key: str, study: Study, chosen: Levels, height: Callable[[Levels], f
         + (f"{above} are faster." if above else "none is faster."),
     )
     title = f"Exploration: {study.network}, performance over data parallelism, {study.held}"
-    return Figure(key, title, "map", "", tuple(rows), notes, study.axes)
+    return Figure(key, title, "map", "performance", tuple(rows), notes, study.axes)

@@ -18,13 +18,14 @@ class Figure:
     ``shape`` says how to show it: ``bars`` (rows have ``axis``, planner, ours,
     published, difference), ``lines`` (the same along a number), ``plans`` (rows
     have network, level digits and the published ones) or ``map`` (every row a
-    point of a search, ``axes`` its two coordinates, ours its height).
+    point of a search, ``axes`` its two coordinates, ours its height). ``label``
+    names ours, with the unit where it has one.
     """
 
     key: str
     title: str
     shape: str
-    unit: str
+    label: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     axes: tuple[str, ...] = ("network",)

@@ -25,6 +25,7 @@ NETWORKS = (
 )
 """The paper's names; ours are ``hypar-`` and these in lower case."""
 MEAN = "Gmean"
+PERFORMANCE = "performance"
 BATCH = 256
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 PLOTTED = replace(TRAFFIC, communication=Communication.PLOTTED)
@@ -103,7 +104,9 @@ def plans(_: Steps) -> Figure:
         f"With the communication table as printed the plans differ for {', '.join(other)}.",
     )
     layers = "a digit for each layer, 0 data parallel, 1 model parallel"
-    return Figure("5", f"HyPar's plans, levels H1 to H4, {layers}", "plans", "", tuple(rows), notes)
+    return Figure(
+        "5", f"HyPar's plans, levels H1 to H4, {layers}", "plans", "types", tuple(rows), notes
+    )
 
 
 _PLANS = "hypar_plans"
@@ -130,7 +133,7 @@ def performance(steps: Steps) -> Figure:
         return _time(steps, name, "data_parallel") / _time(steps, name, planner)
 
     rows = _bars("6", ("model_parallel", "hypar"), value)
-    return Figure("6", "Performance over data parallelism", "bars", "", rows, (NOT_MP,))
+    return Figure("6", "Performance over data parallelism", "bars", PERFORMANCE, rows, (NOT_MP,))
 
 
 NOT_MP = (
@@ -152,7 +155,9 @@ def energy(steps: Steps) -> Figure:
         NOT_MP,
     )
     rows = _bars("7", ("model_parallel", "hypar"), value)
-    return Figure("7", "Energy efficiency over data parallelism", "bars", "", rows, notes)
+    return Figure(
+        "7", "Energy efficiency over data parallelism", "bars", "energy efficiency", rows, notes
+    )
 
 
 def traffic(steps: Steps) -> Figure:
@@ -167,7 +172,7 @@ def traffic(steps: Steps) -> Figure:
         NOT_MP,
     )
     rows = _bars("8", ("model_parallel", "data_parallel", "hypar"), value)
-    return Figure("8", "Traffic of a step", "bars", "GB", rows, notes)
+    return Figure("8", "Traffic of a step", "bars", "traffic [GB]", rows, notes)
 
 
 def scalability(steps: Steps) -> Figure:
@@ -191,7 +196,7 @@ def scalability(steps: Steps) -> Figure:
             )
     title = "Scalability: VGG-E, performance over one accelerator"
     note = "The paper's values are heights of bars, read to 2 %."
-    return Figure("11", title, "lines", "", tuple(rows), (note,), ("accelerators",))
+    return Figure("11", title, "lines", PERFORMANCE, tuple(rows), (note,), ("accelerators",))
 
 
 def torus(steps: Steps) -> Figure:
@@ -206,7 +211,7 @@ def torus(steps: Steps) -> Figure:
         "The paper cuts SFC's bar off above 10; its values are heights of bars, read to 2 %.",
     )
     title = "HyPar on the torus, performance over data parallelism on the H tree"
-    return Figure("12", title, "bars", "", rows, notes)
+    return Figure("12", title, "bars", PERFORMANCE, rows, notes)
 
 
 def trick(steps: Steps) -> Figure:
@@ -230,7 +235,7 @@ def trick(steps: Steps) -> Figure:
         f"mean, at most {gains[best]:.2f} times as fast ({best}).",
     )
     title = "HyPar and the one weird trick, performance over data parallelism"
-    return Figure("13", title, "bars", "", rows, notes)
+    return Figure("13", title, "bars", PERFORMANCE, rows, notes)
 
 
 def _time(steps: Steps, name: str, planner: str, accelerators: int = 16, slower: int = 1) -> float:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from experiments.reproduce.figure import Figure, Row
 
 TYPES = ("I", "II", "III")
+ORDER = ("data_parallel", "owt", "hypar", "accpar", "model_parallel")
+"""Planners in the order of their colours, which are the same in every picture."""
+
+
+def _colour(planner: str) -> str:
+    place = ORDER.index(planner) if planner in ORDER else len(ORDER)
+    return COLOURS[place % len(COLOURS)]
 
 
 def check_folder(folder: str) -> None:
@@ -45,11 +52,11 @@ def _bars(figure: Figure, path: str) -> None:
         rows = [row for row in figure.rows if row["planner"] == planner]
         places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
         heights = [row["ours"] for row in rows]
-        axes.bar(places, heights, width * 0.92, color=COLOURS[i % len(COLOURS)], label=planner)
+        axes.bar(places, heights, width * 0.92, color=_colour(planner), label=planner)
         for place, row in zip(places, rows, strict=True):
             _paper_mark(axes, place, width, row)
     axes.set_xticks(range(len(groups)), groups, fontsize=8)
-    if not figure.unit:
+    if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
     _finish(axes, figure)
     save(picture, path)
@@ -76,10 +83,10 @@ def _lines(figure: Figure, path: str) -> None:
     """A line for each planner along a number; the paper's values as crosses."""
     (axis,) = figure.axes
     picture, (axes,) = new_figure(6.4, 4.2, 1, 1)
-    for i, planner in enumerate(figure.planners):
+    for planner in figure.planners:
         rows = [row for row in figure.rows if row["planner"] == planner]
-        colour = COLOURS[i % len(COLOURS)]
-        axes.plot([r[axis] for r in rows], [r["ours"] for r in rows], "o-", ms=4, color=colour)
+        heights = [r["ours"] for r in rows]
+        axes.plot([r[axis] for r in rows], heights, "o-", ms=4, color=_colour(planner))
         axes.lines[-1].set_label(planner)
         theirs = [row for row in rows if row["published"] is not None]
         axes.plot(
@@ -108,7 +115,7 @@ def _finish(axes: Axes, figure: Figure) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylabel(figure.unit or figure.title.partition(": ")[2] or figure.title, fontsize=8)
+    axes.set_ylabel(figure.label, fontsize=8)
     axes.grid(axis="y", lw=0.3)
     axes.set_axisbelow(True)
     handles, labels = axes.get_legend_handles_labels()
@@ -134,6 +141,7 @@ def _plans(figure: Figure, path: str) -> None:
     used = {int(digit) for row in figure.rows for level in row["levels"] for digit in level}
     handles = [Patch(color=TYPE_COLOURS[TYPES[i]], label=f"type {TYPES[i]}") for i in sorted(used)]
     picture.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    picture.suptitle(figure.title, fontsize=9)
     save(picture, path)
 
 
@@ -150,9 +158,8 @@ def _plan(panel: Axes, row: Row) -> None:
                 panel.plot([x, x + 1], [y, y + 1], "k-", lw=1)
     panel.set_xlim(0, len(levels[0]))
     panel.set_ylim(len(levels), 0)
-    panel.set_yticks(
-        [y + 0.5 for y in range(len(levels))], [f"H{y + 1}" for y in range(len(levels))]
-    )
+    names = [f"H{y + 1}" for y in range(len(levels))]
+    panel.set_yticks([y + 0.5 for y in range(len(levels))], names)
     panel.set_xticks([x + 0.5 for x in range(len(levels[0]))], [])
     panel.tick_params(length=0, labelsize=7)
     panel.spines[:].set_visible(False)
@@ -175,7 +182,7 @@ def _map(figure: Figure, path: str) -> None:
         if row["hypar"]:
             axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, ec="red", lw=1.6))
     image = axes.imshow(heights, origin="lower", cmap="viridis")
-    picture.colorbar(image, ax=axes, label="performance over data parallelism")
+    picture.colorbar(image, ax=axes, label=figure.label)
     axes.set_xticks(range(len(firsts)), firsts, rotation=90, fontsize=7)
     axes.set_yticks(range(len(seconds)), seconds, fontsize=7)
     axes.set_xlabel(across)
