@@ -57,23 +57,41 @@ def run(args: argparse.Namespace) -> int:
 
 def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
     """What ``--format json`` prints."""
+    from experiments.reproduce.figure import largest
+
     return {
         "paper": TITLES[paper],
         "figures": {figure.key: list(figure.rows) for figure in figures},
         "notes": {figure.key: list(figure.notes) for figure in figures},
+        "largest_differences": largest(figures),
     }
 
 
 def to_table(paper: str, figures: list[Figure]) -> str:
     """Every figure as a table, with what to know about it."""
     from experiments.output import text_of
+    from experiments.reproduce.figure import largest
 
     shapes = {"plans": _plans, "map": _map}
     parts: list[Any] = [f"{TITLES[paper]}, ours beside the paper's\n"]
     for figure in figures:
         table = shapes.get(figure.shape, _bars)(figure)
         parts += [f"{figure.key}: {figure.title}", table, *figure.notes, ""]
+    if worst := largest(figures):
+        parts += ["Largest differences from the published values", _largest(worst)]
     return text_of(*parts)
+
+
+def _largest(worst: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for column in ("figure", "planner", "values", "largest at", "difference"):
+        table.add_column(column)
+    for row in worst:
+        where, difference = row["where"], f"{row['difference']:+.1%}"
+        table.add_row(row["figure"], row["planner"], str(row["values"]), where, difference)
+    return table
 
 
 def _bars(figure: Figure) -> Table:

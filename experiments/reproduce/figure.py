@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -57,7 +57,18 @@ def bars_of(figure: str) -> dict[tuple[str, str], float]:
     }
 
 
-def largest(rows: Sequence[Mapping[str, Any]], planner: str) -> Mapping[str, Any] | None:
-    """The row of a planner with the largest difference, if there is one to compare."""
-    found = [r for r in rows if r.get("planner") == planner and r["difference"] is not None]
-    return max(found, key=lambda row: abs(row["difference"]), default=None)
+def largest(figures: Sequence[Figure]) -> list[Row]:
+    """For each figure and planner with published values, the row that is furthest from them."""
+    found: list[Row] = []
+    for figure in figures:
+        for planner in figure.planners:
+            rows = [row for row in figure.rows if row["planner"] == planner]
+            compared = [row for row in rows if row["difference"] is not None]
+            if compared:
+                worst = max(compared, key=lambda row: abs(row["difference"]))
+                where = str(worst[figure.axes[0]])
+                found.append(
+                    {"figure": figure.key, "planner": planner, "values": len(compared)}
+                    | {"where": where, "difference": worst["difference"]}
+                )
+    return found

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 from experiments.reproduce import exploration
 from experiments.reproduce.figure import Figure, Row, bars_of, beside, published
+from experiments.reproduce.steps import (
+    BATCH,
+    PLOTTED,
+    Run,
+    Steps,
+    array_of,
+    digits,
+    network_of,
+    plan_of,
+)
 from experiments.speedup import geometric_mean
-from hardware import Array, Group, load_array
-from planners import TRAFFIC, Communication, Plan, load_planner
-from simulator import Timeline, simulate
-from workloads import Network, load_network
+from planners import Communication
+from simulator import simulate
 
 NETWORKS = (
     "SFC",
@@ -26,64 +32,14 @@ NETWORKS = (
 """The paper's names; ours are ``hypar-`` and these in lower case."""
 MEAN = "Gmean"
 PERFORMANCE = "performance"
-BATCH = 256
 SIZES = (1, 2, 4, 8, 16, 32, 64)
-PLOTTED = replace(TRAFFIC, communication=Communication.PLOTTED)
-PRINTED = replace(TRAFFIC, communication=Communication.PRINTED)
-
-
-class Run(NamedTuple):
-    """One simulated step: on the shared medium, or with communication ``slower`` so many times."""
-
-    network: str
-    planner: str
-    accelerators: int = 16
-    slower: int = 1
-
-
-class Steps:
-    """The evaluation's steps, each planned and simulated once; ``progress`` hears of each."""
-
-    def __init__(self, progress: Callable[[str], None] = lambda done: None) -> None:
-        self.progress = progress
-        self._done: dict[Run, Timeline] = {}
-
-    def __getitem__(self, run: Run) -> Timeline:
-        if run not in self._done:
-            network, array = network_of(run.network), array_of(run.accelerators, run.slower)
-            plan = load_planner(run.planner)(network, array, BATCH, PLOTTED)
-            self._done[run] = simulate(network, plan, array)
-            self.progress(f"{run.network} {run.planner}")
-        return self._done[run]
-
-
-def network_of(name: str) -> Network:
-    """A network by the paper's name."""
-    return load_network(f"hypar-{name.lower()}")
-
-
-def array_of(accelerators: int = 16, slower: int = 1) -> Array:
-    """The paper's array, of so many accelerators; its medium ``slower`` so many times."""
-    array = load_array("hypar-16", [f"devices.0.count={accelerators}"])
-    ((device, count),) = array.group.kinds
-    device = replace(device, network_bytes_per_s=device.network_bytes_per_s / slower)
-    return replace(array, group=Group(((device, count),)))
-
-
-def plan_of(name: str, communication: Communication) -> Plan:
-    """HyPar's plan of a network on 16 accelerators."""
-    objective = replace(TRAFFIC, communication=communication)
-    return load_planner("hypar")(network_of(name), array_of(), BATCH, objective)
-
-
-def digits(plan: Plan) -> list[str]:
-    """A level a text, a layer a digit, as in the paper: 0 data parallel, 1 model parallel."""
-    return ["".join(str(int(kind)) for kind in split.types) for split in plan.levels() or []]
 
 
 def plans(_: Steps) -> Figure:
     """Fig. 5: the plans."""
-    theirs = {row["network"]: [row[f"h{i}"] for i in (1, 2, 3, 4)] for row in published(_PLANS)}
+    theirs = {
+        row["network"]: [row[f"h{i}"] for i in (1, 2, 3, 4)] for row in published("hypar_plans")
+    }
     rows: list[Row] = []
     for name in NETWORKS:
         levels = digits(plan_of(name, Communication.PLOTTED))
@@ -107,9 +63,6 @@ def plans(_: Steps) -> Figure:
     return Figure(
         "5", f"HyPar's plans, levels H1 to H4, {layers}", "plans", "types", tuple(rows), notes
     )
-
-
-_PLANS = "hypar_plans"
 
 
 def _bars(key: str, planners: Sequence[str], value: Callable[[str, str], float]) -> tuple[Row, ...]:

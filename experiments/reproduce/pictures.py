@@ -106,13 +106,15 @@ def _lines(figure: Figure, path: str) -> None:
 
 
 def _finish(axes: Axes, figure: Figure) -> None:
-    """Title, a logarithmic axis that reads 1, 2, 5, 10, and the legend."""
+    """Title, a logarithmic axis with plain numbers, and the legend."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.set_title(figure.title, fontsize=10)
     axes.set_yscale("log")
     axes.margins(x=0.02, y=0.16)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_ylim()
+    subs = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_ylabel(figure.label, fontsize=8)
@@ -141,7 +143,7 @@ def _plans(figure: Figure, path: str) -> None:
     used = {int(digit) for row in figure.rows for level in row["levels"] for digit in level}
     handles = [Patch(color=TYPE_COLOURS[TYPES[i]], label=f"type {TYPES[i]}") for i in sorted(used)]
     picture.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    picture.suptitle(figure.title, fontsize=9)
+    picture.suptitle(figure.title.partition(",")[0], fontsize=9)
     save(picture, path)
 
 
