@@ -81,6 +81,14 @@ class Comparison:
     """False when the keyboard interrupted it: some networks are missing."""
     metrics: tuple[str, ...] = ("time",)
     """What its rows have and tables show."""
+    communication: str = "printed"
+
+    @property
+    def case(self) -> str:
+        """Array, batch and, where it is not the printed one, the communication table."""
+        plain = f"{self.array}, batch {self.batch}"
+        other = self.communication != "printed"
+        return f"{plain}, {self.communication} communication" if other else plain
 
     @property
     def networks(self) -> list[str]:
@@ -150,7 +158,8 @@ def compare(
             break
     papers = complete and objective == TIME and _papers_case(networks, batch)
     paper = published(array) if papers else {}
-    return Comparison(array.name, batch, tuple(rows), paper, complete, metrics)
+    table = str(objective.communication)
+    return Comparison(array.name, batch, tuple(rows), paper, complete, metrics, table)
 
 
 def refuse_twins(networks: Sequence[Network]) -> None:

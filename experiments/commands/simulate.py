@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         "network": network.name,
         "planner": args.planner,
         "objective": args.objective,
+        "communication": args.communication,
         "array": array.name,
         "batch": args.batch,
         "devices": array.group.size,
@@ -103,7 +104,10 @@ def _table(result: dict[str, Any]) -> str:
     from experiments.output import text_of
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
-    for key in ("array", "batch", "objective", "devices", "cores"):
+    shown = ["array", "batch", "objective", "devices", "cores"]
+    if result["communication"] != "printed":
+        shown.insert(3, "communication")
+    for key in shown:
         table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")

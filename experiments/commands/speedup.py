@@ -139,6 +139,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     return {
         "array": result.array,
         "batch": result.batch,
+        "communication": result.communication,
         "complete": result.complete,
         "rows": [row.values() for row in result.rows],
         "geomean": result.geomean,
@@ -169,7 +170,7 @@ def _other(result: Comparison, metric: str) -> Table:
     from experiments.speedup import BASELINE
 
     what, unit = _WORDS[metric]
-    table = Table(title=f"{what}, {result.array}, batch {result.batch}")
+    table = Table(title=f"{what}, {result.case}")
     table.add_column("network")
     for planner in result.planners:
         absolute = metric == "traffic" or planner == BASELINE
@@ -210,7 +211,7 @@ def _table(result: Comparison) -> Table:
     alone = [
         p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
     ]
-    table = Table(title=f"Speedup over data parallelism, {result.array}, batch {result.batch}")
+    table = Table(title=f"Speedup over data parallelism, {result.case}")
     table.add_column("network")
     for planner in result.planners:
         table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")
