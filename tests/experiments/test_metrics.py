@@ -66,6 +66,15 @@ def test_speedup(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hypar [GB]" in text
 
 
+def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("compare", NETWORK, "--planners", "owt,hypar", *ON)
+    data = json.loads(out(capsys, *args, *ALL, "--format", "json"))
+    assert data["energy_j"] == [step(planner).energy_j for planner in ("owt", "hypar")]
+    assert data["traffic_bytes"] == [step(p).traffic_bytes for p in ("owt", "hypar")]
+    assert "traffic [GB]" in out(capsys, *args, *ALL)
+    assert "traffic [GB]" not in out(capsys, *args)
+
+
 def test_levels(capsys: pytest.CaptureFixture[str]) -> None:
     args = ("speedup", *ON, "--networks", NETWORK, "--planners", "hypar", "--levels", "1-2")
     data = json.loads(out(capsys, *args, *ALL, "--format", "json"))

@@ -1,6 +1,7 @@
 """HyPar's figures: against the published values, and against a second implementation."""
 
 import csv
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,15 @@ def test_explorations_equal_a_second_implementation(
         assert row["ours"] == pytest.approx(base / again.seconds(layers, plan), rel=1e-6)
         assert row["hypar"] == (plan == own)
     assert sum(row["hypar"] for row in figure.rows) == 1
+
+
+def test_no_plan_of_all_for_lenet_c_is_faster_than_hypars() -> None:
+    """65,536 plans by the second implementation: greedy by level, and best all the same."""
+    layers = again.NETWORKS["Lenet-c"]
+    own = again.seconds(layers, again.hypar(layers))
+    levels = [list(bits) for bits in itertools.product((0, 1), repeat=4)]
+    plans = itertools.product(levels, repeat=4)
+    assert min(again.seconds(layers, list(plan)) for plan in plans) >= own * (1 - 1e-12)
 
 
 def test_progress_hears_of_every_step_once(figures: dict[str, Figure]) -> None:
