@@ -63,6 +63,7 @@ def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
         "paper": TITLES[paper],
         "figures": {figure.key: list(figure.rows) for figure in figures},
         "notes": {figure.key: list(figure.notes) for figure in figures},
+        "labels": {figure.key: figure.label for figure in figures},
         "largest_differences": largest(figures),
     }
 

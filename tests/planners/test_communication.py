@@ -6,7 +6,16 @@ from dataclasses import replace
 import pytest
 
 from hardware import load_array
-from planners import TRAFFIC, Communication, Objective, PartitionType, Plan, PlanError, load_planner
+from planners import (
+    TIME,
+    TRAFFIC,
+    Communication,
+    Objective,
+    PartitionType,
+    Plan,
+    PlanError,
+    load_planner,
+)
 from planners.hierarchy import plan_hierarchy
 from planners.partition import boundary
 from workloads import HYPAR, load_network
@@ -54,6 +63,12 @@ def test_which_plans_differ_between_the_tables() -> None:
     other = [n for n in HYPAR if digits(plan_of(n, TRAFFIC)) != digits(plan_of(n, PLOTTED))]
     vggs = [f"hypar-vgg-{letter}" for letter in "abde"]
     assert other == ["hypar-lenet-c", "hypar-cifar-c", *vggs]
+
+
+@pytest.mark.parametrize("name", HYPAR)
+def test_seconds_and_elements_choose_alike_on_the_papers_array(name: str) -> None:
+    timed = replace(TIME, communication=Communication.PLOTTED)
+    assert digits(plan_of(name, timed)) == digits(plan_of(name, PLOTTED))
 
 
 def test_a_plan_says_which_table_it_follows() -> None:

@@ -19,6 +19,7 @@ def out(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 def test_json_has_every_figure_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(out(capsys, *HYPAR, "--figures", "5,6,11", "--format", "json"))
     assert list(data["figures"]) == list(data["notes"]) == ["5", "6", "11"]
+    assert data["labels"]["6"] == "performance"
     (sfc, *_) = data["figures"]["5"]
     assert sfc["network"] == "SFC"
     assert sfc["levels"] == ["1111", "1111", "0111", "1111"]
