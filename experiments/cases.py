@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
 from experiments.step import run_step
 from hardware import COMMAND_LINE, Array
-from planners import PLANNERS
+from planners import BASELINES, OBJECTIVES, PLANNERS, Communication
 from planners.registry import ENTRY_POINTS
 from simulator import MODEL_VERSION, PUBLISHED, Execution
 from workloads import Layer, Network
@@ -28,6 +28,7 @@ class Case:
     array: Array
     batch: int
     objective: str = "time"
+    communication: str = "printed"
     execution: Execution = PUBLISHED
 
     @property
@@ -41,6 +42,7 @@ class Case:
             "objective": self.objective,
             "accelerators": self.array.group.size,
             "execution": str(self.execution),
+            **({} if self.communication == "printed" else {"communication": self.communication}),
         }
 
     @property
@@ -65,12 +67,13 @@ class Case:
             "network": _layers(self.network),
             "planner": [self.planner, _planner_version(self.planner)],
             "objective": self.objective,
+            "communication": self.communication,
             "batch": self.batch,
+            "topology": asdict(self.array.topology),
             "array": [
                 [{k: v for k, v in asdict(device).items() if k != "description"}, count]
                 for device, count in self.array.group.kinds
             ],
-            "topology": asdict(self.array.topology),
         }
 
 
@@ -111,7 +114,7 @@ def _further(layer: Layer, shared: int) -> list[Any]:
 
 def _planner_version(name: str) -> str:
     """The version of the package that brings a planner; built-in ones go with the model's."""
-    if name in PLANNERS:
+    if name in PLANNERS | BASELINES:
         return "built in"
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         if entry.dist is not None:
@@ -122,10 +125,13 @@ def _planner_version(name: str) -> str:
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 
-    ``peak_memory_bytes`` is None: the published execution model has no memory.
+    ``peak_memory_bytes`` is None: the published execution model has no memory;
+    ``energy_j`` is where a device's spec has no energies.
     """
+    communication = Communication(case.communication)
+    objective = replace(OBJECTIVES[case.objective], communication=communication)
     _, timeline = run_step(
-        case.network, case.planner, case.array, case.batch, case.objective, case.execution
+        case.network, case.planner, case.array, case.batch, objective, case.execution
     )
     shares = timeline.shares()
     return {
@@ -134,4 +140,6 @@ def run_case(case: Case) -> Outputs:
         "communicating": shares.communicating,
         "waiting": shares.waiting,
         "peak_memory_bytes": None,
+        "energy_j": timeline.energy_j,
+        "traffic_bytes": timeline.traffic_bytes,
     }

@@ -14,6 +14,7 @@ from experiments.commands import (
     compare,
     plan,
     report,
+    reproduce,
     results,
     simulate,
     speedup,
@@ -31,8 +32,9 @@ COMMANDS = (
     sweep,
     results,
     report,
-    collective,
+    reproduce,
     validate,
+    collective,
     catalog,
 )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from experiments.output import UsageError
 from experiments.speedup import Comparison, compare
 from hardware import Array, Group
+from planners import TIME, Objective
 from simulator import PUBLISHED, Execution
 from workloads import Network
 
@@ -49,6 +50,8 @@ def sweep(
     *,
     execution: Execution = PUBLISHED,
     folded: bool = True,
+    objective: Objective = TIME,
+    metrics: tuple[str, ...] = ("time",),
 ) -> list[Level]:
     """Compare on every size; interrupted by the keyboard, it returns the sizes finished so far."""
     arrays = [scaled(array, level) for level in levels]
@@ -56,7 +59,15 @@ def sweep(
     for level, sized in zip(levels, arrays, strict=True):
         try:
             result = compare(
-                sized, networks, planners, batch, progress, execution=execution, folded=folded
+                sized,
+                networks,
+                planners,
+                batch,
+                progress,
+                execution=execution,
+                folded=folded,
+                objective=objective,
+                metrics=metrics,
             )
         except KeyboardInterrupt:
             if done:

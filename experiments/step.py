@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware import Array
-from planners import OBJECTIVES, Plan, load_planner
+from planners import TIME, Objective, Plan, load_planner
 from simulator import PUBLISHED, Execution, Timeline, simulate
 from workloads import Network
 
@@ -13,12 +13,12 @@ def plan_step(
     planner: str,
     array: Array,
     batch: int,
-    objective: str = "time",
+    objective: Objective = TIME,
     execution: Execution = PUBLISHED,
 ) -> Plan:
     """The plan of the planner called ``planner``; it sees the array as ``execution`` runs it."""
     solve = load_planner(planner)
-    return solve(network, execution.planned(array), batch, OBJECTIVES[objective])
+    return solve(network, execution.planned(array), batch, objective)
 
 
 def run_step(
@@ -26,7 +26,7 @@ def run_step(
     planner: str,
     array: Array,
     batch: int,
-    objective: str = "time",
+    objective: Objective = TIME,
     execution: Execution = PUBLISHED,
     *,
     folded: bool = True,

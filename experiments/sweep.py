@@ -35,6 +35,7 @@ class Grid:
     settings: tuple[str, ...] = ()
     batch: int = 512
     objective: str = "time"
+    communication: str = "printed"
     execution: Execution = PUBLISHED
 
     def points(self) -> list[tuple[Value, ...]]:
@@ -56,7 +57,7 @@ class Grid:
         execution = _execution(chosen.get("execution"), self.execution)
         planners = dict.fromkeys([BASELINE, *self.planners])
         return [
-            Case(network, planner, array, batch, objective, execution)
+            Case(network, planner, array, batch, objective, self.communication, execution)
             for network in self.networks
             for planner in planners
         ]

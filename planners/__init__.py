@@ -5,14 +5,15 @@ from planners.partition import Communication, Partition, PartitionType
 from planners.plan import Plan, PlanError, Split
 from planners.predict import predict
 from planners.registry import (
+    BASELINES,
     PLANNERS,
     Planner,
-    compared_planners,
     load_planner,
     planner_names,
 )
 
 __all__ = [
+    "BASELINES",
     "OBJECTIVES",
     "PLANNERS",
     "TIME",
@@ -25,7 +26,6 @@ __all__ = [
     "PlanError",
     "Planner",
     "Split",
-    "compared_planners",
     "load_planner",
     "planner_names",
     "predict",

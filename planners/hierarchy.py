@@ -14,6 +14,7 @@ from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
     III,
     IV,
+    LAYOUTS,
     WHOLE,
     Communication,
     I,
@@ -31,6 +32,9 @@ from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]
 """Which types a planner lets a weighted layer take, in ascending order."""
+
+Domains = Sequence[Sequence[PartitionType]]
+"""For each node, the types it may take."""
 
 LARGEST_BATCH = 1 << 24
 
@@ -54,61 +58,64 @@ def plan_hierarchy(
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
-    if objective.communication is Communication.PLOTTED:
-        check_plotted(planner, graph, allowed)
-    search = _Search(graph, allowed, batch, objective, balance, array)
+    domains = [LAYOUTS if node.join else tuple(allowed(node)) for node in graph]
+    check_table(planner, graph, domains, objective.communication)
+    search = Search(graph, [domains], batch, objective, array, balance=balance)
     root = search.split(array.group, (WHOLE,) * len(graph))
     names = tuple(node.name for node in graph)
     return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
 
 
-def check_plotted(planner: str, graph: Graph, allowed: Allowed) -> None:
-    """Raise PlanError where the plotted table has no entry for what may come up."""
-    hint = "the 'plotted' communication table is of types I and II in a chain; use 'printed'"
-    for node in graph:
-        if node.join:
-            raise PlanError(f"{node.name!r} joins paths: {hint}")
-        if {III, IV} & {*allowed(node)} & {*legal(node)}:
-            raise PlanError(f"planner {planner!r} chooses types III and IV: {hint}")
+def check_table(
+    planner: str,
+    graph: Graph,
+    domains: Domains,
+    table: Communication,
+) -> None:
+    """Raise PlanError where a communication table has no entry for what may come up."""
+    if table is Communication.PLOTTED:
+        hint = f"the '{table}' communication table is of types I and II in a chain; use 'printed'"
+        for node, domain in zip(graph, domains, strict=True):
+            if node.join:
+                raise PlanError(f"{node.name!r} joins paths: {hint}")
+            if {III, IV} & {*domain} & {*legal(node)}:
+                raise PlanError(f"planner {planner!r} chooses types III and IV: {hint}")
 
 
-class _Search:
-    """One planning run: what stays the same at every split, and the splits solved so far."""
+class Search:
+    """One planning run: what stays the same at every split, and the splits solved so far.
+
+    ``levels`` are the domains of each level from the top; the last one holds below too.
+    """
 
     def __init__(
         self,
         graph: Graph,
-        allowed: Allowed,
+        levels: Sequence[Domains],
         batch: int,
         objective: Objective,
-        balance: bool,
         array: Array,
+        *,
+        balance: bool = False,
     ) -> None:
         self.array = array
         self.graph = graph
-        self.allowed = allowed
+        self.levels = levels
         self.batch = batch
         self.objective = objective
         self.balance = balance
-        self._solved: dict[tuple[Group, tuple[Scale, ...]], Split] = {}
+        self._solved: dict[tuple[Group, tuple[Scale, ...], int], Split] = {}
 
-    def split(self, group: Group, scales: tuple[Scale, ...]) -> Split | None:
+    def split(self, group: Group, scales: tuple[Scale, ...], level: int = 0) -> Split | None:
+        """The cheapest split of a group that earlier splits have left so much; None for one."""
         if group.size == 1:
             return None
-        key = (group, scales)
+        key = (group, scales, min(level, len(self.levels) - 1))
         if key not in self._solved:
-            self._solved[key] = self._solve(group, scales)
+            self._solved[key] = self._solve(group, scales, level)
         return self._solved[key]
 
-    def _domain(self, node: Node, scale: Scale) -> tuple[PartitionType, ...]:
-        """The legal types that the planner allows; where it allows none, the batch is split."""
-        types = legal(node, scale)
-        if node.join:
-            return types
-        wanted = self.allowed(node)
-        return tuple(kind for kind in types if kind in wanted) or (I,)
-
-    def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
+    def _solve(self, group: Group, scales: tuple[Scale, ...], depth: int) -> Split:
         first, second = group.halves()
         fused = group.arithmetic.fused
         pairs = zip(self.graph, scales, strict=True)
@@ -116,13 +123,21 @@ class _Search:
         crowd = streams(self.array, group)
         sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
         share = None if self.balance and first != second else first.size / group.size
-        domains = [self._domain(n, s) for n, s in zip(self.graph, scales, strict=True)]
+        wanted = self.levels[min(depth, len(self.levels) - 1)]
+        domains = [_legal(*item) for item in zip(self.graph, scales, wanted, strict=True)]
         level = Level(self.graph, domains, size, sides, share, self.objective)
         cost, partitions = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
-        return Split(tuple(partitions), cost, tuple(self.split(*half) for half in halves))
+        return Split(
+            tuple(partitions), cost, tuple(self.split(*half, depth + 1) for half in halves)
+        )
+
+
+def _legal(node: Node, scale: Scale, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
+    """The wanted types that are legal; where none is, the batch is split."""
+    return tuple(kind for kind in legal(node, scale) if kind in wanted) or (I,)
 
 
 class Level:
@@ -136,7 +151,7 @@ class Level:
     def __init__(
         self,
         graph: Graph,
-        domains: Sequence[Sequence[PartitionType]],
+        domains: Domains,
         size: Sequence[Sizes],
         sides: tuple[Side, Side],
         share: float | None,

@@ -23,8 +23,8 @@ def streams(array: Array, group: Group) -> int:
     if len(array.group.kinds) > 1 or size & (size - 1):
         raise PlanError(
             f"array {array.name!r}: topology.kind = 'bus': the published model shares one medium "
-            f"among a power of two of like devices, not among {size} of "
-            f"{len(array.group.kinds)} kinds; change devices.*.count, or use 'tree'"
+            f"among a power of two of like devices; these are {size}, in "
+            f"{len(array.group.kinds)} kinds. Change devices.*.count, or use kind = 'tree'"
         )
     return 2 * size // group.size
 

@@ -31,35 +31,31 @@ PLANNERS: dict[str, Planner] = {
     "owt": owt,
     "hypar": hypar,
     "accpar": accpar,
-    "model_parallel": model_parallel,
 }
+"""The planners that comparisons take."""
 
-ON_REQUEST = frozenset({"model_parallel"})
-"""Planners that comparisons leave out unless they are named."""
+BASELINES: dict[str, Planner] = {"model_parallel": model_parallel}
+"""Built-in planners that comparisons take only where they are named."""
 
 ENTRY_POINTS = "accelarray.planners"
 """Entry-point group in which other packages announce planners."""
 
 
 def planner_names() -> list[str]:
-    """Built-in planners in the papers' order, then installed ones."""
+    """What comparisons take: built-in planners in the papers' order, then installed ones."""
     others = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
     return list(dict.fromkeys([*PLANNERS, *others]))
 
 
-def compared_planners() -> list[str]:
-    """Planners that a comparison takes when none is named."""
-    return [name for name in planner_names() if name not in ON_REQUEST]
-
-
 def load_planner(name: str) -> Planner:
     """The planner called ``name``; raises PlanError with the nearest name."""
-    if name in PLANNERS:
-        return PLANNERS[name]
+    built_in = PLANNERS | BASELINES
+    if name in built_in:
+        return built_in[name]
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         planner: Planner = entry.load()
         return planner
-    names = planner_names()
+    names = [*planner_names(), *BASELINES]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     raise PlanError(f"unknown planner {name!r}; {hint}")

@@ -206,7 +206,7 @@ class Relay:
             return np.zeros(0)
         if uniform(part, self.nodes):
             reads = part.mask((self.read.node,))[part.mask(self.nodes)]
-            return reads * (received / max(1, int(reads.sum())))
+            return np.where(reads, received / max(1, int(reads.sum())), 0.0)
         whole = self.read.at(part)[0] is III
         share = self._readers if whole else self._reads
         return np.concatenate(

@@ -7,6 +7,7 @@ import pytest
 
 from hardware import Array, Group, load_array
 from planners import (
+    BASELINES,
     OBJECTIVES,
     TRAFFIC,
     Objective,
@@ -23,11 +24,12 @@ from workloads import Network, load_network, partition_graph
 ARRAYS = {
     "mixed": load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=4"]),
     "alike": load_array("accpar-homogeneous", ["devices.0.count=8"]),
+    "bus": load_array("hypar-16"),
     "odd": load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"]),
 }
 NETWORKS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
 
-every_planner = pytest.mark.parametrize("planner", planner_names())
+every_planner = pytest.mark.parametrize("planner", [*planner_names(), *BASELINES])
 every_array = pytest.mark.parametrize("array", ARRAYS.values(), ids=list(ARRAYS))
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
@@ -88,7 +90,9 @@ SUBSETS = [
     ("accpar", "hypar"),
     ("accpar", "owt"),
     ("accpar", "data_parallel"),
+    ("accpar", "model_parallel"),
     ("hypar", "owt"),
+    ("hypar", "model_parallel"),
     ("hypar", "data_parallel"),
 ]
 

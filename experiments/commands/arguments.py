@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hardware import Array
+    from planners import Objective
     from simulator import Execution
 
 
@@ -42,6 +43,57 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
         default="time",
         help="what a planner minimises: seconds, or elements as the AccPar authors' program",
     )
+
+
+def add_communication(parser: argparse.ArgumentParser) -> None:
+    """``--communication``."""
+    parser.add_argument(
+        "--communication",
+        choices=("printed", "plotted"),
+        default="printed",
+        help="what exchanges move: the table printed in the papers, or the one that HyPar's "
+        "figures follow (types I and II, chains)",
+    )
+
+
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    """``--metrics``."""
+    parser.add_argument(
+        "--metrics",
+        metavar="M1,M2",
+        default="time",
+        help="what to show: time, energy, traffic (default: time)",
+    )
+
+
+def add_planners(parser: argparse.ArgumentParser) -> None:
+    """``--planners`` of a comparison."""
+    parser.add_argument(
+        "--planners",
+        metavar="P1,P2|all",
+        default="all",
+        help="default: all (model_parallel only by name)",
+    )
+
+
+def planners_of(args: argparse.Namespace) -> list[str]:
+    """The planners a comparison is asked for, each of them known."""
+    from planners import load_planner, planner_names
+
+    chosen = names(args.planners, planner_names(), "planners")
+    for planner in chosen:
+        load_planner(planner)
+    return chosen
+
+
+def objective_of(args: argparse.Namespace) -> Objective:
+    """The objective that ``--objective`` and ``--communication`` describe."""
+    from dataclasses import replace
+
+    from planners import OBJECTIVES, Communication
+
+    objective = OBJECTIVES[getattr(args, "objective", "time")]
+    return replace(objective, communication=Communication(args.communication))
 
 
 def add_unfolded(parser: argparse.ArgumentParser) -> None:

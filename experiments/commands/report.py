@@ -9,9 +9,11 @@ from experiments.commands.arguments import (
     add_array,
     add_batch,
     add_execution,
+    add_planners,
     array_of,
     execution_of,
     names,
+    planners_of,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def configure(commands: Any) -> None:
     )
     add_array(parser, default=None)
     parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
-    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_planners(parser)
     add_batch(parser)
     add_execution(parser)
     parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
@@ -63,13 +65,10 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> Study:
     from experiments.report import Study
     from experiments.store import Store
-    from planners import load_planner, planner_names
     from workloads import ZOO, load_network
 
     networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
-    planners = names(args.planners, planner_names(), "planners")
-    for planner in planners:
-        load_planner(planner)
+    planners = planners_of(args)
     rows = None
     if args.store:
         with Store(args.store, create=False) as store:

@@ -8,11 +8,13 @@ from typing import Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
     add_execution,
     add_objective,
     add_unfolded,
     array_of,
     execution_of,
+    objective_of,
 )
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
@@ -31,6 +33,7 @@ def configure(commands: Any) -> None:
     add_batch(parser)
     add_objective(parser)
     add_execution(parser)
+    add_communication(parser)
     add_unfolded(parser)
     parser.add_argument(
         "--devices",
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     array, network, execution = array_of(args), load_network(args.network), execution_of(args)
     folded = not args.unfolded and args.devices is None
     _, timeline = run_step(
-        network, args.planner, array, args.batch, args.objective, execution, folded=folded
+        network, args.planner, array, args.batch, objective_of(args), execution, folded=folded
     )
     shown = sites(timeline)
     if args.devices is not None:

@@ -220,11 +220,12 @@ def test_injection_by_topology() -> None:
 def test_injection_inside_boards_and_chips() -> None:
     w = Wires(load_array("tpu-v2-pod"))
     board = w.array.group.kinds[0][0]
-    two, one = Group(((board, 2),)), Group(((board, 1),))
-    assert w.injection_bytes_per_s(two, two, "chips") == 2 * 62e9
-    assert w.injection_bytes_per_s(one, one, "chips") == 62e9
+    two, one = Group(((board, 2),), "chip"), Group(((board, 1),), "chip")
+    assert w.injection_bytes_per_s(two, two) == 2 * 62e9
+    assert w.injection_bytes_per_s(one, one) == 62e9
+    core = Group(((board, 1),), "core")
     # a byte each way: both written and read
-    assert w.injection_bytes_per_s(one, one, "cores") == 700e9 / 4
+    assert w.injection_bytes_per_s(core, core) == 700e9 / 4
     loads = w.loads([0, 1], [1, 0])
     assert 1 / (loads / w.bandwidth).max() == pytest.approx(700e9 / 4)
 
