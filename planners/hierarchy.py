@@ -78,8 +78,8 @@ def check_table(
         for node, domain in zip(graph, domains, strict=True):
             if node.join:
                 raise PlanError(f"{node.name!r} joins paths: {hint}")
-            if {III, IV} & {*domain} & {*legal(node)}:
-                raise PlanError(f"planner {planner!r} chooses types III and IV: {hint}")
+            for kind in sorted({III, IV} & {*domain} & {*legal(node)}):
+                raise PlanError(f"planner {planner!r} chooses type {kind}: {hint}")
 
 
 class Search:

@@ -125,6 +125,7 @@ def choice(
     for producer, elements in zip(producers, size.reads, strict=True):
         more_swap, more_rest = edge(producer, kind, elements, table)
         swap, rest = swap + more_swap, rest + more_rest
+    pooled = pooled or table.pooled
     return Choice(sum(size.flops), partial_sums(kind, size, pooled=pooled), rest, swap)
 
 

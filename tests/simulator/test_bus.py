@@ -11,13 +11,13 @@ from hardware import Array, Device, Group, Topology, load_array
 from planners import (
     PLANNERS,
     Partition,
-    PartitionType,
     Plan,
     PlanError,
     Split,
     load_planner,
     predict,
 )
+from planners.partition import IV, legal
 from simulator import simulate
 from tests.strategies import devices, networks
 from workloads import Network, load_network, partition_graph
@@ -32,10 +32,14 @@ def bus_of(device: Device, levels: int) -> Array:
 @st.composite
 def alike(draw: st.DrawFn, network: Network, batch: int, levels: int) -> Plan:
     """Any types, every half treated as the other."""
-    names = tuple(node.name for node in partition_graph(network))
+    graph = partition_graph(network)
+    names = tuple(node.name for node in graph)
     split: Split | None = None
     for _ in range(levels):
-        kinds = [draw(st.sampled_from(PartitionType)) for _ in names]
+        kinds = [
+            draw(st.sampled_from([kind for kind in legal(node) if kind is not IV]))
+            for node in graph
+        ]
         split = Split(tuple(Partition(kind, 0.5) for kind in kinds), 0.0, (split,))
     return Plan("random", network.name, batch, "time", names, split)
 
