@@ -137,7 +137,7 @@ class Network:
 
     def _finish(self, job: _Job) -> None:
         phase, done = job.phase, job.done
-        np.add.at(self.link_bytes, phase.load.links, phase.flow_bytes * phase.load.flows)
+        self.link_bytes[phase.load.links] += phase.flow_bytes * phase.load.flows
         done._ok, done._value = True, phase
         self._env.schedule(done, delay=whole_ps(phase.latency_s))
 
