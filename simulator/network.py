@@ -96,7 +96,6 @@ class Network:
         if len(phase.load.links) == 0 or phase.flow_bytes <= 0:
             self._finish(job)
             return done
-        self._settle()
         self._jobs.append(job)
         self._wake(0)
         return done
