@@ -96,7 +96,6 @@ class Network:
         if len(phase.load.links) == 0 or phase.flow_bytes <= 0:
             self._finish(job)
             return done
-        self._settle()
         self._jobs.append(job)
         self._wake(0)
         return done
@@ -137,7 +136,7 @@ class Network:
 
     def _finish(self, job: _Job) -> None:
         phase, done = job.phase, job.done
-        np.add.at(self.link_bytes, phase.load.links, phase.flow_bytes * phase.load.flows)
+        self.link_bytes[phase.load.links] += phase.flow_bytes * phase.load.flows
         done._ok, done._value = True, phase
         self._env.schedule(done, delay=whole_ps(phase.latency_s))
 

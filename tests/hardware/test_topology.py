@@ -14,8 +14,8 @@ def test_without_a_topology_an_array_is_the_published_tree() -> None:
 
 
 def test_topologies_of_the_catalog() -> None:
-    assert load_array("tpu-v2-pod").topology == Topology("torus", "chips", (16, 16))
-    assert load_array("tpu-v3-pod").topology == Topology("torus", "chips", (32, 32))
+    assert load_array("tpu-v2-pod").topology == Topology("torus", "chips")
+    assert load_array("tpu-v3-pod").topology.shape_of(1024) == (32, 32)
     assert load_array("accpar-mixed-switch").topology.kind == "switch"
     assert load_array("ring-8").topology == Topology("ring", two_way=False)
     ethernet = load_array("ethernet-100g")
