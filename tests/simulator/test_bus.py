@@ -11,6 +11,7 @@ from hardware import Array, Device, Group, Topology, load_array
 from planners import (
     PLANNERS,
     Partition,
+    PartitionType,
     Plan,
     PlanError,
     Split,
