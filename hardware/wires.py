@@ -212,6 +212,19 @@ class Wires:
         each = device.chips if side.unit == "board" else 1
         return _injection(self._chips_of[kind], 0, count * each, count * each, rest * each)
 
+    def interchangeable(self, first: int, second: int, cores: int) -> bool:
+        """Whether nothing on the wires tells two ranges of alike cores apart.
+
+        Places on one ring, torus or mesh do: what others send passes some of
+        them and not others.
+        """
+        for part in self.parts:
+            if isinstance(part.fabric, Grid):
+                regions = (part.region[start : start + cores] for start in (first, second))
+                if np.setdiff1d(np.intersect1d(*regions), [-1]).size:
+                    return False
+        return True
+
     def _between_kinds(self, side: Group, other: Group) -> float:
         starts = np.cumsum([0, *(count for _, count in self.array.group.kinds)])
         first = int(starts[self.array.group.kinds.index(side.kinds[0])])
