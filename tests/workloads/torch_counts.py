@@ -125,9 +125,10 @@ def gnmt() -> tuple[Any, tuple[int, ...]]:
     torch = import_module("torch")
     nn = torch.nn
 
+    module: Any = nn.Module
     hidden, vocabulary, layers = 1024, 32_320, 4
 
-    class Translator(nn.Module):  # type: ignore[misc]
+    class Translator(module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             stack = partial(nn.LSTM, batch_first=True)
