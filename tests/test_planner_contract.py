@@ -25,7 +25,8 @@ ARRAYS = {
     "alike": load_array("accpar-homogeneous", ["devices.0.count=8"]),
     "odd": load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"]),
 }
-NETWORKS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
+CHAINS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
+NETWORKS = CHAINS | {n: load_network(n) for n in ("mobilenet-v2", "gnmt:seq=6")}
 
 every_planner = pytest.mark.parametrize("planner", planner_names())
 every_array = pytest.mark.parametrize("array", ARRAYS.values(), ids=list(ARRAYS))
@@ -62,7 +63,7 @@ def test_predicted_time_is_simulated_time(planner: str, array: Array, network: N
 
 
 @every_planner
-@every_network
+@pytest.mark.parametrize("network", CHAINS.values(), ids=list(CHAINS))
 def test_one_device_takes_serial_time(planner: str, network: Network) -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=1"])
     plan = load_planner(planner)(network, array, 256)
