@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from planners.partition import Partition, PartitionType
+from planners.partition import III, Communication, Partition, PartitionType
 
 
 class PlanError(ValueError):
@@ -38,8 +38,9 @@ class Plan:
     """A planner's answer for one network, array and batch.
 
     ``nodes`` names the partitioned layers and joins in topological order;
-    ``root`` is None on a single accelerator. Raises PlanError when a layer
-    lacks a partition or a share is not within 0...1.
+    ``root`` is None on a single accelerator. ``communication`` is the table its
+    exchanges follow. Raises PlanError when a layer lacks a partition, a share
+    is not within 0...1, or a type is not in the table.
     """
 
     planner: str
@@ -48,6 +49,7 @@ class Plan:
     objective: str
     nodes: tuple[str, ...]
     root: Split | None
+    communication: Communication = Communication.PRINTED
 
     def __post_init__(self) -> None:
         for split in self.splits():
@@ -62,6 +64,11 @@ class Plan:
                         f"plan for {self.network!r}: layer {name!r} has share {partition.share}; "
                         "shares lie within 0...1"
                     )
+            if self.communication is Communication.PLOTTED and III in split.types:
+                raise PlanError(
+                    f"plan for {self.network!r}: the 'plotted' table of HyPar has no type III; "
+                    "use the 'printed' one"
+                )
             if len(split.halves) not in (1, 2) or not math.isfinite(split.cost):
                 raise PlanError(f"plan for {self.network!r}: malformed split")
 
@@ -91,6 +98,7 @@ class Plan:
             "network": self.network,
             "batch": self.batch,
             "objective": self.objective,
+            "communication": str(self.communication),
             "layers": list(self.nodes),
             "root": _split_to_json(self.root),
         }
@@ -106,6 +114,7 @@ class Plan:
                 objective=str(data["objective"]),
                 nodes=tuple(str(name) for name in data["layers"]),
                 root=_split_from_json(data["root"]),
+                communication=Communication(data.get("communication", "printed")),
             )
         except PlanError:
             raise

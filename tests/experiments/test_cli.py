@@ -112,7 +112,7 @@ def test_an_interrupted_study_replaces_no_file(
             raise KeyboardInterrupt
         return simulate(*args, **options)
 
-    monkeypatch.setattr("experiments.speedup.simulate", interrupting)
+    monkeypatch.setattr("experiments.speedup.run_step", interrupting)
     target = tmp_path / "out.json"
     target.write_text("before")
     args = ["speedup", *SMALL, "--format", "json", "--output", str(target)]
