@@ -1,6 +1,6 @@
 """Lowering under the deployed model: roofline computing, real wires, exchanges that overlap.
 
-Every distinct core has a script: its operations in order and, for each, the
+Every class of cores that do the same has a script: its operations in order and, for each, the
 earlier ones it has to wait for. Features, errors and gradients are followed
 by name through the step; what is re-laid or summed waits for whoever makes
 it, and whoever needs it waits for that alone.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware import Array, Wires, wires_of
+from hardware import Array, Device, Wires, wires_of
 from planners import Plan, PlanError
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase
@@ -32,7 +32,7 @@ from simulator.lower import duration_ps
 from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, core_of, costs
-from simulator.shards import Part, Shard, divide
+from simulator.shards import Part, Shard, Shards, divide
 from simulator.traffic import GRADIENT_BYTES, operators
 from workloads import Graph, Network, partition_graph
 
@@ -52,9 +52,11 @@ MADE_BY = {
 
 @dataclass(slots=True)
 class Script:
-    """What one distinct core does; ``made`` says which operation made what last."""
+    """What one class of ``cores`` does; ``made`` says which operations made what last."""
 
-    part: Part
+    device: Device
+    shards: Shards
+    cores: int
     operations: list[Operation] = field(default_factory=list)
     needs: list[tuple[int, ...]] = field(default_factory=list)
     made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
@@ -96,7 +98,7 @@ def lower_deployed(
         graph, plan.root, array.group, plan.batch, whole=execution.whole_shards, folded=folded
     )
     wires = wires_of(array)
-    step = _Step(network, graph, plan.batch, root, wires, execution)
+    step = _Step(network, graph, plan.batch, root, wires, execution, folded=folded)
     step.write()
     return Program(tuple(step.operations), step.tree(root), wires)
 
@@ -112,12 +114,15 @@ class _Step:
         root: Part,
         wires: Wires,
         execution: Execution,
+        *,
+        folded: bool,
     ) -> None:
         self.graph = graph
         self.batch = batch
         self.element_bytes = root.group.arithmetic.element_bytes
         self.root = root
         self.execution = execution
+        self.folded = folded
         self.work = operators(network).nodes
         self.wires = wires
         self.operations: list[Operation] = []
@@ -129,11 +134,15 @@ class _Step:
                 self.consumers[producer].append((v, e))
 
     def _open_scripts(self, part: Part) -> tuple[Script, ...]:
-        """A script for every distinct core; ``under`` has those of each part."""
+        """A script for every class of cores; ``under`` has those of each part."""
         if part.halves:
             found = tuple(s for half in part.distinct() for s in self._open_scripts(half))
         else:
-            found = (Script(part),)
+            device = part.group.kinds[0][0]
+            found = tuple(
+                Script(device, shards, len(cores) * len(part.firsts))
+                for shards, cores in part.classes(folded=self.folded)
+            )
         self.under[id(part)] = found
         return found
 
@@ -184,7 +193,8 @@ class _Step:
             self._exchange_gradients(bucket)
             bucket = []
         bucket = [*bucket, v]
-        if sum(self._gradient_bytes(self.root, u) for u in bucket) >= self.execution.bucket_bytes:
+        size = sum(self._gradient_bytes(u, self.root.shards[u]) for u in bucket)
+        if size >= self.execution.bucket_bytes:
             self._exchange_gradients(bucket)
             return []
         return bucket
@@ -193,8 +203,10 @@ class _Step:
         """Whether two layers' gradients are summed over the same groups."""
         return all(
             part.partitions[u].type is part.partitions[v].type
-            and all(half.busy((u,)) == half.busy((v,)) for half in part.halves)
-            for part in _splits(self.root)
+            if part.halves
+            else (part.mask((u,)) == part.mask((v,))).all()
+            and all(types[u] is types[v] for types in part.types)
+            for part in _parts(self.root)
         )
 
     def _exchange_gradients(self, bucket: Sequence[int]) -> None:
@@ -211,27 +223,27 @@ class _Step:
         if len(nodes) > 1:
             layer += f" and {len(nodes) - 1} more"
 
-        def size(part: Part) -> float:
-            return math.fsum(self._sum_bytes(part, v, phase) for v in nodes)
+        def size(shards: Shards) -> float:
+            return math.fsum(self._sum_bytes(v, shards[v], phase) for v in nodes)
 
         def emit(request: Request) -> None:
             self._send(request, Kind.SUMS, phase, layer, nodes, keys)
 
-        if size(self.root):
+        if size(self.root.shards):
             Sums(nodes, kind, size, emit).all_reduce(self.root)
 
-    def _sum_bytes(self, part: Part, v: int, phase: Phase) -> float:
-        node, shard = self.graph[v], part.shards[v]
+    def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
+        node = self.graph[v]
         if phase is Phase.FORWARD:
             outputs = shard.outputs * shard.groups
             return shard.rows * outputs * node.out_area * self.element_bytes
         if phase is Phase.BACKWARD:
             inputs = shard.inputs * shard.groups
             return shard.rows * inputs * node.in_area * self.element_bytes
-        return self._gradient_bytes(part, v)
+        return self._gradient_bytes(v, shard)
 
-    def _gradient_bytes(self, part: Part, v: int) -> float:
-        shard, work = part.shards[v], self.work[v]
+    def _gradient_bytes(self, v: int, shard: Shard) -> float:
+        work = self.work[v]
         pairs = work.pair_parameters * shard.inputs + work.channel_parameters
         return pairs * shard.outputs * shard.groups * GRADIENT_BYTES
 
@@ -265,7 +277,7 @@ class _Step:
         jobs, received = self._jobs(request)
         operation = self._new(kind, phase, layer, request.part.level, jobs=jobs, received=received)
         for script in self.under[id(request.part)]:
-            if script.part.busy(nodes):
+            if any(not script.shards[node].empty for node in nodes):
                 self._add(script, operation, keys, keys)
 
     def _jobs(self, request: Request) -> tuple[tuple[Job, ...], tuple[float, float]]:
@@ -289,8 +301,7 @@ class _Step:
     def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
         made: dict[tuple[int, Shard], Operation | None] = {}
         for script in self.under[id(self.root)]:
-            part = script.part
-            device, shard = part.group.kinds[0][0], part.shards[v]
+            device, shard = script.device, script.shards[v]
             if self.graph[v].join:  # joins are split by what they read
                 shard = shard._replace(outputs=shard.inputs if shard.outputs else 0)
             key = (id(device), shard)
@@ -342,18 +353,21 @@ class _Step:
         return operation
 
     def tree(self, part: Part) -> Branch | Leaf:
-        """The program's tree: distinct parts, each standing for its copies."""
-        copies = len(part.firsts)
+        """The program's tree: parts, and the classes of cores of each block."""
         if part.halves:
-            return Branch(part.level, tuple(map(self.tree, part.distinct())), copies)
-        (script,) = self.under[id(part)]
-        device = part.group.kinds[0][0]
-        return Leaf(device, tuple(script.operations), 0, 1, copies, tuple(script.needs))
+            below: list[Branch | Leaf] = [self.tree(half) for half in part.distinct()]
+        else:
+            below = [
+                Leaf(s.device, tuple(s.operations), 0, 1, s.cores, tuple(s.needs))
+                for s in self.under[id(part)]
+            ]
+        if not part.halves and not part.types:
+            return below[0]
+        return Branch(part.level, tuple(below), len(part.firsts))
 
 
-def _splits(part: Part) -> Iterator[Part]:
-    """Every distinct part that is split, parents first."""
-    if part.halves:
-        yield part
-        for half in part.distinct():
-            yield from _splits(half)
+def _parts(part: Part) -> Iterator[Part]:
+    """Every distinct part, parents first."""
+    yield part
+    for half in part.distinct():
+        yield from _parts(half)

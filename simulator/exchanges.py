@@ -1,6 +1,6 @@
 """Which collectives complete partial sums and re-lay tensors under the deployed model.
 
-Inside a part that the plan treats alike all the way down, the levels that
+Inside a block, which the plan treats alike all the way down, the levels that
 matter form groups of cores that run one collective, as large as that of the
 core with the largest shard. Where halves differ, each half works by itself
 and a swap joins them: sums are scattered in each half, swapped, and gathered
@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import II, III, I, PartitionType
-from simulator.shards import Cores, Mask, Part
+from simulator.shards import Cores, Mask, Part, Shards
 from workloads import Graph
 
 Bytes = NDArray[np.float64]
 """Bytes of each core of a group; one number where they are the same for all."""
 
-Joined = Callable[[Part], bool]
-"""Whether the two halves of a part belong to one group."""
+Types = Sequence[PartitionType]
+"""The type of every node at one level."""
 
 
 class Request(NamedTuple):
@@ -51,17 +52,17 @@ class Sums:
     """Partial sums of one tensor of ``nodes`` that splits of type ``kind`` leave behind.
 
     ``nodes`` are split by the same types everywhere (a bucket, or one node);
-    ``size`` gives the bytes of their tensors as a part holds them.
+    ``size`` gives the bytes of their tensors for shards of all nodes.
     """
 
     nodes: tuple[int, ...]
     kind: PartitionType
-    size: Callable[[Part], float]
+    size: Callable[[Shards], float]
     emit: Emit
 
     def all_reduce(self, part: Part) -> None:
         """Every core of ``part`` ends with the whole sums of its shard."""
-        if uniform(part, self.nodes):
+        if not part.halves:
             self._collective(part, "all-reduce")
         elif only := _only_half(part, self.nodes):
             self.all_reduce(only)
@@ -69,12 +70,12 @@ class Sums:
             _each(part, self.all_reduce)
         else:
             _each(part, self._scatter)
-            size = self.size(part)
+            size = self.size(part.shards)
             self._cross(part, size, size)
             _each(part, self._gather)
 
     def _scatter(self, part: Part) -> None:
-        if uniform(part, self.nodes):
+        if not part.halves:
             self._collective(part, "reduce-scatter")
         elif only := _only_half(part, self.nodes):
             self._scatter(only)
@@ -84,7 +85,7 @@ class Sums:
                 self._cross(part, *self._pieces(part))
 
     def _gather(self, part: Part) -> None:
-        if uniform(part, self.nodes):
+        if not part.halves:
             self._collective(part, "all-gather")
         elif only := _only_half(part, self.nodes):
             self._gather(only)
@@ -96,18 +97,21 @@ class Sums:
     def _joined(self, part: Part) -> bool:
         return part.partitions[self.nodes[0]].type is self.kind
 
+    def _joins(self, types: Types) -> bool:
+        return types[self.nodes[0]] is self.kind
+
     def _pieces(self, part: Part) -> tuple[float, float]:
         """Bytes of the sums that each half's cores keep when they are scattered over both."""
         first, second = (np.count_nonzero(half.mask(self.nodes)) for half in part.halves)
-        size = self.size(part)
+        size = self.size(part.shards)
         return size * first / (first + second), size * second / (first + second)
 
     def _collective(self, part: Part, name: str) -> None:
         if not part.busy(self.nodes):
             return
-        members = groups(part, part.mask(self.nodes), self._joined)
+        members = groups(part, part.mask(self.nodes), self._joins)
         if members.shape[1] > 1:
-            size = np.array(self.size(_a_core(part, self.nodes)))
+            size = np.array(self.size(part.largest))
             self.emit(Request(part, name, (members,), (size,)))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
@@ -135,6 +139,10 @@ class Layout(NamedTuple):
         """The layout at one split and the first half's share."""
         partition = part.partitions[self.node]
         return self.as_type[partition.type], partition.share
+
+    def of(self, types: Types) -> PartitionType:
+        """The layout at one level of a block."""
+        return self.as_type[types[self.node]]
 
 
 AS_READ = (I, II, III, II)
@@ -175,7 +183,7 @@ class Relay:
         """
         if not part.busy(self.nodes) or not (old or new):
             return
-        if uniform(part, self.nodes):
+        if not part.halves:
             self._collectives(part, old, new)
             return
         first, second = part.halves
@@ -204,7 +212,7 @@ class Relay:
         """What each busy core takes of what its part receives: of what it reads, its share."""
         if not part.busy(self.nodes):
             return np.zeros(0)
-        if uniform(part, self.nodes):
+        if not part.halves:
             reads = part.mask((self.read.node,))[part.mask(self.nodes)]
             return np.where(reads, received / max(1, int(reads.sum())), 0.0)
         whole = self.read.at(part)[0] is III
@@ -243,7 +251,7 @@ class Relay:
             mask = np.ones_like(mask)  # those who hold, those who read, and who stands between
         exchanged = groups(part, mask, self._changes)
         gathered = groups(part, mask, self._gathers)
-        needed = groups(part, mask, lambda p: self.read.at(p)[0] is III)
+        needed = groups(part, mask, self._needs_all)
         reads = self._largest(part)
         if old and exchanged.shape[1] > 1:
             size = np.array(old * reads / gathered.shape[1])
@@ -255,34 +263,27 @@ class Relay:
 
     def _largest(self, part: Part) -> float:
         """Fraction of what the part reads that its first core does, the largest of all."""
-        reads = 1.0
-        while part.halves:
-            reads *= self._reads(part, 0)
-            part = part.halves[0]
-        return reads
+        whole, own = part.shards[self.read.node], part.largest[self.read.node]
+        cut = {types[self.read.node] for types in part.types if not self._needs_all(types)}
+        return prod(own[kind] / whole[kind] for kind in cut)
 
-    def _changes(self, part: Part) -> bool:
-        held, read = self.held.at(part)[0], self.read.at(part)[0]
+    def _needs_all(self, types: Types) -> bool:
+        return self.read.of(types) is III
+
+    def _changes(self, types: Types) -> bool:
+        held, read = self.held.of(types), self.read.of(types)
         return held is not read and III not in (held, read)
 
-    def _gathers(self, part: Part) -> bool:
-        return self.held.at(part)[0] is not III and self.read.at(part)[0] is III
+    def _gathers(self, types: Types) -> bool:
+        return self.held.of(types) is not III and self._needs_all(types)
 
 
-def uniform(part: Part, nodes: Sequence[int]) -> bool:
-    """Whether the plan treats all cores of a part alike, as far as ``nodes`` go."""
-    return all(part.alike[node] for node in nodes)
+def groups(block: Part, mask: Mask, joined: Callable[[Types], bool]) -> Cores:
+    """The cores of ``mask`` that differ only in levels of a block that are ``joined``.
 
-
-def groups(part: Part, mask: Mask, joined: Joined) -> Cores:
-    """Of a uniform part, the cores of ``mask`` that differ only in splits that are ``joined``.
-
-    A row for each group, numbers relative to the part's first core.
+    A row for each group, numbers relative to the block's first core.
     """
-    together: list[bool] = []
-    while part.halves:
-        together.append(joined(part))
-        part = part.halves[0]
+    together = [joined(types) for types in block.types]
     axes = sorted(range(len(together)), key=lambda axis: together[axis])
     cores = np.arange(len(mask)).reshape((2,) * len(together)).transpose(axes)
     members = cores.reshape(-1, 1 << sum(together))
@@ -294,13 +295,6 @@ def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:
     """The one half that takes part in ``nodes``, if just one does."""
     busy = [half for half in part.halves if half.busy(nodes)]
     return busy[0] if len(busy) == 1 else None
-
-
-def _a_core(part: Part, nodes: Sequence[int]) -> Part:
-    """One of a part's cores that takes part in ``nodes``."""
-    while part.halves:
-        part = next(half for half in part.halves if half.busy(nodes))
-    return part
 
 
 def _each(part: Part, work: Callable[[Part], None]) -> None:

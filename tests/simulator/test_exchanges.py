@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardware import Array, by_core
 from planners.partition import II, III, IV, I, PartitionType
 from simulator.exchanges import Relay, Request, Sums, backward_layouts, forward_layouts
-from simulator.shards import Part, divide
+from simulator.shards import Part, Shards, divide
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, Node, partition_graph
 
@@ -28,17 +28,29 @@ def divided(draw: st.DrawFn, whole: bool = False) -> tuple[Graph, Part]:
     return graph, divide(graph, plan.root, cores.group, BATCH, whole=whole, folded=folded)
 
 
-Above = tuple[tuple[Part, int], ...]
 Span = tuple[float, float]
+Path = tuple[tuple[tuple[PartitionType, Span], ...], ...]
+"""For every split above a core, each node's type and the interval that is the core's side."""
 
 
-def paths(part: Part, above: Above = ()) -> Iterator[tuple[int, Part, Above]]:
-    """Every core as (its number, its leaf, the splits above it with the half it is in)."""
+def interval(share: float, half: int) -> Span:
+    return (share, 1.0) if half else (0.0, share)
+
+
+def paths(part: Part, first: int = 0, above: Path = ()) -> Iterator[tuple[int, Shards, Path]]:
+    """Every core: its number, what it holds, and its path from the root."""
+    for half in (0, 1) if part.halves else ():
+        step = tuple((p.type, interval(p.share, half)) for p in part.partitions)
+        start = first + half * part.halves[0].cores
+        yield from paths(part.halves[half], start, (*above, step))
     if not part.halves:
-        yield sum(p.halves[0].cores for p, half in above if half), part, above
-        return
-    for half in (0, 1):
-        yield from paths(part.halves[half], (*above, (part, half)))
+        for shards, cores in part.classes(folded=False):
+            bits = f"{int(cores[0]):0{len(part.types)}b}" if part.types else ""
+            below = tuple(
+                tuple((kind, interval(0.5, int(bit))) for kind in types)
+                for types, bit in zip(part.types, bits, strict=True)
+            )
+            yield first + int(cores[0]), shards, above + below
 
 
 def received(requests: list[Request], cores: int) -> list[float]:
@@ -56,10 +68,6 @@ def received(requests: list[Request], cores: int) -> list[float]:
             for member in groups[0].ravel().tolist():
                 total[first + member] += times * float(sizes[0]) * (n - 1) / n
     return total
-
-
-def interval(share: float, half: int) -> Span:
-    return (share, 1.0) if half else (0.0, share)
 
 
 def overlap(held: PartitionType, read: PartitionType, mine: Span, theirs: Span) -> float:
@@ -99,26 +107,23 @@ def test_every_core_receives_what_it_reads_and_lacks(
     Relay(*layouts, requests.append).move(root, 1.0)
     got = received(requests, root.cores)
     holder, reader = (producer, consumer) if forward else (consumer, producer)
-    for number, leaf, above in paths(root):
-        pairs = []
-        for part, half in above:
-            held, read = (part.partitions[node] for node in (holder, reader))
-            pairs.append(
-                (
-                    layout(graph[holder], held.type, makes=forward),
-                    layout(graph[reader], read.type, makes=not forward),
-                    interval(held.share, half),
-                    interval(read.share, half),
-                )
+    for number, shards, path in paths(root):
+        pairs = [
+            (
+                layout(graph[holder], step[holder][0], makes=forward),
+                layout(graph[reader], step[reader][0], makes=not forward),
+                step[holder][1],
+                step[reader][1],
             )
+            for step in path
+        ]
         reads = prod(1.0 if read is III else b[1] - b[0] for _, read, _, b in pairs)
-        if leaf.shards[reader].empty:
+        if shards[reader].empty:
             reads = 0.0
         has = prod(overlap(*pair) for pair in pairs) if reads else 0.0
-        if leaf.shards[holder].empty:
+        if shards[holder].empty:
             has = 0.0
-        lacks = reads - has
-        assert isclose(got[number], lacks, rel_tol=1e-9, abs_tol=1e-12)
+        assert isclose(got[number], reads - has, rel_tol=1e-9, abs_tol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [I, II, III])
@@ -130,24 +135,24 @@ def test_sums_move_twice_every_copy_but_one(
     weighted = [v for v, node in enumerate(graph) if not node.join]
     v = data.draw(st.sampled_from(weighted))
 
-    def size(part: Part) -> float:
+    def size(shards: Shards) -> float:
         """The tensor of which splits of this kind make partial sums."""
-        rows, inputs, outputs, groups = part.shards[v]
+        rows, inputs, outputs, groups = shards[v]
         return groups * {I: inputs * outputs, II: rows * outputs, III: rows * inputs}[kind]
 
     requests: list[Request] = []
     Sums((v,), kind, size, requests.append).all_reduce(root)
-    held = fsum(size(leaf) for _, leaf, _ in paths(root) if not leaf.shards[v].empty)
+    held = fsum(size(shards) for _, shards, _ in paths(root) if not shards[v].empty)
     # each sum is made of as many addends as cores hold that element
     moved = fsum(received(requests, root.cores))
-    assert isclose(moved, 2 * (held - size(root)), rel_tol=1e-9, abs_tol=1e-9)
+    assert isclose(moved, 2 * (held - size(root.shards)), rel_tol=1e-9, abs_tol=1e-9)
 
 
 @given(st.booleans().flatmap(divided))
 def test_shards_are_a_partition(case: tuple[Graph, Part]) -> None:
     graph, root = case
     for v, node in enumerate(graph):
-        leaves = [leaf.shards[v] for _, leaf, _ in paths(root)]
+        leaves = [shards[v] for _, shards, _ in paths(root)]
         work = fsum(prod(shard) for shard in leaves if not shard.empty)
         if node.join:
             continue
