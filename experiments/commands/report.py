@@ -31,7 +31,12 @@ def configure(commands: Any) -> None:
         "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
     )
     add_array(parser, default=None)
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
+    )
     add_planners(parser)
     add_batch(parser)
     add_execution(parser)

@@ -36,7 +36,12 @@ def configure(commands: Any) -> None:
         "speedup", help="speedups of planners over data parallelism, network by network"
     )
     add_array(parser)
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
+    )
     add_planners(parser)
     add_batch(parser)
     add_communication(parser)

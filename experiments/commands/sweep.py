@@ -40,7 +40,12 @@ def configure(commands: Any) -> None:
         help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
         ':log:16" or batch=64,128; several make a grid',
     )
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
+    )
     add_planners(parser)
     add_array(parser)
     add_batch(parser)
