@@ -13,7 +13,7 @@ from experiments.scripts.deployed_pages import page
 from experiments.speedup import compare
 from hardware import Array, load_array
 from planners import PLANNERS
-from simulator import PUBLISHED, Execution
+from simulator import Execution
 from workloads import ZOO, Network, load_network
 
 SWITCH = "topology.kind=switch"
