@@ -1,1 +1,0 @@
-def page(table, target): pass
