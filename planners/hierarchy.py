@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from hardware import Array, Group
-from planners.min_sum import Factor, minimise
+from planners.bounds import bounded
+from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
     WHOLE,
@@ -88,11 +89,12 @@ class _Search:
         sides = (self.objective.side(first), self.objective.side(second))
         share = None if self.balance and first != second else first.size / group.size
         level = Level(self.graph, self.domains, size, sides, share, pooled=self.objective.pooled)
-        cost, partitions = level.solve()
+        cost, partitions, lower = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
-        return Split(tuple(partitions), cost, tuple(self.split(*half) for half in halves))
+        below = tuple(self.split(*half) for half in halves)
+        return Split(tuple(partitions), cost, below, lower)
 
 
 class Level:
@@ -120,12 +122,22 @@ class Level:
         self.share = share
         self.pooled = pooled
 
-    def solve(self) -> tuple[float, list[Partition]]:
-        """The least cost and the partitions that have it."""
-        factors = list(self.factors())
-        cost, picks = minimise([len(domain) for domain in self.domains], factors)
+    def solve(self) -> tuple[float, list[Partition], float | None]:
+        """The least cost, the partitions that have it, and None.
+
+        Where the graph is too wide for that: a low cost, its partitions, and a
+        lower bound on the least cost.
+        """
+        factors, counts = list(self.factors()), [len(domain) for domain in self.domains]
+        lower = None
+        try:
+            cost, picks = minimise(counts, factors)
+        except TooWideError:
+            found = bounded(counts, factors)
+            cost, picks, lower = found.cost, found.choice, found.lower
         types = {v: self.domains[v][pick] for v, pick in enumerate(picks)}
-        return cost, [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+        partitions = [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+        return cost, partitions, lower
 
     def factors(self) -> Iterable[Factor]:
         """Every term of the cost, over the nodes it depends on."""

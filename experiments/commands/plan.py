@@ -12,6 +12,7 @@ from experiments.commands.arguments import (
     add_output,
     array_of,
 )
+from experiments.commands.notices import gap_json, gap_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -99,13 +100,14 @@ def _networks(args: argparse.Namespace) -> list[Network]:
 
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
     """What ``--format json`` prints: levels where all halves are alike, else the tree."""
-    data = plan.to_json() | {"array": array.name}
+    data = plan.to_json() | {"array": array.name, **gap_json(plan)}
     levels, root = plan.levels(), data.pop("root")
     if levels is None:
         return data | {"tree": root}
     return data | {
         "levels": [[str(kind) for kind in split.types] for split in levels],
         "cost": [_number(split.cost) for split in levels],
+        "lower_bound": [split.lower_bound for split in levels],
     }
 
 
@@ -122,7 +124,7 @@ def to_table(plan: Plan, array: Array) -> str:
 
     unit = OBJECTIVES[plan.objective].unit
     title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
-    parts = [f"{title}\n"]
+    parts = [f"{title}\n", *filter(None, [gap_text(plan)])]
     for group, level, chain in stretches(plan.root, array.group, 0):
         parts += [describe(group, chain), text_of(_table(plan, chain, level, unit))]
     if plan.root is None:

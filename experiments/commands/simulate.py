@@ -14,6 +14,7 @@ from experiments.commands.arguments import (
     add_unfolded,
     array_of,
 )
+from experiments.commands.notices import gap_json, gap_text
 
 if TYPE_CHECKING:
     from simulator import Timeline
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         "cores": array.group.cores,
         "iteration_s": timeline.iteration_s,
         "predicted_s": predict(network, plan, array),
+        **gap_json(plan),
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
@@ -68,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         "events": timeline.events,
         "wall_s": wall_s,
     }
-    deliver(to_json(result) if args.format == "json" else _table(result), args.output)
+    text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)
+    deliver(text, args.output)
     return 0
 
 
