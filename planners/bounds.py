@@ -28,12 +28,12 @@ from planners.min_sum import (
     minimise,
 )
 
-SPAN = 9
-"""Most variables one group may join (3^9 entries)."""
+SPAN = 3**9
+"""Most entries of the table of one group."""
 BLOCK = 48
 """Variables solved again together, where they are narrow enough."""
-NARROW = 8
-"""Most variables a table of such a block may span."""
+NARROW = 4**8
+"""Most entries of a table in such a block."""
 WORK = 150_000
 """Most factors handled in improving one choice: one to two seconds."""
 PATIENCE = 5
@@ -90,10 +90,10 @@ def mini_buckets(
 def _groups(
     variable: int, factors: list[Factor], domains: Sequence[int], span: int
 ) -> list[Factor]:
-    """Factors joined up to ``span`` variables, the eliminated one last, its marginals matched."""
+    """Factors joined up to ``span`` entries, the eliminated one last, its marginals matched."""
     bins: list[tuple[set[int], list[Factor]]] = []
     for factor in sorted(factors, key=lambda f: (-len(f.scope), f.scope)):
-        room = (b for b in bins if len(b[0].union(factor.scope)) <= span)
+        room = (b for b in bins if _entries(b[0].union(factor.scope), domains) <= span)
         scope, members = next(room, (set[int](), list[Factor]()))
         if not members:
             bins.append((scope, members))
@@ -107,6 +107,10 @@ def _groups(
         Factor(axis, table - marginal + mean)
         for axis, table, marginal in zip(axes, joined, marginals, strict=True)
     ]
+
+
+def _entries(scope: set[int], domains: Sequence[int]) -> int:
+    return math.prod(domains[v] for v in scope)
 
 
 def _read_back(domains: Sequence[int], decided: list[tuple[int, list[Factor]]]) -> list[int]:
@@ -136,7 +140,7 @@ def improve(
     idle = 0
     while idle < PATIENCE and work > 0:
         idle += 1
-        for block in _blocks(near, shuffled):
+        for block in _blocks(near, domains, shuffled):
             touched = [factors[i] for i in sorted({i for v in block for i in of[v]})]
             tried = _solve(domains, touched, best, block)
             gain = _cost(touched, best) - _cost(touched, tried)
@@ -152,13 +156,15 @@ def _cost(factors: Sequence[Factor], choice: Sequence[int]) -> float:
     return math.fsum(f.table[tuple(choice[v] for v in f.scope)] for f in factors)
 
 
-def _blocks(near: list[set[int]], shuffled: random.Random) -> Iterator[list[int]]:
+def _blocks(
+    near: list[set[int]], domains: Sequence[int], shuffled: random.Random
+) -> Iterator[list[int]]:
     """Narrow sets of near variables that together cover all, from new starts in every round."""
     left = dict.fromkeys(shuffled.sample(range(len(near)), len(near)))
     while left:
         block = _ball(near, next(iter(left)), shuffled)
-        while not _narrow(near, block):
-            block = block[: max(NARROW, len(block) // 2)]
+        while not _narrow(near, domains, block):
+            block = block[: len(block) // 2]
         yield block
         for variable in block:
             left.pop(variable, None)
@@ -176,12 +182,12 @@ def _ball(near: list[set[int]], start: int, shuffled: random.Random) -> list[int
     return ball[:BLOCK]
 
 
-def _narrow(near: list[set[int]], block: list[int]) -> bool:
-    """Whether elimination of a block alone never spans more than NARROW variables."""
+def _narrow(near: list[set[int]], domains: Sequence[int], block: list[int]) -> bool:
+    """Whether elimination of a block alone never needs a table over NARROW entries."""
     place = {variable: i for i, variable in enumerate(block)}
     pairs = ((i, place[v]) for i, u in enumerate(block) for v in sorted(near[u]) if v in place)
     try:
-        elimination_order(len(block), tuple(pairs), NARROW)
+        elimination_order(tuple(domains[v] for v in block), tuple(pairs), NARROW)
     except TooWideError:
         return False
     return True

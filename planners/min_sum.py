@@ -8,6 +8,7 @@ variable out of the factors that mention it, then read the choices back.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Table = NDArray[np.float64]
-WIDEST = 12
-"""Most variables one intermediate table may span (3^12 entries are 4 MB)."""
+LARGEST = 3**12
+"""Most entries of one intermediate table: 4 MB."""
+_AXES = 30
+"""Most variables one table may span, be their values ever so few."""
 
 
 class TooWideError(ValueError):
@@ -62,7 +65,7 @@ class Pending:
 
 
 def minimise(
-    domains: Sequence[int], factors: Sequence[Factor], widest: int = WIDEST
+    domains: Sequence[int], factors: Sequence[Factor], largest: int = LARGEST
 ) -> tuple[float, list[int]]:
     """The least sum of factors, and the choice of every variable that attains it.
 
@@ -71,9 +74,9 @@ def minimise(
     front to back. A variable takes its lowest optimal value once those
     eliminated after it are fixed, so on a chain ties give the lowest sequence
     read from the last variable to the first. Raises TooWideError where a
-    table would span more than ``widest`` variables.
+    table would have more than ``largest`` entries.
     """
-    order = elimination_order(len(domains), tuple(factor.scope for factor in factors), widest)
+    order = elimination_order(tuple(domains), tuple(factor.scope for factor in factors), largest)
     pending = Pending(len(domains), factors)
     decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     total = 0.0
@@ -107,11 +110,11 @@ def add_tables(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequen
 
 @lru_cache(maxsize=64)
 def elimination_order(
-    variables: int, scopes: tuple[tuple[int, ...], ...], widest: int = WIDEST
+    domains: tuple[int, ...], scopes: tuple[tuple[int, ...], ...], largest: int = LARGEST
 ) -> tuple[int, ...]:
     """Greedy min-fill order, lowest index first among equals (every split asks for the same)."""
-    near = adjacency(variables, scopes)
-    fill = {variable: _fill(near, variable, widest) for variable in range(variables)}
+    near = adjacency(len(domains), scopes)
+    fill = {v: _fill(near, v, domains, largest) for v in range(len(domains))}
     queue = [(edges, variable) for variable, edges in fill.items()]
     heapq.heapify(queue)
     order: list[int] = []
@@ -131,7 +134,7 @@ def elimination_order(
         order.append(variable)
         del fill[variable]
         for other in changed & fill.keys():
-            fill[other] = _fill(near, other, widest)
+            fill[other] = _fill(near, other, domains, largest)
             heapq.heappush(queue, (fill[other], other))
     return tuple(order)
 
@@ -150,10 +153,10 @@ def adjacency(variables: int, scopes: Iterable[tuple[int, ...]]) -> list[set[int
 _NEVER = 1 << 60
 
 
-def _fill(near: list[set[int]], variable: int, widest: int) -> int:
-    """Edges that eliminating the variable would add; _NEVER where it has too many neighbours."""
+def _fill(near: list[set[int]], variable: int, domains: Sequence[int], largest: int) -> int:
+    """Edges that eliminating the variable would add; _NEVER where its table is too large."""
     neighbours = near[variable]
     degree = len(neighbours)
-    if degree >= widest:
+    if degree >= _AXES or math.prod(domains[v] for v in neighbours) * domains[variable] > largest:
         return _NEVER
     return sum(degree - 1 - len(neighbours & near[other]) for other in neighbours) // 2
