@@ -12,7 +12,7 @@ from hardware import COMMAND_LINE, Array
 from planners import OBJECTIVES, PLANNERS, load_planner
 from planners.registry import ENTRY_POINTS
 from simulator import MODEL_VERSION, simulate
-from workloads import Network
+from workloads import Layer, Network
 
 Outputs = dict[str, float | None]
 """What a case's run says: seconds, shares of the step, bytes."""
@@ -72,8 +72,12 @@ class Case:
 
 
 def _layers(network: Network) -> list[list[Any]]:
-    """Layers without their names: inputs are numbers of earlier ones, -1 the network's."""
-    number = {"input": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
+    """Layers without their names: inputs are numbers of earlier ones, -1 the network's.
+
+    What the first networks have none of is left out where it is absent, so
+    that their cases keep their identities.
+    """
+    number = {"input": -1, "": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
     return [
         [
             layer.kind,
@@ -81,9 +85,25 @@ def _layers(network: Network) -> list[list[Any]]:
             [layer.input.channels, layer.input.height, layer.input.width],
             [layer.output.channels, layer.output.height, layer.output.width],
             layer.kernel,
+            *_further(layer, number[layer.shared]),
         ]
         for layer in network.layers
     ]
+
+
+def _further(layer: Layer, shared: int) -> list[Any]:
+    others = [[shape.channels, shape.height, shape.width] for shape in layer.others]
+    fields = [
+        layer.groups,
+        layer.transposed,
+        layer.vocabulary,
+        layer.directions,
+        layer.extra,
+        layer.operator,
+        shared,
+        others,
+    ]
+    return [] if fields == [1, False, 0, 1, 0, "", -1, []] else [fields]
 
 
 def _planner_version(name: str) -> str:

@@ -13,10 +13,12 @@ from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
     WHOLE,
+    I,
     Partition,
     PartitionType,
     Scale,
     Sizes,
+    legal,
     producer_type,
     shrunk,
     sizes,
@@ -49,8 +51,7 @@ def plan_hierarchy(
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
-    domains = [tuple(PartitionType) if node.join else tuple(allowed(node)) for node in graph]
-    search = _Search(graph, domains, batch, objective, balance)
+    search = _Search(graph, allowed, batch, objective, balance)
     root = search.split(array.group, (WHOLE,) * len(graph))
     return Plan(
         planner, network.name, batch, objective.name, tuple(node.name for node in graph), root
@@ -63,13 +64,13 @@ class _Search:
     def __init__(
         self,
         graph: Graph,
-        domains: list[tuple[PartitionType, ...]],
+        allowed: Allowed,
         batch: int,
         objective: Objective,
         balance: bool,
     ) -> None:
         self.graph = graph
-        self.domains = domains
+        self.allowed = allowed
         self.batch = batch
         self.objective = objective
         self.balance = balance
@@ -83,12 +84,21 @@ class _Search:
             self._solved[key] = self._solve(group, scales)
         return self._solved[key]
 
+    def _domain(self, node: Node, scale: Scale) -> tuple[PartitionType, ...]:
+        """The legal types that the planner allows; where it allows none, the batch is split."""
+        types = legal(node, scale)
+        if node.join:
+            return types
+        wanted = self.allowed(node)
+        return tuple(kind for kind in types if kind in wanted) or (I,)
+
     def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
         first, second = group.halves()
         size = [sizes(n, self.batch, s) for n, s in zip(self.graph, scales, strict=True)]
         sides = (self.objective.side(first), self.objective.side(second))
         share = None if self.balance and first != second else first.size / group.size
-        level = Level(self.graph, self.domains, size, sides, share, pooled=self.objective.pooled)
+        domains = [self._domain(n, s) for n, s in zip(self.graph, scales, strict=True)]
+        level = Level(self.graph, domains, size, sides, share, pooled=self.objective.pooled)
         cost, partitions, lower = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
@@ -145,10 +155,8 @@ class Level:
             if not node.join:
                 yield self._factor({v, *node.producers}, self.layer_cost, v)
                 continue
-            for producer in node.producers:
-                yield self._factor(
-                    {v, producer, *self._share_scope(v)}, self.edge_cost, v, producer
-                )
+            for e, producer in enumerate(node.producers):
+                yield self._factor({v, producer, *self._share_scope(v)}, self.edge_cost, v, e)
 
     def _factor(self, scope: set[int], cost: Callable[..., float], *args: int) -> Factor:
         order = tuple(sorted(scope))
@@ -171,10 +179,11 @@ class Level:
         numbers = self._choice(v, types)
         return numbers.cost(self.sides, self._share(numbers))
 
-    def edge_cost(self, v: int, producer: int, types: dict[int, PartitionType]) -> float:
-        """Cost of one edge into a join."""
+    def edge_cost(self, v: int, e: int, types: dict[int, PartitionType]) -> float:
+        """Cost of edge ``e`` into a join."""
+        producer = self.graph[v].producers[e]
         kind = producer_type(self.graph[producer], types[producer])
-        swap, rest = edge(kind, types[v], self.size[v].input)
+        swap, rest = edge(kind, types[v], self.size[v].reads[e])
         return Choice(0.0, 0.0, rest, swap).cost(self.sides, self.share_of(v, types))
 
     def share_of(self, v: int, types: dict[int, PartitionType]) -> float:
@@ -185,10 +194,8 @@ class Level:
         return 0.5 if main is None else self._share(self._choice(main, types))
 
     def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
-        kind = None
-        for producer in self.graph[v].producers:
-            kind = producer_type(self.graph[producer], types[producer])
-        return choice(self.size[v], types[v], kind, pooled=self.pooled)
+        kinds = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
+        return choice(self.size[v], types[v], kinds, pooled=self.pooled)
 
     def _share(self, numbers: Choice) -> float:
         return numbers.balanced(self.sides) if self.share is None else self.share

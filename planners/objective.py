@@ -9,6 +9,7 @@ what its slower side spends. ``time`` fills in seconds (AccPar),
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardware import Group
@@ -112,19 +113,18 @@ class Choice:
 
 
 def choice(
-    size: Sizes, kind: PartitionType, producer: PartitionType | None, *, pooled: bool
+    size: Sizes, kind: PartitionType, producers: Sequence[PartitionType], *, pooled: bool
 ) -> Choice:
-    """The numbers of a weighted layer of one type behind a producer of another (or none)."""
-    swap, rest = edge(producer, kind, size.input)
+    """The numbers of a product of one type behind producers of others, one for each edge."""
+    swap, rest = 0.0, 0.0
+    for producer, elements in zip(producers, size.reads, strict=True):
+        more_swap, more_rest = edge(producer, kind, elements)
+        swap, rest = swap + more_swap, rest + more_rest
     return Choice(sum(size.flops), partial_sums(kind, size, pooled=pooled), rest, swap)
 
 
-def edge(
-    producer: PartitionType | None, consumer: PartitionType, elements: float
-) -> tuple[float, float]:
+def edge(producer: PartitionType, consumer: PartitionType, elements: float) -> tuple[float, float]:
     """(swap, rest) of a boundary, both directions together, in elements."""
-    if producer is None:
-        return 0.0, 0.0
     half = sum(boundary(producer, consumer, 0.5))
     whole = sum(boundary(producer, consumer, 0.0))
     return (0.0, whole * elements) if whole else (4 * half * elements, 0.0)

@@ -1,7 +1,9 @@
-"""The three ways to split a layer between two groups, and what each one moves.
+"""The ways to split a layer between two groups, and what each one moves.
 
 After AccPar (Song et al., HPCA 2020; docs/model.md): a layer multiplies F_l
 (B x Di) by W_l (Di x Do) into F_{l+1} (B x Do); a split cuts one of B, Di, Do.
+A fourth cuts the groups of a grouped convolution or the heads of attention;
+docs/partitions.md derives which type suits which kind of layer.
 Everything here counts elements of tensors; bytes and seconds come later.
 """
 
@@ -10,27 +12,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
-from workloads import Node
+from workloads import CELLS, Node
 
 
 class PartitionType(IntEnum):
-    """Which dimension is split: I the batch, II the inputs (Di), III the outputs (Do).
+    """Which dimension is split: I the batch, II the inputs (Di), III the outputs (Do), IV groups.
 
-    For a join (``add``) the type is the layout of its tensor: I rows, II
-    columns, III replicated, which is what a layer of that type would read.
+    For a join (``add``, ``concat``) the type is the layout of its tensor: I
+    rows, II columns, III replicated, which is what a layer of that type would
+    read. IV gives each side whole groups: their inputs, weights and outputs.
     """
 
     I = 0  # noqa: E741  (the papers' name)
     II = 1
     III = 2
+    IV = 3
 
     def __str__(self) -> str:
         return self.name
 
 
-I, II, III = PartitionType  # noqa: E741  (the papers' names)
+I, II, III, IV = PartitionType  # noqa: E741  (the papers' names)
 
+LAYOUTS = (I, II, III)
+"""The types of a join."""
 AS_PRODUCER = (I, III, II)
 """A join that reads rows, columns or the whole hands on what I, III or II would."""
 
@@ -43,20 +50,51 @@ class Partition:
     share: float
 
 
-Scale = tuple[float, float, float]
-"""Fractions of B, Di and Do that earlier splits have left of a layer."""
+class Scale(NamedTuple):
+    """Fractions of B, Di, Do and of the groups that earlier splits have left of a layer.
 
-WHOLE: Scale = (1.0, 1.0, 1.0)
+    Di and Do are one group's: a layer keeps ``inputs * groups`` of its input channels.
+    """
+
+    batch: float = 1.0
+    inputs: float = 1.0
+    outputs: float = 1.0
+    groups: float = 1.0
+
+
+WHOLE = Scale()
 
 
 def shrink(scale: Scale, kind: PartitionType, share: float) -> Scale:
     """What a group that takes ``share`` under a split of type ``kind`` keeps."""
-    batch, inputs, outputs = scale
+    batch, inputs, outputs, groups = scale
     if kind is I:
-        return (batch * share, inputs, outputs)
+        return Scale(batch * share, inputs, outputs, groups)
     if kind is II:
-        return (batch, inputs * share, outputs)
-    return (batch, inputs, outputs * share)
+        return Scale(batch, inputs * share, outputs, groups)
+    if kind is III:
+        return Scale(batch, inputs, outputs * share, groups)
+    return Scale(batch, inputs, outputs, groups * share)
+
+
+def legal(node: Node, scale: Scale = WHOLE) -> tuple[PartitionType, ...]:
+    """The types a node may take where ``scale`` of it is left, in ascending order.
+
+    docs/partitions.md has the reasons. IV needs two whole groups to part.
+    """
+    if node.join:
+        return LAYOUTS
+    if node.kind in CELLS:
+        return (I,)
+    types = [I]
+    if node.kind != "matmul":
+        if node.groups == 1 or node.in_channels > node.groups:
+            types.append(II)
+        if node.groups == 1 or node.out_channels > node.groups:
+            types.append(III)
+    if node.groups > 1 and node.groups * scale.groups >= 2.0:
+        types.append(IV)
+    return tuple(types)
 
 
 def shrunk(
@@ -74,7 +112,7 @@ class Sizes:
 
     ``weights`` is A(W_l), ``input`` A(F_l) = A(E_l), ``output`` A(F_{l+1})
     before pooling and ``pooled`` after it. ``flops`` are those of forward,
-    backward and gradient.
+    backward and gradient. ``reads`` has the tensor of each edge into the node.
     """
 
     weights: float
@@ -82,39 +120,85 @@ class Sizes:
     output: float
     pooled: float
     flops: tuple[float, float, float]
+    reads: tuple[float, ...] = ()
+
+
+NO_FLOPS = (0.0, 0.0, 0.0)
 
 
 def sizes(node: Node, batch: int, scale: Scale) -> Sizes:
     """Sizes of a node for a batch, shrunk by ``scale``; a join has no weights, no FLOPs.
 
-    FLOPs are the paper's: a dot product of n terms costs 2n - 1 (never less
-    than 0 when a fraction of a channel is left); a convolution's backward is
-    counted on its output map, a fully connected layer's on its input.
+    ``inputs`` and ``outputs`` are channels of all groups that are left.
     """
-    rows, into, out = batch * scale[0], node.in_channels * scale[1], node.out_channels * scale[2]
-    source = rows * into * node.in_area
+    rows = batch * scale.batch
+    inputs = node.in_channels * scale.inputs * scale.groups
+    outputs = node.out_channels * scale.outputs * scale.groups
+    kept = scale.inputs * scale.groups
+    reads = tuple(rows * (tensor.channels * kept) * tensor.area for tensor in node.reads)
+    source = rows * inputs * node.in_area
     if node.join:
-        return Sizes(0.0, source, source, source, (0.0, 0.0, 0.0))
-    weights = into * out * node.kernel_area
-    output = rows * out * node.out_area
-    forward = output * max(0.0, 2 * into * node.kernel_area - 1)
+        return Sizes(0.0, source, source, source, NO_FLOPS, reads)
+    depth = node.in_channels * scale.inputs / node.groups
+    output = rows * outputs * node.out_area
+    pooled = rows * outputs * node.pooled_area
+    if node.kind == "matmul":
+        flops = _matmul_flops(node, rows, scale.groups, source, output)
+        return Sizes(0.0, source, output, pooled, flops, reads)
+    weights = depth * outputs * node.kernel_area
+    if node.kind == "embedding":  # a gather: nothing to multiply, and ids have no error
+        return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
+    return Sizes(
+        weights, source, output, pooled, _flops(node, rows, scale, source, output, weights), reads
+    )
+
+
+def _flops(
+    node: Node, rows: float, scale: Scale, source: float, output: float, weights: float
+) -> tuple[float, float, float]:
+    """FLOPs of a weighted layer's products, as the paper counts them.
+
+    A dot product of n terms costs 2n - 1 (never less than 0 when a fraction of
+    a channel is left); a convolution's backward is counted on its output map
+    as its forward, a fully connected layer's on its input. A transposed
+    convolution is a convolution run backwards: all is counted on its input map.
+    """
+    into = node.in_channels * scale.inputs / node.groups * node.kernel_area
+    out = node.out_channels * scale.outputs / node.groups * node.kernel_area
+    area = node.in_area if node.transposed else node.out_area
+    gradient = weights * max(0.0, 2 * rows * area - 1)
+    if node.transposed:
+        forward = source * max(0.0, 2 * out - 1)
+        return forward, forward, gradient
+    forward = output * max(0.0, 2 * into - 1)
     backward = source * max(0.0, 2 * out - 1) if node.kind == "fc" else forward
-    gradient = weights * max(0.0, 2 * rows * node.out_area - 1)
-    pooled = rows * out * node.pooled_area
-    return Sizes(weights, source, output, pooled, (forward, backward, gradient))
+    return forward, backward, gradient
+
+
+def _matmul_flops(
+    node: Node, rows: float, groups: float, source: float, output: float
+) -> tuple[float, float, float]:
+    """FLOPs of a product of two computed operands, and of the errors of the first and second."""
+    into, out = node.in_channels / node.groups, node.out_channels / node.groups
+    second = rows * node.operand * groups
+    return (
+        output * max(0.0, 2 * into - 1),
+        source * max(0.0, 2 * out - 1),
+        second * max(0.0, 2 * node.in_area - 1),
+    )
 
 
 def partial_sums(kind: PartitionType, size: Sizes, *, pooled: bool = False) -> float:
     """Elements each group receives to complete its partial sums (AccPar).
 
-    I sums the gradient, II the output, III the error. ``pooled`` charges type
-    II the output after pooling, as the authors' released program does.
+    I sums the gradient, II the output, III the error, IV nothing. ``pooled``
+    charges type II the output after pooling, as the authors' released program does.
     """
     if kind is I:
         return size.weights
     if kind is II:
         return size.pooled if pooled else size.output
-    return size.input
+    return size.input if kind is III else 0.0
 
 
 def boundary(producer: PartitionType, consumer: PartitionType, share: float) -> tuple[float, float]:
@@ -122,10 +206,13 @@ def boundary(producer: PartitionType, consumer: PartitionType, share: float) -> 
 
     Returns (forward, backward): features before the consumer's forward
     product, errors before the producer's backward product (AccPar).
-    ``share`` is the consumer's share in the receiving group.
+    ``share`` is the consumer's share in the receiving group. Type IV reads
+    columns, as II does, and writes columns, as III does.
     """
     rest = 1.0 - share
     swap = share * rest
+    producer = III if producer is IV else producer
+    consumer = II if consumer is IV else consumer
     if consumer is I:
         return (0.0, 0.0) if producer is I else (0.0, rest) if producer is II else (swap, swap)
     if consumer is II:

@@ -48,12 +48,13 @@ SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: ``node`` computes, or receives; at a boundary ``consumer`` names the edge."""
+    """One step: ``node`` computes, or receives; a boundary is edge ``edge`` into ``consumer``."""
 
     kind: Kind
     phase: Phase
     node: int
     consumer: int = -1
+    edge: int = 0
 
 
 def training_steps(graph: Graph) -> tuple[Step, ...]:
@@ -63,21 +64,21 @@ def training_steps(graph: Graph) -> tuple[Step, ...]:
 
 def _forward(graph: Graph) -> Iterator[Step]:
     for v, node in enumerate(graph):
-        for producer in node.producers:
-            yield Step(Kind.BOUNDARY, Phase.FORWARD, producer, v)
+        for edge, producer in enumerate(node.producers):
+            yield Step(Kind.BOUNDARY, Phase.FORWARD, producer, v, edge)
         if not node.join:
             yield Step(Kind.COMPUTE, Phase.FORWARD, v)
             yield Step(Kind.SUMS, Phase.FORWARD, v)
 
 
 def _backward(graph: Graph) -> Iterator[Step]:
-    consumers: list[list[int]] = [[] for _ in graph]
+    consumers: list[list[tuple[int, int]]] = [[] for _ in graph]
     for v, node in enumerate(graph):
-        for producer in node.producers:
-            consumers[producer].append(v)
+        for edge, producer in enumerate(node.producers):
+            consumers[producer].append((v, edge))
     for v, node in reversed(list(enumerate(graph))):
-        for consumer in consumers[v]:
-            yield Step(Kind.BOUNDARY, Phase.BACKWARD, v, consumer)
+        for consumer, edge in consumers[v]:
+            yield Step(Kind.BOUNDARY, Phase.BACKWARD, v, consumer, edge)
         if not node.join:
             for phase in (Phase.BACKWARD, Phase.GRADIENT):
                 yield Step(Kind.COMPUTE, phase, v)
@@ -95,7 +96,7 @@ def received(
     producer = producer_type(graph[step.node], partitions[step.node].type)
     consumer = partitions[step.consumer]
     direction = 0 if step.phase is Phase.FORWARD else 1
-    elements = size[step.consumer].input
+    elements = size[step.consumer].reads[step.edge]
     first = boundary(producer, consumer.type, consumer.share)[direction]
     second = boundary(producer, consumer.type, 1.0 - consumer.share)[direction]
     return first * elements, second * elements

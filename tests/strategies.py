@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from hardware import Array, Device, Group
-from planners import Partition, PartitionType, Plan, Split
+from planners import Partition, Plan, Split
+from planners.partition import WHOLE, Scale, legal, shrunk
 from workloads import Layer, Network, Tensor, partition_graph
 
 
@@ -66,20 +69,25 @@ def arrays(draw: st.DrawFn, most: int = 6, kinds: int = 3) -> Array:
 
 @st.composite
 def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
-    """Any types and shares at every split; halves that may be alike sometimes are."""
-    names = tuple(node.name for node in partition_graph(network))
+    """Any legal types and shares at every split; halves that may be alike sometimes are."""
+    graph = partition_graph(network)
+    names = tuple(node.name for node in graph)
     shares = st.one_of(st.just(0.5), st.sampled_from((0.0, 1.0, 0.25)), st.floats(0.0, 1.0))
 
-    def split(group: Group) -> Split | None:
+    def split(group: Group, scales: Sequence[Scale]) -> Split | None:
         if group.size == 1:
             return None
         first, second = group.halves()
         alike = first == second and draw(st.booleans())
         partitions = tuple(
-            Partition(draw(st.sampled_from(PartitionType)), 0.5 if alike else draw(shares))
-            for _ in names
+            Partition(draw(st.sampled_from(legal(node, scale))), 0.5 if alike else draw(shares))
+            for node, scale in zip(graph, scales, strict=True)
         )
-        halves = (split(first),) if alike else (split(first), split(second))
-        return Split(partitions, 0.0, halves)
+        kept = shrunk(scales, partitions)
+        halves = (
+            [split(first, kept[0])] if alike else [split(first, kept[0]), split(second, kept[1])]
+        )
+        return Split(partitions, 0.0, tuple(halves))
 
-    return Plan("random", network.name, batch, "time", names, split(array.group))
+    root = split(array.group, (WHOLE,) * len(graph))
+    return Plan("random", network.name, batch, "time", names, root)

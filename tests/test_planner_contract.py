@@ -71,7 +71,7 @@ def test_one_device_takes_serial_time(planner: str, network: Network) -> None:
     products = 0.0
     for layer in network.layers:
         if layer.weighted:
-            dot = 2 * layer.input.channels * layer.kernel**2 - 1
+            dot = 2 * layer.input.channels * layer.kernel_area - 1
             forward = 256 * layer.output.elements * dot
             backward = forward
             if layer.kind == "fc":

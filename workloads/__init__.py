@@ -7,7 +7,7 @@ import difflib
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, partition_graph
 from workloads.importers.layer_file import read_layer_file
-from workloads.layers import Layer, Network, NetworkError, Tensor
+from workloads.layers import CELLS, Layer, Network, NetworkError, Tensor
 from workloads.zoo import ZOO
 
 
@@ -26,6 +26,7 @@ def load_network(name: str) -> Network:
 
 
 __all__ = [
+    "CELLS",
     "ZOO",
     "Builder",
     "Graph",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workloads.layers import INPUT, Layer, Network, NetworkError, Tensor
+from workloads.layers import INPUT, Layer, Network, NetworkError, Sides, Tensor, sides
 
 
 def window(side: int, kernel: int, stride: int, padding: int) -> int:
@@ -29,29 +29,31 @@ class Builder:
         self,
         name: str,
         channels: int,
-        kernel: int,
-        stride: int = 1,
-        padding: int = 0,
+        kernel: Sides,
+        stride: Sides = 1,
+        padding: Sides = 0,
         *,
+        groups: int = 1,
         bias: bool = False,
         after: str | None = None,
     ) -> str:
-        """Convolution with square kernel."""
-        return self._window("conv", name, channels, kernel, stride, padding, bias, after)
+        """Convolution; with as many ``groups`` as channels it is a depthwise one."""
+        layer = self._window("conv", name, channels, kernel, stride, padding, after)
+        return self._add(replace(layer, groups=groups, bias=bias), after)
 
     def pool(
         self,
         name: str,
-        kernel: int,
-        stride: int,
-        padding: int = 0,
+        kernel: Sides,
+        stride: Sides,
+        padding: Sides = 0,
         *,
         average: bool = False,
         after: str | None = None,
     ) -> str:
-        """Max (or average) pooling with square window."""
+        """Max (or average) pooling."""
         kind = "avg_pool" if average else "max_pool"
-        return self._window(kind, name, None, kernel, stride, padding, False, after)
+        return self._add(self._window(kind, name, None, kernel, stride, padding, after), after)
 
     def fc(self, name: str, features: int, *, bias: bool = False, after: str | None = None) -> str:
         """Fully connected layer; its input must be a vector (see ``flatten``)."""
@@ -59,6 +61,80 @@ class Builder:
         if shape.area != 1:
             raise NetworkError(f"{self.name}, {name}: fc reads a vector, got {shape}")
         return self._add(Layer(name, "fc", (), shape, Tensor(features), bias=bias), after)
+
+    def linear(
+        self,
+        name: str,
+        features: int,
+        *,
+        bias: bool = False,
+        shared: str = "",
+        after: str | None = None,
+    ) -> str:
+        """Linear layer on every position of a sequence (a vector is a sequence of one)."""
+        shape = self._shapes[after or self._last]
+        if shape.width != 1:
+            raise NetworkError(f"{self.name}, {name}: linear reads a sequence, got {shape}")
+        output = Tensor(features, shape.height)
+        return self._add(Layer(name, "fc", (), shape, output, bias=bias, shared=shared), after)
+
+    def embedding(self, name: str, vocabulary: int, features: int, after: str | None = None) -> str:
+        """A row of a table for every token id it reads."""
+        shape = self._shapes[after or self._last]
+        output = Tensor(features, shape.height)
+        return self._add(Layer(name, "embedding", (), shape, output, vocabulary=vocabulary), after)
+
+    def cell(
+        self,
+        kind: str,
+        name: str,
+        hidden: int,
+        *,
+        directions: int = 1,
+        bias: bool = False,
+        after: str | None = None,
+    ) -> str:
+        """Recurrent cell (``lstm`` or ``gru``) run along a sequence; all states are its output."""
+        shape = self._shapes[after or self._last]
+        output = Tensor(directions * hidden, shape.height)
+        return self._add(
+            Layer(name, kind, (), shape, output, bias=bias, directions=directions), after
+        )
+
+    def matmul(self, name: str, left: str, right: str, features: int, groups: int = 1) -> str:
+        """Product of two computed tensors: in every group, positions x k times k x n.
+
+        ``features`` are the output's over all groups (n times ``groups``).
+        """
+        first, second = self._shapes[left], self._shapes[right]
+        output = Tensor(features, first.height, first.width)
+        return self._append(
+            Layer(name, "matmul", (left, right), first, output, groups=groups, others=(second,))
+        )
+
+    def other(
+        self,
+        name: str,
+        operator: str,
+        output: Tensor | None = None,
+        *sources: str,
+        extra: int = 0,
+    ) -> str:
+        """An unweighted operator without a kind of its own; its first input's shape by default."""
+        sources = sources or (self._last,)
+        first, *others = [self._shapes[source] for source in sources]
+        return self._append(
+            Layer(
+                name,
+                "other",
+                sources,
+                first,
+                output or first,
+                others=tuple(others),
+                operator=operator,
+                extra=extra,
+            )
+        )
 
     def flatten(self, name: str, after: str | None = None) -> str:
         """Turn a feature map into a vector."""
@@ -79,11 +155,25 @@ class Builder:
 
     def add(self, name: str, *sources: str) -> str:
         """Element-wise sum of layers of one shape."""
-        shapes = {self._shapes[source] for source in sources}
-        if len(shapes) != 1:
-            raise NetworkError(f"{self.name}, {name}: cannot add shapes {sorted(map(str, shapes))}")
-        shape = shapes.pop()
-        return self._append(Layer(name, "add", sources, shape, shape))
+        return self._alike("add", name, sources)
+
+    def mul(self, name: str, *sources: str) -> str:
+        """Element-wise product of layers of one shape (a gate)."""
+        return self._alike("mul", name, sources)
+
+    def concat(self, name: str, *sources: str) -> str:
+        """Channels of several layers, one behind the other."""
+        first, *others = [self._shapes[source] for source in sources]
+        if any((o.height, o.width) != (first.height, first.width) for o in others):
+            shapes = [str(first), *map(str, others)]
+            raise NetworkError(f"{self.name}, {name}: cannot concatenate shapes {shapes}")
+        channels = first.channels + sum(other.channels for other in others)
+        output = Tensor(channels, first.height, first.width)
+        return self._append(Layer(name, "concat", sources, first, output, others=tuple(others)))
+
+    def shape(self, name: str) -> Tensor:
+        """What the layer ``name`` writes."""
+        return self._shapes[name]
 
     def build(self, description: str = "") -> Network:
         """The finished network."""
@@ -94,19 +184,27 @@ class Builder:
         kind: str,
         name: str,
         channels: int | None,
-        kernel: int,
-        stride: int,
-        padding: int,
-        bias: bool,
+        kernel: Sides,
+        stride: Sides,
+        padding: Sides,
         after: str | None,
-    ) -> str:
+    ) -> Layer:
         shape = self._shapes[after or self._last]
-        output = Tensor(
-            shape.channels if channels is None else channels,
-            window(shape.height, kernel, stride, padding),
-            window(shape.width, kernel, stride, padding),
+        measures = zip(sides(kernel), sides(stride), sides(padding), strict=True)
+        height, width = (
+            window(side, *measure)
+            for side, measure in zip((shape.height, shape.width), measures, strict=True)
         )
-        return self._add(Layer(name, kind, (), shape, output, kernel, stride, padding, bias), after)
+        output = Tensor(shape.channels if channels is None else channels, height, width)
+        return Layer(name, kind, (), shape, output, kernel, stride, padding)
+
+    def _alike(self, kind: str, name: str, sources: tuple[str, ...]) -> str:
+        shapes = {self._shapes[source] for source in sources}
+        if len(shapes) != 1:
+            listed = sorted(map(str, shapes))
+            raise NetworkError(f"{self.name}, {name}: cannot {kind} shapes {listed}")
+        shape = shapes.pop()
+        return self._append(Layer(name, kind, sources, shape, shape))
 
     def _same(self, kind: str, name: str, after: str | None) -> str:
         shape = self._shapes[after or self._last]

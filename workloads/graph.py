@@ -1,26 +1,29 @@
-"""What planners partition: weighted layers and joins, with the tensors between them.
+"""What planners partition: products and joins, with the tensors between them.
 
 Pools, activations and normalisation keep whatever layout their input has, so
-they vanish into the edges: an edge is the tensor its consumer reads.
+they vanish into the edges: an edge is the tensor its consumer reads. An
+operator without a kind of its own that reads several nodes is a join.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.layers import INPUT, JOINS, UNARY, Layer, Network
+from workloads.layers import CELLS, INPUT, JOINS, OTHER, PRODUCTS, UNARY, Layer, Network, Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A weighted layer or a join, with its sizes per sample.
+    """A product or a join, with its sizes per sample.
 
     ``in_channels`` and ``out_channels`` are the D_i and D_o of the AccPar
-    paper; areas are elements of one channel's map. ``pooled_area`` is the
-    output map after the pools that follow the layer. ``producers`` are
-    indices of earlier nodes, one for each input that is not the network's.
-    ``main`` is, for a join, the weighted layer its longest path ends in: the
-    join takes that layer's share.
+    paper, over all ``groups``; areas are elements of one channel's map.
+    ``pooled_area`` is the output map after the pools that follow the layer.
+    ``producers`` are indices of earlier nodes, one for each input that is not
+    the network's, and ``reads`` the tensor on each of those edges. ``main``
+    is, for a join, the product its longest path ends in: the join takes that
+    one's share. ``operand`` counts the elements of a matmul's second operand.
+    ``tied`` is the index of the node whose weights this one uses.
     """
 
     name: str
@@ -33,11 +36,16 @@ class Node:
     pooled_area: int
     producers: tuple[int, ...]
     main: int | None = None
+    groups: int = 1
+    reads: tuple[Tensor, ...] = ()
+    operand: int = 0
+    transposed: bool = False
+    tied: int | None = None
 
     @property
     def join(self) -> bool:
         """Whether the node only joins paths (no weights, no cost of its own)."""
-        return self.kind in JOINS
+        return self.kind not in PRODUCTS
 
 
 Graph = tuple[Node, ...]
@@ -45,47 +53,113 @@ Graph = tuple[Node, ...]
 
 
 def partition_graph(network: Network) -> Graph:
-    """Condense a network to its weighted layers and joins."""
-    nodes: list[Node] = []
-    depth: list[int] = []
-    behind: dict[str, int | None] = {INPUT: None}
-    pooled = _pooled_areas(network)
-    for layer in network.layers:
-        sources = [behind[name] for name in layer.inputs]
-        if layer.kind in UNARY:
-            behind[layer.name] = sources[0]
-            continue
-        producers = tuple(i for i in sources if i is not None)
-        nodes.append(_node(layer, producers, pooled[layer.name], nodes, depth))
-        below = max((depth[i] for i in producers), default=0)
-        depth.append(below + (1 if layer.weighted else 0))
-        behind[layer.name] = len(nodes) - 1
-    return tuple(nodes)
+    """Condense a network to its products and joins."""
+    return _Condenser(network).graph()
+
+
+class _Condenser:
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.nodes: list[Node] = []
+        self.depth: list[int] = []
+        self.behind: dict[str, int | None] = {INPUT: None}
+        self.pooled = _pooled_areas(network)
+
+    def graph(self) -> Graph:
+        for layer in self.network.layers:
+            if _vanishes(layer, [self.behind[name] for name in layer.inputs]):
+                found = [i for name in layer.inputs if (i := self.behind[name]) is not None]
+                self.behind[layer.name] = found[0] if found else None
+            else:
+                self._append(layer)
+        return tuple(self.nodes)
+
+    def _append(self, layer: Layer) -> None:
+        edges = [
+            (i, shape)
+            for name, shape in zip(layer.inputs, layer.operands, strict=True)
+            if (i := self.behind[name]) is not None
+        ]
+        producers = tuple(i for i, _ in edges)
+        main = None if layer.kind in PRODUCTS else self._main(producers)
+        self.nodes.append(
+            _node(
+                layer,
+                self.pooled[layer.name],
+                producers,
+                tuple(shape for _, shape in edges),
+                main,
+                self.behind[layer.shared] if layer.shared else None,
+            )
+        )
+        below = max((self.depth[i] for i in producers), default=0)
+        self.depth.append(below + (1 if layer.kind in PRODUCTS else 0))
+        self.behind[layer.name] = len(self.nodes) - 1
+
+    def _main(self, producers: tuple[int, ...]) -> int | None:
+        if not producers:
+            return None
+        deepest = max(producers, key=lambda i: self.depth[i])
+        return self.nodes[deepest].main if self.nodes[deepest].join else deepest
+
+
+def _vanishes(layer: Layer, sources: list[int | None]) -> bool:
+    """Whether an operator hands on one node's layout."""
+    if layer.kind in PRODUCTS | JOINS:
+        return False
+    return layer.kind != OTHER or len({i for i in sources if i is not None}) < 2
 
 
 def _node(
-    layer: Layer, producers: tuple[int, ...], pooled: int, nodes: list[Node], depth: list[int]
+    layer: Layer,
+    pooled: int,
+    producers: tuple[int, ...],
+    reads: tuple[Tensor, ...],
+    main: int | None,
+    tied: int | None,
 ) -> Node:
-    main: int | None = None
-    if layer.kind in JOINS and producers:
-        deepest = max(producers, key=lambda i: depth[i])
-        main = nodes[deepest].main if nodes[deepest].join else deepest
+    into, out = layer.input.channels, layer.output.channels
+    in_area, out_area, groups, operand = layer.input.area, layer.output.area, layer.groups, 0
+    if layer.kind == "embedding":
+        into = layer.vocabulary
+    elif layer.kind in CELLS:  # one matrix for features and state, one column for each gate
+        into, out = into + out // layer.directions, CELLS[layer.kind] * out
+    elif layer.kind == "matmul":
+        operand = layer.operands[1].elements
+        groups, into, out, in_area, out_area = _shared_heads(layer)
     return Node(
         name=layer.name,
         kind=layer.kind,
-        in_channels=layer.input.channels,
-        out_channels=layer.output.channels,
-        kernel_area=layer.kernel**2,
-        in_area=layer.input.area,
-        out_area=layer.output.area,
+        in_channels=into,
+        out_channels=out,
+        kernel_area=layer.kernel_area,
+        in_area=in_area,
+        out_area=out_area,
         pooled_area=pooled,
         producers=producers,
         main=main,
+        groups=groups,
+        reads=reads,
+        operand=operand,
+        transposed=layer.transposed,
+        tied=tied,
     )
 
 
+def _shared_heads(layer: Layer) -> tuple[int, int, int, int, int]:
+    """Groups, channels and areas of a matmul, by the groups of its second operand.
+
+    Heads that share one k x n matrix (grouped-query attention) stay together:
+    they are more positions of one group.
+    """
+    k, n = layer.input.channels // layer.groups, layer.output.channels // layer.groups
+    groups = layer.operands[1].elements // (k * n)
+    rows = layer.input.area * (layer.groups // groups)
+    return groups, groups * k, groups * n, rows, rows
+
+
 def _pooled_areas(network: Network) -> dict[str, int]:
-    """Per layer, the map's area after the chain of unweighted operators behind it."""
+    """Per layer, the map's area after the chain of pools and the like behind it."""
     readers: dict[str, list[Layer]] = {}
     for layer in network.layers:
         for source in layer.inputs:

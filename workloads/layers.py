@@ -1,24 +1,36 @@
 """Layers and networks: what is trained, with the exact shape of every tensor.
 
-A network is a directed acyclic graph of layers. Weighted layers (``conv``,
-``fc``) are what planners partition; the other kinds are kept with their
-shapes because they move memory and because joins tie paths together.
-Shapes are those of one sample; the batch size belongs to the training step.
+A network is a directed acyclic graph of layers. Products (weighted layers and
+``matmul``) are what planners partition; the other kinds are kept with their
+shapes because they move memory and because joins tie paths together. Shapes
+are those of one sample; the batch size belongs to the training step.
+
+A sequence is a feature map one wide: ``channels`` are the features of a
+position and ``height`` counts positions, so a linear layer on a sequence is a
+1x1 convolution. Token ids are a map of one channel.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-WEIGHTED = frozenset({"conv", "fc"})
-JOINS = frozenset({"add"})
+CELLS = {"lstm": 4, "gru": 3}
+"""Recurrent cells, with the number of their gates."""
+WEIGHTED = frozenset({"conv", "fc", "embedding", *CELLS})
+PRODUCTS = WEIGHTED | {"matmul"}
+JOINS = frozenset({"add", "mul", "concat"})
 UNARY = frozenset({"max_pool", "avg_pool", "batch_norm", "relu", "softmax", "flatten"})
-KINDS = WEIGHTED | JOINS | UNARY
+OTHER = "other"
+"""Any further unweighted operator, of one or more inputs; ``operator`` says which."""
+KINDS = PRODUCTS | JOINS | UNARY | {OTHER}
 
 INPUT = "input"
-"""The name by which a network's layers refer to its input."""
+"""The name by which layers refer to whatever enters the network."""
+_LARGEST = 1 << 62
+
+Sides = int | tuple[int, int]
+"""One number for both sides of a window, or (height, width)."""
 
 
 class NetworkError(ValueError):
@@ -51,8 +63,17 @@ class Tensor:
 class Layer:
     """One operator: its kind, where its inputs come from and its exact shapes.
 
-    ``input`` is the shape of each of its inputs (a join's inputs are alike).
-    ``kernel`` is the window's side for ``conv`` and the pools, else 1.
+    ``input`` is the shape of its first input, ``others`` those of the further
+    ones where they are unlike. ``kernel`` is the window of ``conv`` and the
+    pools, else 1. ``groups`` cuts channels into independent products: a
+    convolution's groups, or the heads of a ``matmul``. A ``matmul`` computes,
+    in each group, positions x k times k x n without weights; its second
+    operand may have fewer groups, each serving several of the first's.
+
+    ``vocabulary`` is the number of an embedding's rows, ``directions`` of a
+    recurrent cell 1 or 2. ``extra`` counts trained elements that are no
+    product's matrix (a norm's scale and shift, a position table). ``shared``
+    names an earlier layer whose weights this one uses (tied embeddings).
     """
 
     name: str
@@ -60,10 +81,27 @@ class Layer:
     inputs: tuple[str, ...]
     input: Tensor
     output: Tensor
-    kernel: int = 1
-    stride: int = 1
-    padding: int = 0
+    kernel: Sides = 1
+    stride: Sides = 1
+    padding: Sides = 0
     bias: bool = False
+    groups: int = 1
+    dilation: Sides = 1
+    transposed: bool = False
+    others: tuple[Tensor, ...] = ()
+    operator: str = ""
+    vocabulary: int = 0
+    directions: int = 1
+    extra: int = 0
+    shared: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("kernel", "stride", "padding", "dilation"):
+            value = getattr(self, field)
+            if isinstance(value, tuple) and value[0] == value[1]:
+                object.__setattr__(self, field, value[0])
+        if self.others and all(shape == self.input for shape in self.others):
+            object.__setattr__(self, "others", ())
 
     @property
     def weighted(self) -> bool:
@@ -71,26 +109,57 @@ class Layer:
         return self.kind in WEIGHTED
 
     @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The shape of each input, in the order of ``inputs``."""
+        return (self.input, *(self.others or (self.input,) * (len(self.inputs) - 1)))
+
+    @property
+    def kernel_area(self) -> int:
+        """Elements of the window."""
+        height, width = sides(self.kernel)
+        return height * width
+
+    @property
     def weights(self) -> int:
-        """A(W): elements of the weight tensor, without biases and batch norm."""
+        """A(W): elements of the weight tensor it uses, without biases and norms."""
+        into, out = self.input.channels, self.output.channels
+        if self.kind == "embedding":
+            return self.vocabulary * out
+        if self.kind in CELLS:
+            return CELLS[self.kind] * out * (into + out // self.directions)
         if not self.weighted:
             return 0
-        return self.input.channels * self.output.channels * self.kernel**2
+        return into * out * self.kernel_area // self.groups
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample's forward product (a gather has none)."""
+        if self.kind == "embedding":
+            return 0
+        if self.kind == "matmul":
+            return self.input.elements * self.output.channels // self.groups
+        return self.weights * (self.input if self.transposed else self.output).area
 
     @property
     def parameters(self) -> int:
-        """All trained parameters: weights, bias, and batch norm's scale and shift."""
+        """All trained elements the layer brings: weights unless shared, biases, norms, tables."""
+        brought = self.extra if self.shared else self.weights + self.extra
         if self.kind == "batch_norm":
-            return 2 * self.output.channels
-        return self.weights + (self.output.channels if self.bias else 0)
+            brought += 2 * self.output.channels
+        # a recurrent cell has a bias for the input product and one for the recurrent
+        biases = 2 * CELLS[self.kind] if self.kind in CELLS else 1
+        return brought + (biases * self.output.channels if self.bias else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
     """Layers in topological order; ``inputs`` name earlier layers or ``"input"``.
 
-    Raises NetworkError when a name repeats, an input is unknown or comes
-    later, a kind is unknown, or an arity is wrong.
+    A network of several inputs (tokens and a mask, source and target) calls
+    all of them ``"input"``: each layer says by its own shapes what it reads,
+    and ``input`` is the main one's shape. Raises NetworkError when a name
+    repeats, an input is unknown or comes later, a kind is unknown, or an arity
+    or shape is wrong.
     """
 
     name: str
@@ -99,38 +168,92 @@ class Network:
     description: str = ""
 
     def __post_init__(self) -> None:
-        seen = {INPUT}
+        seen: dict[str, Layer | None] = {INPUT: None}
         for layer in self.layers:
-            _check(self.name, layer, seen)
-            seen.add(layer.name)
+            if problem := _problem(layer, seen):
+                raise NetworkError(f"network {self.name!r}, layer {layer.name!r}: {problem}")
+            seen[layer.name] = layer
         if not any(layer.weighted for layer in self.layers):
-            raise NetworkError(f"network {self.name!r}: no weighted layer (conv or fc)")
+            raise NetworkError(f"network {self.name!r}: no weighted layer (conv, fc or the like)")
 
     @property
     def weights(self) -> int:
-        """Elements of all weight tensors, without biases and batch norm."""
-        return sum(layer.weights for layer in self.layers)
+        """Elements of all weight tensors, shared ones once, without biases and norms."""
+        return sum(layer.weights for layer in self.layers if not layer.shared)
 
     @property
     def parameters(self) -> int:
-        """All trained parameters, biases and batch norm included."""
+        """All trained elements: weights, biases, norms and tables."""
         return sum(layer.parameters for layer in self.layers)
 
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample's forward pass."""
+        return sum(layer.macs for layer in self.layers)
 
-def _check(network: str, layer: Layer, seen: Iterable[str]) -> None:
-    where = f"network {network!r}, layer {layer.name!r}"
+
+def sides(value: Sides) -> tuple[int, int]:
+    """Height and width of a window's measure."""
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def _problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
+    """What is wrong with a layer behind those seen so far."""
     if layer.name in seen:
-        raise NetworkError(f"{where}: the name is used twice")
+        return "the name is used twice"
     if layer.kind not in KINDS:
-        raise NetworkError(f"{where}: unknown kind {layer.kind!r}; one of {sorted(KINDS)}")
+        return f"unknown kind {layer.kind!r}; one of {sorted(KINDS)}"
     for source in layer.inputs:
         if source not in seen:
-            raise NetworkError(f"{where}: input {source!r} is not an earlier layer")
+            return f"input {source!r} is not an earlier layer"
+    return _arity_problem(layer) or _shape_problem(layer) or _shared_problem(layer, seen)
+
+
+def _arity_problem(layer: Layer) -> str | None:
     arity = len(layer.inputs)
-    if arity < 1 or (layer.kind not in JOINS and arity != 1):
-        raise NetworkError(f"{where}: a {layer.kind} takes one input, got {arity}")
-    sizes = (layer.input.elements, layer.output.elements, layer.kernel, layer.stride)
-    if min(sizes) < 1 or layer.padding < 0:
-        raise NetworkError(f"{where}: shapes, kernel and stride must be positive")
-    if math.prod(sizes) > 1 << 62:
-        raise NetworkError(f"{where}: shapes are absurdly large")
+    if layer.kind == "matmul" and arity != 2:
+        return f"a matmul takes two inputs, got {arity}"
+    several = layer.kind in JOINS | {"matmul", OTHER}
+    if arity < 1 or (not several and arity != 1):
+        return f"a {layer.kind} takes one input, got {arity}"
+    if layer.others and len(layer.others) != arity - 1:
+        return f"{arity} inputs, but shapes for {len(layer.others) + 1}"
+    return None
+
+
+def _shape_problem(layer: Layer) -> str | None:
+    tensors = (*layer.operands, layer.output)
+    windows = [sides(v) for v in (layer.kernel, layer.stride, layer.dilation)]
+    measures = [measure for pair in windows for measure in pair]
+    lengths = [length for t in tensors for length in (t.channels, t.height, t.width)]
+    if min(*lengths, *measures, layer.groups) < 1 or min(*sides(layer.padding), layer.extra) < 0:
+        return "shapes, kernel and stride must be positive"
+    if layer.kind == "embedding" and layer.vocabulary < 1:
+        return "an embedding needs a vocabulary of at least one row"
+    if layer.directions not in (1, 2) or layer.output.channels % layer.directions:
+        return "a recurrent cell has one direction, or two that halve its output"
+    if layer.input.channels % layer.groups or layer.output.channels % layer.groups:
+        return f"{layer.groups} groups do not divide its {layer.input} to {layer.output}"
+    if layer.kind == "matmul" and (problem := _matmul_problem(layer)):
+        return problem
+    sizes = (*(t.elements for t in tensors), *measures, layer.weights, layer.macs, layer.extra)
+    return "shapes are absurdly large" if max(sizes) > _LARGEST else None
+
+
+def _matmul_problem(layer: Layer) -> str | None:
+    """The second operand must be whole k x n matrices, each serving as many groups."""
+    right, groups = layer.operands[1].elements, layer.groups
+    matrix = (layer.input.channels // groups) * (layer.output.channels // groups)
+    matrices = right // matrix
+    if right % matrix or groups % max(matrices, 1) or layer.input.area != layer.output.area:
+        return f"{layer.input} times {layer.operands[1]} in {groups} groups is not {layer.output}"
+    return None
+
+
+def _shared_problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
+    if not layer.shared:
+        return None
+    owner = seen.get(layer.shared)
+    if owner is None or owner.shared or not layer.weighted or owner.weights != layer.weights:
+        return f"it cannot share the weights of {layer.shared!r}"
+    return None

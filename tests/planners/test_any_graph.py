@@ -3,7 +3,7 @@
 import itertools
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -11,53 +11,72 @@ import pytest
 from experiments.cli import main
 from hardware import Array, Group, load_array
 from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
-from planners.partition import WHOLE, Scale, Sizes, boundary, shrunk, sizes
+from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
 from tests.planners.graphs import added_at_random, every_pair_added, general, series_parallel
-from tests.planners.test_hierarchy import joined, side_cost
 from workloads import Graph, Network, partition_graph
 
+Types = Mapping[int, PartitionType]
 COUNT = 250
 ALIKE = load_array("accpar-homogeneous", ["devices.0.count=4"])
 ODD = load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"])
 
 
-def least(graph: Graph, size: Sequence[Sizes], group: Group, objective: Objective) -> float:
+def lacking(graph: Graph, producer: int, types: Types, consumer: PartitionType, a: float) -> float:
+    """docs/model.md's table, F and E together, for the side with share ``a`` of the consumer."""
+    made = {"I": "rows", "II": "whole", "III": "columns", "IV": "columns"}[str(types[producer])]
+    if graph[producer].join:
+        made = {"I": "rows", "II": "columns", "III": "whole"}[str(types[producer])]
+    read = {"I": "rows", "II": "columns", "III": "whole", "IV": "columns"}[str(consumer)]
+    if made == "whole":
+        return 0.0 if read == "whole" else 1 - a
+    if made == read:
+        return 0.0
+    return 1 - a if read == "whole" else 2 * a * (1 - a)
+
+
+def least(
+    graph: Graph, scales: Sequence[Scale], batch: int, group: Group, objective: Objective
+) -> float:
     """The least cost of one split at shares by number: every combination, one axis a node."""
-    first, second = group.halves()
-    parts = [(first, first.size / group.size), (second, second.size / group.size)]
+    size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
+    kinds = [legal(node, scale) for node, scale in zip(graph, scales, strict=True)]
     total = np.zeros((1,) * len(graph))
     for v, node in enumerate(graph):
-        for producers in [(p,) for p in node.producers] if node.join else [node.producers]:
-            term = terms(graph, v, producers, parts, objective, size)
-            scope = sorted({v, *producers})
+        edges = range(len(node.producers))
+        for part in [(e,) for e in edges] if node.join else [tuple(edges)]:
+            scope = sorted({v, *(node.producers[e] for e in part)})
             values = [
-                term(dict(zip(scope, types, strict=True)))
-                for types in itertools.product(PartitionType, repeat=len(scope))
+                slower(graph, v, part, dict(zip(scope, types, strict=True)), size, group, objective)
+                for types in itertools.product(*(kinds[u] for u in scope))
             ]
-            shape = [3 if u in scope else 1 for u in range(len(graph))]
+            shape = [len(kinds[u]) if u in scope else 1 for u in range(len(graph))]
             total = total + np.array(values).reshape(shape)
     return float(total.min())
 
 
-def terms(
+def slower(
     graph: Graph,
     v: int,
-    producers: Sequence[int],
-    parts: Sequence[tuple[Group, float]],
-    objective: Objective,
+    edges: Sequence[int],
+    types: Types,
     size: Sequence[Sizes],
-) -> Callable[[dict[int, PartitionType]], float]:
-    """What the slower side spends on a layer, or on one edge into a join."""
-
-    def spent(types: dict[int, PartitionType], group: Group, share: float) -> float:
-        known = [types.get(u, PartitionType.I) for u in range(len(graph))]
-        if not graph[v].join:
-            return side_cost(graph, v, known, share, group, objective, size)
-        (p,) = producers
-        elements = size[v].input * sum(boundary(joined(graph, p, known), types[v], share))
-        return elements * (2 / group.link_bytes_per_s if objective.seconds else 1.0)
-
-    return lambda types: max(spent(types, group, share) for group, share in parts)
+    group: Group,
+    objective: Objective,
+) -> float:
+    """What the slower side spends on a layer with its edges, or on one edge into a join."""
+    node, s = graph[v], size[v]
+    spent = []
+    for side in group.halves():
+        share = side.size / group.size
+        elements = sum(
+            s.reads[e] * lacking(graph, node.producers[e], types, types[v], share) for e in edges
+        )
+        if not node.join:
+            after = s.pooled if objective.pooled else s.output
+            elements += (s.weights, after, s.input, 0.0)[types[v]]
+        time_s = elements * 2 / side.link_bytes_per_s + share * sum(s.flops) / side.peak_flops_per_s
+        spent.append(time_s if objective.seconds else elements)
+    return max(spent)
 
 
 def check_every_split(network: Network, plan: Plan, array: Array, objective: Objective) -> int:
@@ -69,8 +88,8 @@ def check_every_split(network: Network, plan: Plan, array: Array, objective: Obj
         nonlocal checked
         if split is None:
             return
-        size = [sizes(node, plan.batch, s) for node, s in zip(graph, scales, strict=True)]
-        assert split.cost == pytest.approx(least(graph, size, group, objective), rel=1e-9)
+        found = least(graph, scales, plan.batch, group, objective)
+        assert split.cost == pytest.approx(found, rel=1e-9)
         assert split.lower_bound is None
         checked += 1
         halves = zip(split.halves, group.halves(), shrunk(scales, split.partitions), strict=False)
@@ -98,29 +117,27 @@ def test_every_level_of_500_random_graphs_costs_the_least(draw: Callable[[int], 
 
 
 def clique_least(network: Network, array: Array) -> float:
+    """Brute force over the layers of ``every_pair_added``, each sum at its own best."""
     graph = partition_graph(network)
     size = [sizes(node, 512, WHOLE) for node in graph]
-    return least_without_sums(graph, size, array.group)
-
-
-def least_without_sums(graph: Graph, size: Sequence[Sizes], group: Group) -> float:
-    """Brute force over the layers, each sum (read by nobody) at its own best."""
-    first, second = group.halves()
-    parts = [(first, first.size / group.size), (second, second.size / group.size)]
     layers = [v for v, node in enumerate(graph) if not node.join]
+    kinds = [legal(node) for node in graph]
     total = np.zeros((1,) * len(layers))
     for v, node in enumerate(graph):
-        scope = [v] if not node.join else sorted(node.producers)
-        pieces = [
-            terms(graph, v, (p,) if node.join else (), parts, TIME, size)
-            for p in (node.producers if node.join else (v,))
+        scope = sorted(node.producers) if node.join else [v]
+        parts = [(e,) for e in range(len(node.producers))] if node.join else [()]
+        values = [
+            min(
+                sum(
+                    slower(graph, v, part, known | {v: kind}, size, array.group, TIME)
+                    for part in parts
+                )
+                for kind in (kinds[v] if node.join else [known[v]])
+            )
+            for types in itertools.product(*(kinds[u] for u in scope))
+            for known in [dict(zip(scope, types, strict=True))]
         ]
-        values = []
-        for types in itertools.product(PartitionType, repeat=len(scope)):
-            known = dict(zip(scope, types, strict=True))
-            own = [known[v]] if not node.join else list(PartitionType)
-            values.append(min(sum(piece(known | {v: kind}) for piece in pieces) for kind in own))
-        shape = [3 if u in scope else 1 for u in layers]
+        shape = [len(kinds[u]) if u in scope else 1 for u in layers]
         total = total + np.array(values).reshape(shape)
     return float(total.min())
 
@@ -179,5 +196,5 @@ def test_commands_say_that_a_plan_is_not_exact(
         assert main([command, *options, "--format", "json"]) == 0
         data = json.loads(capsys.readouterr().out)
         assert data["exact"] is False
-        assert data["gap"] > 0
+        assert 0 <= data["gap"] < 1
     assert main(["plan", "lenet", *options[1:], "--format", "json"]) == 0

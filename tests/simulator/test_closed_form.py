@@ -43,7 +43,7 @@ def closed_form(network: Network, plan: Plan, array: Array) -> Fraction:
         for i, (layer, dims) in enumerate(zip(layers, left, strict=True)):
             source = dims["B"] * dims["Di"] * layer.input.area
             elements += {
-                "I": dims["Di"] * dims["Do"] * layer.kernel**2,
+                "I": dims["Di"] * dims["Do"] * layer.kernel_area,
                 "II": dims["B"] * dims["Do"] * layer.output.area,
                 "III": source,
             }[types[i]]
@@ -54,13 +54,13 @@ def closed_form(network: Network, plan: Plan, array: Array) -> Fraction:
     flops = Fraction(0)
     for layer, dims in zip(layers, left, strict=True):
         out = dims["B"] * dims["Do"] * layer.output.area
-        dot = 2 * dims["Di"] * layer.kernel**2 - 1
+        dot = 2 * dims["Di"] * layer.kernel_area - 1
         forward = out * max(dot, Fraction(0))
         if layer.kind == "fc":
             backward = dims["B"] * dims["Di"] * max(2 * dims["Do"] - 1, Fraction(0))
         else:
             backward = forward
-        weights = dims["Di"] * dims["Do"] * layer.kernel**2
+        weights = dims["Di"] * dims["Do"] * layer.kernel_area
         gradient = weights * max(2 * dims["B"] * layer.output.area - 1, Fraction(0))
         flops += forward + backward + gradient
     return flops / peak + elements * BYTES / bandwidth

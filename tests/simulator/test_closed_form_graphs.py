@@ -50,7 +50,7 @@ def operators(network: Network) -> list[Operator]:
                 [source for source in sources if source is not None],
                 layer.input.height * layer.input.width,
                 layer.output.height * layer.output.width,
-                layer.kernel**2,
+                layer.kernel_area,
                 (layer.input.channels, layer.output.channels),
             )
         )

@@ -16,7 +16,7 @@ def layer(name: str, *inputs: str, kind: str = "conv", kernel: int = 1) -> Layer
         ([layer("input", "input")], "used twice"),
         ([layer("a", "b"), layer("b", "input")], "'b' is not an earlier layer"),
         ([layer("a", "a")], "not an earlier layer"),
-        ([layer("a", "input", kind="lstm")], "unknown kind 'lstm'"),
+        ([layer("a", "input", kind="gemm")], "unknown kind 'gemm'"),
         ([layer("a")], "takes one input, got 0"),
         ([layer("a", "input", "input")], "takes one input, got 2"),
         ([layer("a", "input", kernel=0)], "must be positive"),
