@@ -1,0 +1,82 @@
+"""What every front end reads a model into: operations on named tensors of known shapes.
+
+ONNX files and torch modules are translated to the verbs below; one assembler
+turns them into a network, so that both give the same one for the same model.
+
+======================  ============================================  =====================
+verb                    inputs                                        attributes
+======================  ============================================  =====================
+conv                    x, weight, [bias]                             kernel, stride, padding, dilation,
+                                                                      groups, transposed
+matmul                  a, b (either may be constant), [bias]         transpose (of b)
+einsum                  a, b                                          equation
+attention               q, k, v, [mask]                               heads, kv_heads
+embedding               table, ids
+lstm, gru               x, trained tensors                            directions, batch_axis, biased
+max_pool, avg_pool      x                                             kernel, stride, padding
+mean                    x                                             axes
+batch_norm              x, trained tensors
+relu, softmax           x
+add, mul                operands
+concat                  operands                                      axis
+reshape, expand, slice  x (a view)
+transpose               x (a view)                                    perm
+select                  x (a view)                                    axis
+other                   operands                                      operator
+======================  ============================================  =====================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; ``inputs`` may hold "" where an optional one is left out.
+
+    ``outputs`` has the shape of every tensor it makes, by name.
+    """
+
+    name: str
+    verb: str
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, Shape]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Shape:
+        """The shape of the first output."""
+        return next(iter(self.outputs.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A tensor that depends on no input; ``trained`` names the parameters it is made of."""
+
+    shape: Shape
+    trained: Mapping[str, int] = field(default_factory=dict)
+    """Elements of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model before it is a network.
+
+    ``batch`` is the number of samples its shapes are for; the first dimension
+    of an input is the batch where it has that size. ``whole`` names inputs
+    whose elements are counted whole (token ids, masks): they have no channels.
+    """
+
+    name: str
+    inputs: Mapping[str, Shape]
+    constants: Mapping[str, Constant]
+    operations: tuple[Operation, ...]
+    batch: int = 1
+    whole: frozenset[str] = frozenset()
+    description: str = ""
+    notes: tuple[str, ...] = ()
