@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hardware import Array, Device, Group, SpecError, load_array
 from planners import Plan, load_planner
 from simulator import Timeline, simulate
-from workloads import ZOO, Network, NetworkError, load_network
+from workloads import PUBLISHED, Network, NetworkError, load_network
 
 if TYPE_CHECKING:
     import pandas
@@ -133,7 +133,7 @@ def refuse_twins(networks: Sequence[Network]) -> None:
 
 def _papers_case(networks: Sequence[Network], batch: int) -> bool:
     """Whether these are the paper's nine networks and its batch."""
-    zoo = {name: load_network(name) for name in ZOO}
+    zoo = {name: load_network(name) for name in PUBLISHED}
     return {network.name: network for network in networks} == zoo and batch == PUBLISHED_BATCH
 
 

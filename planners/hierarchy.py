@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from planners.partition import (
     producer_type,
     shrunk,
     sizes,
+    tied_sums,
 )
 from planners.plan import Plan, PlanError, Split
 from workloads import Graph, Network, Node, partition_graph
@@ -153,7 +155,7 @@ class Level:
         """Every term of the cost, over the nodes it depends on."""
         for v, node in enumerate(self.graph):
             if not node.join:
-                yield self._factor({v, *node.producers}, self.layer_cost, v)
+                yield self._factor(self._scope(v), self.layer_cost, v)
                 continue
             for e, producer in enumerate(node.producers):
                 yield self._factor({v, producer, *self._share_scope(v)}, self.edge_cost, v, e)
@@ -172,7 +174,12 @@ class Level:
         main = self.graph[v].main
         if self.share is not None or main is None:
             return set()
-        return {main, *self.graph[main].producers}
+        return self._scope(main)
+
+    def _scope(self, v: int) -> set[int]:
+        """The nodes whose types decide what a product costs."""
+        node = self.graph[v]
+        return {v, *node.producers} | (set() if node.tied is None else {node.tied})
 
     def layer_cost(self, v: int, types: dict[int, PartitionType]) -> float:
         """Cost of a weighted layer and the boundary before it."""
@@ -195,7 +202,17 @@ class Level:
 
     def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
         kinds = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
-        return choice(self.size[v], types[v], kinds, pooled=self.pooled)
+        numbers = choice(self.size[v], types[v], kinds, pooled=self.pooled)
+        owner = self.graph[v].tied
+        if owner is None:
+            return numbers
+        pair = (types[v], types[owner])
+        fixed, swap = tied_sums(
+            self.graph[v], self.graph[owner], pair, self.size[v], self.size[owner]
+        )
+        if types[v] is not I:
+            fixed = numbers.fixed
+        return replace(numbers, fixed=fixed, swap=numbers.swap + swap)
 
     def _share(self, numbers: Choice) -> float:
         return numbers.balanced(self.sides) if self.share is None else self.share

@@ -22,6 +22,7 @@ from planners.partition import (
     boundary,
     partial_sums,
     producer_type,
+    tied_sums,
 )
 from workloads import Graph
 
@@ -90,8 +91,7 @@ def received(
 ) -> tuple[float, float]:
     """Elements each side of a split receives in an exchange step."""
     if step.kind is Kind.SUMS:
-        kind = partitions[step.node].type
-        elements = partial_sums(kind, size[step.node]) if kind is SUMMED_IN[step.phase] else 0.0
+        elements = _sums(step, graph, partitions, size)
         return elements, elements
     producer = producer_type(graph[step.node], partitions[step.node].type)
     consumer = partitions[step.consumer]
@@ -100,6 +100,19 @@ def received(
     first = boundary(producer, consumer.type, consumer.share)[direction]
     second = boundary(producer, consumer.type, 1.0 - consumer.share)[direction]
     return first * elements, second * elements
+
+
+def _sums(
+    step: Step, graph: Graph, partitions: Sequence[Partition], size: Sequence[Sizes]
+) -> float:
+    """Elements each side receives to complete the partial sums of a product."""
+    v, kind, share = step.node, partitions[step.node].type, partitions[step.node].share
+    tied = graph[v].tied
+    if tied is not None and step.phase is Phase.GRADIENT:
+        types = (kind, partitions[tied].type)
+        fixed, swap = tied_sums(graph[v], graph[tied], types, size[v], size[tied])
+        return fixed + share * (1.0 - share) * swap
+    return partial_sums(kind, size[v]) if kind is SUMMED_IN[step.phase] else 0.0
 
 
 def flops(step: Step, size: Sequence[Sizes]) -> float:

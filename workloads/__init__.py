@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, partition_graph
 from workloads.importers.layer_file import read_layer_file
-from workloads.layers import CELLS, Layer, Network, NetworkError, Tensor
-from workloads.zoo import ZOO
+from workloads.layers import CELLS, Layer, Network, NetworkError, Sides, Tensor
+from workloads.zoo import PUBLISHED, SEQUENCES, ZOO
+
+LONGEST = 1 << 20
+"""Most tokens in a sequence."""
 
 
 def load_network(name: str) -> Network:
     """A network of the zoo by name, or a layer file by path (``.txt``).
 
-    Raises NetworkError with the nearest name, or with what is wrong in the file.
+    ``NAME:seq=N`` gives a transformer or recurrent network sequences of N
+    tokens. Raises NetworkError with the nearest name, or with what is wrong.
     """
-    if name in ZOO:
-        return ZOO[name]()
     if name.endswith(".txt"):
         return read_layer_file(name)
-    near = difflib.get_close_matches(name.lower().replace("-", ""), ZOO, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(ZOO)}"
-    raise NetworkError(f"unknown network {name!r}; {hint} (or the path of a .txt layer file)")
+    base, colon, option = name.partition(":")
+    if base not in ZOO:
+        raise NetworkError(f"unknown network {name!r}; {_hint(base)}")
+    if not colon:
+        return ZOO[base]()
+    if base not in SEQUENCES:
+        raise NetworkError(f"network {base!r} takes no option, found {option!r}")
+    return replace(SEQUENCES[base](sequence=_sequence(name, option)), name=name)
+
+
+def _hint(name: str) -> str:
+    plain = {known.replace("-", ""): known for known in ZOO}
+    near = difflib.get_close_matches(name.lower().replace("-", ""), plain, n=1)
+    hint = f"did you mean {plain[near[0]]}?" if near else f"one of {', '.join(ZOO)}"
+    return f"{hint} (or the path of a .txt layer file)"
+
+
+def _sequence(name: str, option: str) -> int:
+    key, _, text = option.partition("=")
+    number = text.isascii() and text.isdigit() and len(text) < 12
+    if key != "seq" or not number or not 0 < int(text) <= LONGEST:
+        raise NetworkError(f"network {name!r}: expected seq=N with N within 1...{LONGEST}")
+    return int(text)
 
 
 __all__ = [
     "CELLS",
+    "PUBLISHED",
+    "SEQUENCES",
     "ZOO",
     "Builder",
     "Graph",
@@ -34,6 +59,7 @@ __all__ = [
     "Network",
     "NetworkError",
     "Node",
+    "Sides",
     "Tensor",
     "load_network",
     "partition_graph",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hardware import Setting
-    from workloads import Network
+    from workloads import Network, Sides
 
 KINDS = ("networks", "planners", "arrays", "devices")
 
@@ -46,7 +46,13 @@ def _list_networks() -> list[dict[str, Any]]:
 
     networks = [load_network(name) for name in ZOO]
     return [
-        {"name": n.name, "weights": n.weights, "parameters": n.parameters, "about": n.description}
+        {
+            "name": n.name,
+            "weights": n.weights,
+            "parameters": n.parameters,
+            "macs": n.macs,
+            "about": n.description,
+        }
         for n in networks
     ]
 
@@ -82,10 +88,11 @@ def run_show(args: argparse.Namespace) -> int:
     from planners import load_planner, planner_names
     from workloads import ZOO, load_network
 
-    if args.name in ZOO or args.name in planner_names():
+    known = args.name.partition(":")[0] in ZOO
+    if known or args.name in planner_names():
         if args.set:
             raise UsageError(f"--set changes specs; {args.name!r} is not one")
-        if args.name in ZOO:
+        if known:
             network = load_network(args.name)
             rows = _layers(network)
             _deliver(args, _about(network), rows, _network(network, rows))
@@ -129,7 +136,8 @@ def _show_spec(
 def _about(network: Network) -> str:
     return (
         f"{network.name}: {network.description}; input {network.input}, {network.weights:,} "
-        f"weights, {network.parameters:,} parameters with biases and batch norm"
+        f"weights, {network.parameters:,} parameters with biases, norms and tables, "
+        f"{network.macs:,} multiply-accumulates forward"
     )
 
 
@@ -137,18 +145,25 @@ def _layers(network: Network) -> list[dict[str, Any]]:
     return [
         {
             "layer": layer.name,
-            "kind": layer.kind,
+            "kind": layer.operator or layer.kind,
             "inputs": ", ".join(layer.inputs),
-            "input": str(layer.input),
+            "input": " ".join(map(str, dict.fromkeys(layer.operands))),
             "output": str(layer.output),
-            "kernel": layer.kernel,
-            "stride": layer.stride,
-            "padding": layer.padding,
+            "kernel": _window(layer.kernel),
+            "stride": _window(layer.stride),
+            "padding": _window(layer.padding),
+            "groups": layer.groups,
             "weights": layer.weights,
             "parameters": layer.parameters,
+            "macs": layer.macs,
         }
         for layer in network.layers
     ]
+
+
+def _window(measure: Sides) -> int | str:
+    """One number, or height x width."""
+    return measure if isinstance(measure, int) else f"{measure[0]}x{measure[1]}"
 
 
 def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -159,6 +174,7 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
         "input": str(network.input),
         "weights": network.weights,
         "parameters": network.parameters,
+        "macs": network.macs,
         "layers": layers,
     }
 

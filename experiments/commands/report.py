@@ -22,7 +22,9 @@ def configure(commands: Any) -> None:
         "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
     )
     add_array(parser, default=None)
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks", metavar="N1,N2|all", default="all", help="default: all, the paper's nine"
+    )
     parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
     add_batch(parser)
     parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
@@ -56,9 +58,9 @@ def _study(args: argparse.Namespace) -> Study:
     from experiments.report import Study
     from experiments.store import Store
     from planners import load_planner, planner_names
-    from workloads import ZOO, load_network
+    from workloads import PUBLISHED, load_network
 
-    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    networks = [load_network(name) for name in names(args.networks, list(PUBLISHED), "networks")]
     planners = names(args.planners, planner_names(), "planners")
     for planner in planners:
         load_planner(planner)

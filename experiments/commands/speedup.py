@@ -29,7 +29,9 @@ def configure(commands: Any) -> None:
         "speedup", help="speedups of planners over data parallelism, network by network"
     )
     add_array(parser)
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks", metavar="N1,N2|all", default="all", help="default: all, the paper's nine"
+    )
     parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
     add_batch(parser)
     add_unfolded(parser)
@@ -48,10 +50,10 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import check_writable
     from experiments.plots import check_plot
     from planners import load_planner, planner_names
-    from workloads import ZOO, load_network
+    from workloads import PUBLISHED, load_network
 
     array = array_of(args)
-    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    networks = [load_network(name) for name in names(args.networks, list(PUBLISHED), "networks")]
     planners = names(args.planners, planner_names(), "planners")
     for planner in planners:
         load_planner(planner)

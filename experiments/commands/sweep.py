@@ -32,7 +32,9 @@ def configure(commands: Any) -> None:
         help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
         ':log:16" or batch=64,128; several make a grid',
     )
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks", metavar="N1,N2|all", default="all", help="default: all, the paper's nine"
+    )
     parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
     add_array(parser)
     add_batch(parser)
@@ -91,7 +93,7 @@ def _grid(args: argparse.Namespace) -> Grid:
     from experiments.sweep import Grid
     from experiments.vary import parse_vary
     from planners import load_planner, planner_names
-    from workloads import ZOO, load_network
+    from workloads import PUBLISHED, load_network
 
     axes = tuple(parse_vary(text) for text in args.vary)
     if len({axis.key for axis in axes}) < len(axes):
@@ -99,7 +101,9 @@ def _grid(args: argparse.Namespace) -> Grid:
     planners = names(args.planners, planner_names(), "planners")
     for planner in planners:
         load_planner(planner)
-    networks = tuple(load_network(name) for name in names(args.networks, list(ZOO), "networks"))
+    networks = tuple(
+        load_network(name) for name in names(args.networks, list(PUBLISHED), "networks")
+    )
     return Grid(
         networks, tuple(planners), args.array, axes, tuple(args.set), args.batch, args.objective
     )

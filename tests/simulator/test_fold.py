@@ -8,7 +8,7 @@ from hardware import Array, load_array
 from planners import PLANNERS, Plan, load_planner
 from simulator import Timeline, fold, lower, simulate
 from tests.strategies import arrays, networks, plans
-from workloads import ZOO, Network, load_network
+from workloads import PUBLISHED, Network, load_network
 
 
 def both(network: Network, plan: Plan, array: Array) -> tuple[Timeline, Timeline]:
@@ -32,12 +32,23 @@ def spans(timeline: Timeline) -> dict[tuple[str, str, str, int, int, int], int]:
 
 @pytest.mark.parametrize("name", ["accpar-mixed", "accpar-homogeneous"])
 @pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("network", [load_network(n) for n in ZOO], ids=list(ZOO))
+@pytest.mark.parametrize("network", map(load_network, PUBLISHED), ids=list(PUBLISHED))
 def test_the_zoo_on_the_papers_arrays(network: Network, planner: str, name: str) -> None:
     array = load_array(name)
     folded, unfolded = both(network, load_planner(planner)(network, array, 512), array)
     if name == "accpar-mixed":
         assert 50 * folded.events <= unfolded.events
+
+
+@pytest.mark.parametrize("planner", ["owt", "accpar"])
+@pytest.mark.parametrize(
+    "name", ["inception-v3", "densenet121", "mobilenet-v2", "bert-base:seq=16", "gnmt:seq=5"]
+)
+def test_graphs_that_are_not_chains(name: str, planner: str) -> None:
+    array = load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=3"])
+    network = load_network(name)
+    folded, unfolded = both(network, load_planner(planner)(network, array, 64), array)
+    assert spans(folded) == spans(unfolded)
 
 
 @pytest.mark.parametrize(

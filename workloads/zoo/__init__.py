@@ -5,11 +5,19 @@ from functools import partial
 
 from workloads.layers import Network
 from workloads.zoo.alexnet import alexnet
+from workloads.zoo.bert import bert
+from workloads.zoo.densenet import densenet
+from workloads.zoo.gnmt import gnmt
+from workloads.zoo.gpt2 import gpt2
+from workloads.zoo.inception import inception
 from workloads.zoo.lenet import lenet
+from workloads.zoo.llama import llama
+from workloads.zoo.mobilenet import mobilenet
 from workloads.zoo.resnet import resnet
 from workloads.zoo.vgg import vgg
+from workloads.zoo.vit import vit
 
-ZOO: dict[str, Callable[[], Network]] = {
+PUBLISHED: dict[str, Callable[[], Network]] = {
     "lenet": lenet,
     "alexnet": alexnet,
     "vgg11": partial(vgg, 11),
@@ -20,6 +28,29 @@ ZOO: dict[str, Callable[[], Network]] = {
     "resnet34": partial(resnet, 34),
     "resnet50": partial(resnet, 50),
 }
+"""The networks of the AccPar paper: what ``all`` means on the command line."""
+
+SEQUENCES: dict[str, Callable[..., Network]] = {
+    "bert-base": partial(bert, "base"),
+    "bert-large": partial(bert, "large"),
+    "gpt2": partial(gpt2, ""),
+    "gpt2-medium": partial(gpt2, "-medium"),
+    "gpt2-large": partial(gpt2, "-large"),
+    "gpt2-xl": partial(gpt2, "-xl"),
+    "llama-7b": partial(llama, "llama-7b", sequence=2048),
+    "llama3-8b": partial(llama, "llama3-8b", sequence=8192),
+    "gnmt": gnmt,
+}
+"""Networks that take ``sequence``, a number of tokens."""
+
+ZOO: dict[str, Callable[..., Network]] = {
+    **PUBLISHED,
+    "inception-v3": inception,
+    "densenet121": densenet,
+    "mobilenet-v2": mobilenet,
+    "vit-b16": vit,
+    **SEQUENCES,
+}
 """Every network of the zoo: a name and the function that builds it."""
 
-__all__ = ["ZOO"]
+__all__ = ["PUBLISHED", "SEQUENCES", "ZOO"]
