@@ -8,6 +8,7 @@ from dataclasses import replace
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, partition_graph
 from workloads.importers.layer_file import read_layer_file
+from workloads.importers.onnx_file import read_onnx
 from workloads.layers import CELLS, Layer, Network, NetworkError, Sides, Tensor
 from workloads.zoo import PUBLISHED, SEQUENCES, ZOO
 
@@ -23,6 +24,8 @@ def load_network(name: str) -> Network:
     """
     if name.endswith(".txt"):
         return read_layer_file(name)
+    if name.endswith(".onnx") or ".onnx:" in name:
+        return read_onnx(name)
     base, colon, option = name.partition(":")
     if base not in ZOO:
         raise NetworkError(f"unknown network {name!r}; {_hint(base)}")
@@ -64,4 +67,5 @@ __all__ = [
     "load_network",
     "partition_graph",
     "read_layer_file",
+    "read_onnx",
 ]

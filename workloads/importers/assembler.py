@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,6 +87,10 @@ class Assembler:
             raise NetworkError(f"input {at} must be computed, not a constant")
         return value
 
+    def made_before(self, name: str) -> Value:
+        """A computed tensor by its name."""
+        return self.computed(Operation(name, "", (name,), {}), 0)
+
     def operand(self, operation: Operation, at: int) -> Value | Constant | None:
         """The operand at a place, None where an optional one is left out."""
         name = operation.inputs[at] if at < len(operation.inputs) else ""
@@ -114,9 +117,7 @@ class Assembler:
         self.layers.append(Layer(unique, kind, **fields))
         return self.layers[-1]
 
-    def weighted(
-        self, operation: Operation, kind: str, weight: Constant, **fields: Any
-    ) -> Layer:
+    def weighted(self, operation: Operation, kind: str, weight: Constant, **fields: Any) -> Layer:
         """Append a layer with a weight matrix, named after it; a matrix used again is shared."""
         key = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
@@ -145,8 +146,9 @@ class Assembler:
         return sum(new.values())
 
     def made(self, operation: Operation, layer: Layer, dims: Dims, behind: str | None) -> None:
-        """The first output is what a layer wrote."""
-        self.values[next(iter(operation.outputs))] = Value(dims, layer.name, behind)
+        """The first output is what a layer wrote; any further ones come from it too."""
+        for i, (name, shape) in enumerate(operation.outputs.items()):
+            self.values[name] = Value(like(dims, shape) if i else dims, layer.name, behind)
 
     def product(self, operation: Operation, layer: Layer, dims: Dims) -> None:
         """The first output is what a product wrote, with the shape the file says."""
@@ -234,8 +236,6 @@ class Assembler:
         )
         path = layer.name if len(behind) > 1 else behind[0] if behind else None
         self.made(operation, layer, dims, path)
-        for name, shape in list(operation.outputs.items())[1:]:
-            self.values[name] = Value(like(dims, shape), layer.name, path)
 
     def _joined(self, operation: Operation, values: Sequence[Value]) -> Dims:
         shape = operation.output
@@ -243,9 +243,7 @@ class Assembler:
             return like(values[0].dims, shape)
         return broadcast([value.dims for value in values], shape)
 
-    def _bias(
-        self, operation: Operation, operands: Sequence[Value | Constant], extra: int
-    ) -> bool:
+    def _bias(self, operation: Operation, operands: Sequence[Value | Constant], extra: int) -> bool:
         """Whether it adds a trained vector right behind a product, which then has a bias."""
         last = self.layers[-1] if self.layers else None
         value = next((v for v in operands if isinstance(v, Value)), None)

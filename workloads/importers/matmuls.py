@@ -13,7 +13,6 @@ from workloads.importers.dims import (
     area_of,
     count,
     dim,
-    like,
     reshaped,
     retag,
     size_of,
@@ -148,20 +147,18 @@ def attention(assembler: Assembler, operation: Operation) -> None:
     Operands are (samples, heads, positions, features), or (samples, positions,
     heads * features) with the attributes ``heads`` and ``kv_heads``.
     """
-    query, key, value = (
-        _heads(assembler.computed(operation, i), operation, i) for i in range(3)
-    )
+    query, key, value = (_heads(assembler.computed(operation, i), operation, i) for i in range(3))
     rows = (*(size_of(d) for d in query.dims[:-1]), size_of(key.dims[-2]))
     name = operation.name
     scores = Operation(f"{name}.scores", "matmul", (), {f"{name}.scores": rows})
     computed(assembler, scores, query, replace(key, dims=_swapped(key.dims)))
     softmax = Operation(f"{name}.softmax", "softmax", (scores.name,), {f"{name}.softmax": rows})
     assembler.unary(softmax)
-    weights = assembler.computed(replace(softmax, inputs=(softmax.name,)), 0)
+    weights = assembler.made_before(softmax.name)
     shape = (*rows[:-1], size_of(value.dims[-1]))
     context = Operation(f"{name}.context", "matmul", (), {f"{name}.context": shape})
     computed(assembler, context, weights, value)
-    made = assembler.computed(replace(context, inputs=(context.name,)), 0)
+    made = assembler.made_before(context.name)
     if "heads" in operation.attributes:
         batch, heads, positions, features = made.dims
         made = replace(made, dims=(batch, positions, (*heads, *features)))
@@ -206,16 +203,13 @@ def einsum(assembler: Assembler, operation: Operation) -> None:
     if isinstance(right, Value):
         second = _gathered(right.dims, two, batch, depth, columns)
         computed(assembler, product, replace(left, dims=first), replace(right, dims=second))
-    else:
-        assert isinstance(right, Constant)
+    elif right is not None:
         linear(assembler, product, replace(left, dims=first), right)
-    made = assembler.values[next(iter(operation.outputs))]
-    assert isinstance(made, Value)
+    output = next(iter(operation.outputs))
+    made = assembler.made_before(output)
     order = batch + rows + columns
     apart = dict(zip(order, reshaped(made.dims, [size[c] for c in order]), strict=True))
-    assembler.values[next(iter(operation.outputs))] = replace(
-        made, dims=tuple(apart[c] for c in result)
-    )
+    assembler.values[output] = replace(made, dims=tuple(apart[c] for c in result))
 
 
 def _shape(value: Value | Constant | None) -> Shape:

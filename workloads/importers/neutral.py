@@ -1,29 +1,22 @@
 """What every front end reads a model into: operations on named tensors of known shapes.
 
-ONNX files and torch modules are translated to the verbs below; one assembler
-turns them into a network, so that both give the same one for the same model.
+ONNX files and torch modules are translated to a few verbs; one assembler turns
+them into a network, so that both give the same one for the same model. A verb
+takes its operands in this order, and these attributes:
 
-======================  ============================================  =====================
-verb                    inputs                                        attributes
-======================  ============================================  =====================
-conv                    x, weight, [bias]                             kernel, stride, padding, dilation,
-                                                                      groups, transposed
-matmul                  a, b (either may be constant), [bias]         transpose (of b)
-einsum                  a, b                                          equation
-attention               q, k, v, [mask]                               heads, kv_heads
-embedding               table, ids
-lstm, gru               x, trained tensors                            directions, batch_axis, biased
-max_pool, avg_pool      x                                             kernel, stride, padding
-mean                    x                                             axes
-batch_norm              x, trained tensors
-relu, softmax           x
-add, mul                operands
-concat                  operands                                      axis
-reshape, expand, slice  x (a view)
-transpose               x (a view)                                    perm
-select                  x (a view)                                    axis
-other                   operands                                      operator
-======================  ============================================  =====================
+- ``conv``: x, weight, [bias]; kernel, stride, padding, dilation, groups, transposed
+- ``matmul``: a, b (either may be constant), [bias]; transposed (which operands)
+- ``einsum``: a, b; equation
+- ``attention``: q, k, v, [mask]; heads, kv_heads where those are not a dimension
+- ``embedding``: table, ids
+- ``lstm``, ``gru``: x, trained tensors, states; hidden, directions, biased,
+  batch_axis, split
+- ``max_pool``, ``avg_pool``: x; kernel, stride, padding, dilation
+- ``mean``: x; axes
+- ``batch_norm``, ``relu``, ``softmax``: x, trained tensors
+- ``add``, ``mul``: operands; ``concat``: operands; axis
+- ``reshape``, ``expand``, ``slice``, ``transpose`` (perm), ``select`` (axis): views of x
+- ``other``: operands; operator
 """
 
 from __future__ import annotations

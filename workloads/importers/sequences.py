@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workloads.importers.assembler import Assembler, Value
-from workloads.importers.dims import Role, area_of, dim, retag, size_of, tensor_of
+from workloads.importers.dims import Dims, Role, area_of, dim, retag, size_of, tensor_of
 from workloads.importers.neutral import Constant, Operation
 from workloads.layers import Tensor
 
@@ -54,10 +54,11 @@ def cell(assembler: Assembler, operation: Operation) -> None:
     )
     first, second = (retag(d, Role.POSITION) for d in value.dims[:2])
     both, features = dim(directions, Role.CHANNEL), dim(hidden, Role.CHANNEL)
-    every = (first, second, (*both, *features))
+    every: Dims = (first, second, (*both, *features))
     if attributes["split"]:
-        every = (first, both, second, features) if attributes["batch_axis"] else every
-        every = every if attributes["batch_axis"] else (first, second, both, features)
+        every = (first, second, both, features)
+        if attributes["batch_axis"]:
+            every = (first, both, second, features)
     last = (both, second if attributes["batch_axis"] else first, features)
     for name, dims in zip(operation.outputs, (every, last, last), strict=False):
         assembler.values[name] = Value(dims, layer.name, layer.name)

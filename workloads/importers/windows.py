@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from workloads.importers.assembler import Assembler
 from workloads.importers.dims import Dims, Role, count, dim, like, retag, size_of, tensor_of
@@ -75,7 +76,7 @@ def mean(assembler: Assembler, operation: Operation) -> None:
     assembler.made(operation, layer, dims, value.behind)
 
 
-def _measures(operation: Operation) -> dict[str, Sides]:
+def _measures(operation: Operation) -> dict[str, Any]:
     keys = ("kernel", "stride", "padding", "dilation")
     found = {key: operation.attributes[key] for key in keys if key in operation.attributes}
     return {key: _two(tuple(values)) for key, values in found.items()}
