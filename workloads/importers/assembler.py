@@ -122,7 +122,9 @@ class Assembler:
         key = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
         shared = self._owners.get(key, "") if key else ""
-        name = names[0].removesuffix(".weight") if len(names) == 1 and not shared else ""
+        name = names[0].removesuffix(".weight") if len(names) == 1 else ""
+        if name:  # a tied matrix has a name of its own in every module
+            name = operation.attributes.get("module", "" if shared else name)
         layer = self.layer(operation, kind, name, shared=shared, **fields)
         if shared and self._owner(shared).weights != layer.weights:
             layer = self.layers[-1] = replace(layer, shared="")

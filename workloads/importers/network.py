@@ -68,6 +68,8 @@ def _step(assembler: Assembler, operation: Operation) -> None:
     for name, shape in operation.outputs.items():
         if min(shape, default=1) < 1:
             raise NetworkError(f"its output {name!r} is empty: {shape}")
+    if note := operation.attributes.get("note"):
+        assembler.warn(operation, note)
     VERBS[operation.verb](assembler, operation)
 
 

@@ -17,6 +17,8 @@ takes its operands in this order, and these attributes:
 - ``add``, ``mul``: operands; ``concat``: operands; axis
 - ``reshape``, ``expand``, ``slice``, ``transpose`` (perm), ``select`` (axis): views of x
 - ``other``: operands; operator
+
+Any may have a ``note``: why only its memory traffic is counted.
 """
 
 from __future__ import annotations

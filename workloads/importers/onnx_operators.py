@@ -58,7 +58,6 @@ class Tensors(Protocol):
     """What a translation may ask about tensors."""
 
     constants: dict[str, Constant]
-    notes: list[str]
 
     def shape(self, name: str) -> Shape:
         """The shape of a tensor met before."""
@@ -105,11 +104,9 @@ def translate(
     if node.domain == DOMAIN:
         return [item.operation("other", operator=kind)]
     if node.domain not in ("", "ai.onnx") or not onnx.defs.has(kind) or kind in NOT_UNDERSTOOD:
-        tensors.notes.append(
-            f"{name}: operator {kind}{f' of {node.domain}' if node.domain else ''} is not "
-            "understood; counted as memory traffic"
-        )
-        return [item.operation("other", operator=_snake(kind))]
+        origin = f" of {node.domain}" if node.domain else ""
+        note = f"operator {kind}{origin} is not understood"
+        return [item.operation("other", operator=_snake(kind), note=note)]
     if kind in TRANSLATED:
         return TRANSLATED[kind](item)
     if kind in VIEWS:
