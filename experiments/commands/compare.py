@@ -13,6 +13,7 @@ from experiments.commands.arguments import (
     array_of,
     names,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +33,7 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "network",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument("--planners", metavar="P1,P2", required=True, help="see: list planners")
     add_array(parser)
@@ -52,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
     from experiments.plots import check_plot
     from planners import OBJECTIVES, load_planner, planner_names
     from simulator import simulate
-    from workloads import load_network
 
     chosen = names(args.planners, planner_names(), "planners")
     if len(chosen) != 2:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    array, network = array_of(args), load_network(args.network)
+    array, network = array_of(args), network_of(args.network)
     objective = OBJECTIVES[args.objective]
     first, second = (
         simulate(network, plan(network, array, args.batch, objective), array) for plan in solvers

@@ -1,12 +1,29 @@
-"""What a user should know beside a result: a search that was not exact."""
+"""What a user should know beside a result: what a file holds unread, a search not exact."""
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planners import Plan
+    from workloads import Network
+
+MOST_WARNINGS = 10
+"""Lines of warnings about one network on the terminal; JSON has them all."""
+
+
+def network_of(name: str) -> Network:
+    """The network of that name or path; what was not understood of it goes to stderr."""
+    from workloads import load_network
+
+    network = load_network(name)
+    for note in network.notes[:MOST_WARNINGS]:
+        print(f"accelarray: warning: {network.name}: {note}", file=sys.stderr)
+    if more := len(network.notes[MOST_WARNINGS:]):
+        print(f"accelarray: warning: {network.name}: and {more} more", file=sys.stderr)
+    return network
 
 
 def gap_text(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from experiments.commands.arguments import (
     add_output,
     array_of,
 )
-from experiments.commands.notices import gap_json, gap_text
+from experiments.commands.notices import gap_json, gap_text, network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +31,7 @@ def configure(commands: Any) -> None:
         "network",
         nargs="?",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument(
         "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
@@ -63,11 +63,15 @@ def run(args: argparse.Namespace) -> int:
     array = _array(args)
     planner = load_planner(args.planner)
     objective = OBJECTIVES[args.objective]
-    plans = [planner(network, array, args.batch, objective) for network in _networks(args)]
+    networks = _networks(args)
+    plans = [planner(network, array, args.batch, objective) for network in networks]
     if args.plot:
         plot_plan(plans[0], array, args.plot)
     if args.format == "json":
-        data = [to_dict(plan, array) for plan in plans]
+        data = [
+            to_dict(plan, array) | {"warnings": list(network.notes)}
+            for plan, network in zip(plans, networks, strict=True)
+        ]
         deliver(to_json(data[0] if len(data) == 1 else data), args.output)
     else:
         deliver("\n".join(to_table(plan, array) for plan in plans), args.output)
@@ -89,13 +93,13 @@ def _array(args: argparse.Namespace) -> Array:
 
 def _networks(args: argparse.Namespace) -> list[Network]:
     from experiments.output import UsageError
-    from workloads import load_network, read_layer_file
+    from workloads import read_layer_file
 
     if (args.network is None) == (args.layers is None):
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
-    return [load_network(args.network)]
+    return [network_of(args.network)]
 
 
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:

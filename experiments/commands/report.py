@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_array, add_batch, array_of, names
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from experiments.report import Study
@@ -58,9 +59,9 @@ def _study(args: argparse.Namespace) -> Study:
     from experiments.report import Study
     from experiments.store import Store
     from planners import load_planner, planner_names
-    from workloads import PUBLISHED, load_network
+    from workloads import PUBLISHED
 
-    networks = [load_network(name) for name in names(args.networks, list(PUBLISHED), "networks")]
+    networks = [network_of(name) for name in names(args.networks, list(PUBLISHED), "networks")]
     planners = names(args.planners, planner_names(), "planners")
     for planner in planners:
         load_planner(planner)
@@ -68,7 +69,7 @@ def _study(args: argparse.Namespace) -> Study:
     if args.store:
         with Store(args.store, create=False) as store:
             rows = store.rows()
-    wanted = load_network(args.timeline) if args.timeline else None
+    wanted = network_of(args.timeline) if args.timeline else None
     return Study(
         arrays=tuple(_arrays(args)),
         networks=tuple(networks),

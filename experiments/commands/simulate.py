@@ -14,7 +14,7 @@ from experiments.commands.arguments import (
     add_unfolded,
     array_of,
 )
-from experiments.commands.notices import gap_json, gap_text
+from experiments.commands.notices import gap_json, gap_text, network_of
 
 if TYPE_CHECKING:
     from simulator import Timeline
@@ -26,7 +26,7 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "network",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
     add_array(parser)
@@ -42,9 +42,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import deliver, to_json
     from planners import OBJECTIVES, load_planner, predict
     from simulator import simulate
-    from workloads import load_network
 
-    array, network = array_of(args), load_network(args.network)
+    array, network = array_of(args), network_of(args.network)
     plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
     started = time.perf_counter()
     timeline = simulate(network, plan, array, folded=not args.unfolded)
@@ -69,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         "wall_s": wall_s,
+        "warnings": list(network.notes),
     }
     text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)
     deliver(text, args.output)

@@ -14,6 +14,7 @@ from experiments.commands.arguments import (
     array_of,
     names,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,10 +51,10 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import check_writable
     from experiments.plots import check_plot
     from planners import load_planner, planner_names
-    from workloads import PUBLISHED, load_network
+    from workloads import PUBLISHED
 
     array = array_of(args)
-    networks = [load_network(name) for name in names(args.networks, list(PUBLISHED), "networks")]
+    networks = [network_of(name) for name in names(args.networks, list(PUBLISHED), "networks")]
     planners = names(args.planners, planner_names(), "planners")
     for planner in planners:
         load_planner(planner)
@@ -75,7 +76,8 @@ def _networks(
     with progress_bar(len(networks) * len(planners)) as progress:
         result = compare(array, networks, planners, args.batch, progress, folded=not args.unfolded)
     if args.format == "json":
-        text = to_json(to_dict(result))
+        warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
+        text = to_json(to_dict(result) | {"warnings": warnings})
     else:
         text = to_csv(result) if args.format == "csv" else to_table(result)
     deliver(text, args.output if result.complete else None)

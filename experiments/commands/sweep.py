@@ -12,6 +12,7 @@ from experiments.commands.arguments import (
     add_objective,
     names,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     import pandas
@@ -93,7 +94,7 @@ def _grid(args: argparse.Namespace) -> Grid:
     from experiments.sweep import Grid
     from experiments.vary import parse_vary
     from planners import load_planner, planner_names
-    from workloads import PUBLISHED, load_network
+    from workloads import PUBLISHED
 
     axes = tuple(parse_vary(text) for text in args.vary)
     if len({axis.key for axis in axes}) < len(axes):
@@ -101,9 +102,7 @@ def _grid(args: argparse.Namespace) -> Grid:
     planners = names(args.planners, planner_names(), "planners")
     for planner in planners:
         load_planner(planner)
-    networks = tuple(
-        load_network(name) for name in names(args.networks, list(PUBLISHED), "networks")
-    )
+    networks = tuple(network_of(name) for name in names(args.networks, list(PUBLISHED), "networks"))
     return Grid(
         networks, tuple(planners), args.array, axes, tuple(args.set), args.batch, args.objective
     )

@@ -12,6 +12,7 @@ from experiments.commands.arguments import (
     add_unfolded,
     array_of,
 )
+from experiments.commands.notices import network_of
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
 
@@ -22,7 +23,7 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "network",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
     add_array(parser)
@@ -53,13 +54,12 @@ def run(args: argparse.Namespace) -> int:
     from experiments.sites import chosen, sites
     from planners import OBJECTIVES, load_planner
     from simulator import simulate
-    from workloads import load_network
 
     path = args.output.lower()
     if not path.endswith(ENDINGS):
         raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
     check_writable(args.output)
-    array, network = array_of(args), load_network(args.network)
+    array, network = array_of(args), network_of(args.network)
     plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
     folded = not args.unfolded and args.devices is None
     timeline = simulate(network, plan, array, folded=folded)

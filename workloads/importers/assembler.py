@@ -78,6 +78,11 @@ class Assembler:
         ]
         return lead + tuple(dim(n, role) for n, role in zip(rest, roles, strict=True))
 
+    def _maps(self, shape: Shape, axis: int) -> Dims:
+        """Samples first, channels at ``axis``, positions elsewhere."""
+        roles = {0: Role.SAMPLE, axis: Role.CHANNEL}
+        return tuple(dim(n, roles.get(i, Role.POSITION)) for i, n in enumerate(shape))
+
     # --- what operations read
 
     def computed(self, operation: Operation, at: int) -> Value:
@@ -241,6 +246,8 @@ class Assembler:
 
     def _joined(self, operation: Operation, values: Sequence[Value]) -> Dims:
         shape = operation.output
+        if (axis := operation.attributes.get("channel_axis")) is not None:
+            return self._maps(shape, axis)
         if operation.verb == "concat" or len(values) == 1:
             return like(values[0].dims, shape)
         return broadcast([value.dims for value in values], shape)

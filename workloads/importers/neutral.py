@@ -16,7 +16,7 @@ takes its operands in this order, and these attributes:
 - ``batch_norm``, ``relu``, ``softmax``: x, trained tensors
 - ``add``, ``mul``: operands; ``concat``: operands; axis
 - ``reshape``, ``expand``, ``slice``, ``transpose`` (perm), ``select`` (axis): views of x
-- ``other``: operands; operator
+- ``other``: operands; operator, channel_axis (where it is not as before)
 
 Any may have a ``note``: why only its memory traffic is counted.
 """

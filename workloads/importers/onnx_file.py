@@ -23,8 +23,13 @@ MOST_INLINE = 1 << 28
 """Most elements of a tensor that is not in another file; more do not fit in one of 2 GiB."""
 
 
+def is_onnx(name: str) -> bool:
+    """Whether a name is the path of an ONNX file, with or without sizes behind it."""
+    return name.endswith(".onnx") or ".onnx:" in name
+
+
 def read_onnx(name: str) -> Network:
-    """Read ``PATH.onnx``, or ``PATH.onnx:DIM=N,...`` where dimensions have names.
+    """Read ``PATH.onnx``, or ``PATH.onnx:DIM=N:...`` where dimensions have names.
 
     The batch need not be given: a symbolic first dimension of the first input
     is one sample; a fixed one is divided out. Weights may be absent. Raises
@@ -43,7 +48,7 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
     if not ending:
         return name, {}
     sizes: dict[str, int] = {}
-    for option in options.split(","):
+    for option in options.split(":"):
         key, _, text = option.partition("=")
         if not key or not (text.isascii() and text.isdigit() and 0 < len(text) < 10):
             raise NetworkError(f"{name!r}: expected DIM=N after the colon, found {option!r}")

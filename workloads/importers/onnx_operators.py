@@ -102,7 +102,8 @@ def translate(
     item = _Node(name, node, outputs, reads, tensors, attributes)
     kind = node.op_type
     if node.domain == DOMAIN:
-        return [item.operation("other", operator=kind)]
+        axis = attributes.get("channel_axis", 1)
+        return [item.operation("other", operator=kind, channel_axis=axis)]
     if node.domain not in ("", "ai.onnx") or not onnx.defs.has(kind) or kind in NOT_UNDERSTOOD:
         origin = f" of {node.domain}" if node.domain else ""
         note = f"operator {kind}{origin} is not understood"
