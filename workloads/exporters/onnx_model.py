@@ -30,23 +30,6 @@ def to_onnx(network: Network) -> onnx.ModelProto:
     return Writer(network).model()
 
 
-def dims_only(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of any model without its weights: tensors of more than 64 elements keep their dims.
-
-    Small ones stay: they are shapes, axes and scales.
-    """
-    import math
-
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for tensor in copy.graph.initializer:
-        if math.prod(tensor.dims) > 64:
-            external(tensor)
-    return copy
-
-
 def external(tensor: onnx.TensorProto) -> None:
     """Leave a tensor its name, type and dims alone."""
     import onnx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -173,6 +174,8 @@ class Assembler:
         """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo."""
         for output, shape in operation.outputs.items():
             value = self.computed(operation, 0)
+            if operation.verb == "reshape" and math.prod(value.shape) != math.prod(shape):
+                raise NetworkError(f"{value.shape} cannot be seen as {shape}")
             dims = _viewed(operation, value.dims, shape)
             if mixed(dims):
                 dims = flattened(dims)

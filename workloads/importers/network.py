@@ -39,7 +39,7 @@ def assemble(model: Model) -> Network:
     """The network of a model; raises NetworkError naming the model and the operation."""
     assembler = Assembler(model)
     for operation in model.operations:
-        where = f"{model.name}, node {operation.name!r}"
+        where = f"{model.origin}, node {operation.name!r}"
         try:
             _step(assembler, operation)
         except NetworkError as error:
@@ -48,13 +48,11 @@ def assemble(model: Model) -> Network:
             # strangers' files may say anything; whatever does not fit ends here
             problem = f"{type(error).__name__}: {error}"
             raise NetworkError(f"{where}: malformed ({problem})") from None
-    return Network(
-        model.name,
-        _input(assembler),
-        tuple(assembler.layers),
-        model.description,
-        tuple(assembler.notes),
-    )
+    layers, notes = tuple(assembler.layers), tuple(assembler.notes)
+    try:
+        return Network(model.name, _input(assembler), layers, model.description, notes)
+    except NetworkError as error:
+        raise NetworkError(f"{model.origin}: {error}") from None
 
 
 def _step(assembler: Assembler, operation: Operation) -> None:

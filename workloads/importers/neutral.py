@@ -65,9 +65,11 @@ class Model:
     ``batch`` is the number of samples its shapes are for; the first dimension
     of an input is the batch where it has that size. ``whole`` names inputs
     whose elements are counted whole (token ids, masks): they have no channels.
+    ``origin`` is what messages call it: the file's path.
     """
 
     name: str
+    origin: str
     inputs: Mapping[str, Shape]
     constants: Mapping[str, Constant]
     operations: tuple[Operation, ...]

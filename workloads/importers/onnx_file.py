@@ -35,11 +35,18 @@ def read_onnx(name: str) -> Network:
     is one sample; a fixed one is divided out. Weights may be absent. Raises
     NetworkError.
     """
-    from workloads.importers.onnx_graph import Reader
-
     path, given = split_name(name)
     model = _load(path)
-    return assemble(Reader(path, model, given).model())
+    from workloads.importers.onnx_graph import Reader
+
+    try:
+        return assemble(Reader(path, model, given).model())
+    except NetworkError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        # a string that is no UTF-8 comes as bytes, wherever the file has one
+        problem = f"{type(error).__name__}: {error}"[:300]
+        raise NetworkError(f"{path}: malformed ({problem})") from None
 
 
 def split_name(name: str) -> tuple[str, dict[str, int]]:
@@ -81,17 +88,19 @@ def _load(path: str) -> onnx.ModelProto:
 
 
 def _bytes(path: str) -> bytes:
+    file = Path(path)
     try:
-        file = Path(path)
-        if file.is_file() and file.stat().st_size > MOST_BYTES:
-            raise NetworkError(f"{path}: larger than 2 GiB; keep weights in external data")
-        if not file.is_file() and file.exists():
-            raise NetworkError(f"{path}: not a regular file")
-        return file.read_bytes()
+        odd = file.exists() and not file.is_file()
+        size = file.stat().st_size
+        if not odd and size <= MOST_BYTES:
+            return file.read_bytes()
     except OSError as error:
         raise NetworkError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
         raise NetworkError(f"{path!r}: not a path") from None
+    if odd:
+        raise NetworkError(f"{path}: not a regular file")
+    raise NetworkError(f"{path}: larger than 2 GiB; keep weights in external data")
 
 
 def _check_sizes(path: str, model: onnx.ModelProto) -> None:

@@ -62,6 +62,7 @@ class Reader:
                 raise NetworkError(f"{self.path}, node {name!r}: malformed ({problem})") from None
         return Model(
             Path(self.path).stem,
+            self.path,
             inputs,
             self.constants,
             tuple(self.operations),
@@ -149,7 +150,7 @@ class Reader:
     # --- nodes
 
     def _node(self, name: str, node: onnx.NodeProto) -> None:
-        reads = [*node.input, *_captured(node, self.types)]
+        reads = [*node.input, *dict.fromkeys(_captured(node, self.types))]
         for tensor in node.input:
             if tensor and tensor not in self.types:
                 raise NetworkError(
@@ -164,7 +165,7 @@ class Reader:
             self.constants[node.output[0]] = Constant(self.constants[node.output[0]].shape)
             return
         shapes = self._shapes(name, node)
-        if all(read in self.constants or not read for read in reads) or self._measured(node):
+        if self._measured(node) or all(read in self.constants or not read for read in reads):
             self._fold(node, shapes)
             return
         understood = onnx_operators.translate(name, node, shapes, tuple(reads), self)
@@ -232,9 +233,10 @@ class Reader:
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         domain = "" if node.domain == "ai.onnx" else node.domain
-        if domain not in self.opsets or not onnx.defs.has(node.op_type, domain):
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.opsets.get(domain, 0), domain)
+        except onnx.defs.SchemaError:
             return {}
-        schema = onnx.defs.get_schema(node.op_type, self.opsets[domain], domain)
         known = {read: self.types[read] for read in node.input if read}
         if any(a.HasField("g") for a in node.attribute):
             known = dict(self.types)
@@ -268,18 +270,19 @@ class Reader:
 
     def _assumed(self, name: str, node: onnx.NodeProto) -> Shape:
         first = next((read for read in node.input if read and read not in self.constants), "")
+        taken = f"that of its input {first!r}" if first else "one element"
         self.notes.append(
-            f"{name}: the shape of what {node.op_type} makes is unknown; "
-            f"taken to be that of its input {first!r}"
+            f"{name}: the shape of what {node.op_type} makes is unknown; taken to be {taken}"
         )
         return self.shape(first) if first else (1,)
 
 
 def _bytes(tensor: onnx.TensorProto, elements: int) -> int:
+    """Bytes of the data; -1 where the element type is unknown."""
     try:
         kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except KeyError:
-        raise NetworkError(f"initializer {tensor.name!r}: unknown element type") from None
+        return -1
     bits = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}.get(tensor.data_type, 8 * kind.itemsize)
     return -(-elements * bits // 8)
 

@@ -46,6 +46,7 @@ class Reader:
         batch = next((shape[0] for shape in inputs.values() if shape), 1)
         return Model(
             self.title,
+            self.title,
             inputs,
             self.constants,
             tuple(self.operations),
