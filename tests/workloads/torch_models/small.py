@@ -1,5 +1,7 @@
 """Small models, one for each family of operators."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -104,7 +106,7 @@ def ids(*shape: int) -> torch.Tensor:
     return torch.zeros(*shape, dtype=torch.long)
 
 
-MODELS = {
+MODELS: dict[str, tuple[Any, Any]] = {
     "conv": (ConvNet, floats(2, 3, 32, 32)),
     "mlp": (MLP, floats(2, 20)),
     "block": (Block, ids(2, 10)),
