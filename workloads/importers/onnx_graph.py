@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, shape_inference
 
-from workloads.importers import onnx_operators, onnx_values
+from workloads.importers import onnx_guard, onnx_operators, onnx_values
 from workloads.importers.neutral import Constant, Model, Operation, Shape
 from workloads.importers.onnx_file import MOST_INLINE
 from workloads.layers import NetworkError
@@ -233,13 +233,14 @@ class Reader:
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         domain = "" if node.domain == "ai.onnx" else node.domain
+        if any(a.HasField("g") or a.graphs for a in node.attribute):
+            return {}  # control flow: what its branches hold has not been checked
         try:
             schema = onnx.defs.get_schema(node.op_type, self.opsets.get(domain, 0), domain)
         except onnx.defs.SchemaError:
             return {}
+        onnx_guard.check(node, {read: self.shape(read) for read in node.input if read})
         known = {read: self.types[read] for read in node.input if read}
-        if any(a.HasField("g") for a in node.attribute):
-            known = dict(self.types)
         data = {
             read: numpy_helper.from_array(self.values[read])
             for read in node.input
