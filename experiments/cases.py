@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
+from experiments.step import run_step
 from hardware import COMMAND_LINE, Array
-from planners import OBJECTIVES, PLANNERS, load_planner
+from planners import BASELINES, OBJECTIVES, PLANNERS, Communication
 from planners.registry import ENTRY_POINTS
-from simulator import MODEL_VERSION, simulate
+from simulator import MODEL_VERSION, PUBLISHED, Execution
 from workloads import Layer, Network
 
 Outputs = dict[str, float | None]
@@ -27,6 +28,8 @@ class Case:
     array: Array
     batch: int
     objective: str = "time"
+    communication: str = "printed"
+    execution: Execution = PUBLISHED
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -38,7 +41,8 @@ class Case:
             "batch": self.batch,
             "objective": self.objective,
             "accelerators": self.array.group.size,
-            "execution": "published",
+            "execution": str(self.execution),
+            **({} if self.communication == "printed" else {"communication": self.communication}),
         }
 
     @property
@@ -59,11 +63,13 @@ class Case:
     def _identity(self) -> dict[str, Any]:
         return {
             "model": MODEL_VERSION,
-            "execution": "published",
+            "execution": asdict(self.execution),
             "network": _layers(self.network),
             "planner": [self.planner, _planner_version(self.planner)],
             "objective": self.objective,
+            "communication": self.communication,
             "batch": self.batch,
+            "topology": asdict(self.array.topology),
             "array": [
                 [{k: v for k, v in asdict(device).items() if k != "description"}, count]
                 for device, count in self.array.group.kinds
@@ -108,7 +114,7 @@ def _further(layer: Layer, shared: int) -> list[Any]:
 
 def _planner_version(name: str) -> str:
     """The version of the package that brings a planner; built-in ones go with the model's."""
-    if name in PLANNERS:
+    if name in PLANNERS | BASELINES:
         return "built in"
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         if entry.dist is not None:
@@ -119,11 +125,14 @@ def _planner_version(name: str) -> str:
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 
-    ``peak_memory_bytes`` is None: the published execution model has no memory.
+    ``peak_memory_bytes`` is None: the published execution model has no memory;
+    ``energy_j`` is where a device's spec has no energies.
     """
-    planner = load_planner(case.planner)
-    plan = planner(case.network, case.array, case.batch, OBJECTIVES[case.objective])
-    timeline = simulate(case.network, plan, case.array)
+    communication = Communication(case.communication)
+    objective = replace(OBJECTIVES[case.objective], communication=communication)
+    _, timeline = run_step(
+        case.network, case.planner, case.array, case.batch, objective, case.execution
+    )
     shares = timeline.shares()
     return {
         "iteration_s": timeline.iteration_s,
@@ -131,4 +140,6 @@ def run_case(case: Case) -> Outputs:
         "communicating": shares.communicating,
         "waiting": shares.waiting,
         "peak_memory_bytes": None,
+        "energy_j": timeline.energy_j,
+        "traffic_bytes": timeline.traffic_bytes,
     }

@@ -10,17 +10,33 @@ from importlib.metadata import PackageNotFoundError, version
 
 from experiments.commands import (
     catalog,
+    collective,
     compare,
     plan,
     report,
+    reproduce,
     results,
     simulate,
     speedup,
     sweep,
     timeline,
+    validate,
 )
 
-COMMANDS = (speedup, plan, simulate, timeline, compare, sweep, results, report, catalog)
+COMMANDS = (
+    speedup,
+    plan,
+    simulate,
+    timeline,
+    compare,
+    sweep,
+    results,
+    report,
+    reproduce,
+    validate,
+    collective,
+    catalog,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,10 +75,10 @@ def _users_fault(error: Exception) -> bool:
     from experiments.output import UsageError
     from hardware import SpecError
     from planners import PlanError
-    from simulator import SimulationError
+    from simulator import CollectiveError, SimulationError
     from workloads import NetworkError
 
-    ours = UsageError | SpecError | PlanError | NetworkError | SimulationError
+    ours = UsageError | SpecError | PlanError | NetworkError | SimulationError | CollectiveError
     return isinstance(error, ours)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.output import UsageError
 from experiments.speedup import Comparison, compare
 from hardware import Array, Group
+from planners import TIME, Objective
+from simulator import PUBLISHED, Execution
 from workloads import Network
 
 MOST_LEVELS = 16
@@ -34,7 +36,8 @@ def scaled(array: Array, levels: int) -> Array:
             f"{array.name} ({counts})"
         )
     kinds = tuple((device, count * wanted // size) for device, count in array.group.kinds)
-    return Array(array.name, array.description, Group(kinds))
+    topology = replace(array.topology, shape=())
+    return replace(array, group=Group(kinds), settings=(), topology=topology)
 
 
 def sweep(
@@ -45,14 +48,27 @@ def sweep(
     batch: int,
     progress: Callable[[str], None] = lambda done: None,
     *,
+    execution: Execution = PUBLISHED,
     folded: bool = True,
+    objective: Objective = TIME,
+    metrics: tuple[str, ...] = ("time",),
 ) -> list[Level]:
     """Compare on every size; interrupted by the keyboard, it returns the sizes finished so far."""
     arrays = [scaled(array, level) for level in levels]
     done: list[Level] = []
     for level, sized in zip(levels, arrays, strict=True):
         try:
-            result = compare(sized, networks, planners, batch, progress, folded=folded)
+            result = compare(
+                sized,
+                networks,
+                planners,
+                batch,
+                progress,
+                execution=execution,
+                folded=folded,
+                objective=objective,
+                metrics=metrics,
+            )
         except KeyboardInterrupt:
             if done:
                 break

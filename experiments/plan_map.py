@@ -70,7 +70,8 @@ def describe(group: Group, chain: list[Split]) -> str:
 
 
 def _words(group: Group) -> str:
-    return " + ".join(f"{count} {device.name}" for device, count in group.kinds)
+    unit = "" if group.unit == "board" else f"{group.unit}s of "
+    return " + ".join(f"{count} {unit}{device.name}" for device, count in group.kinds)
 
 
 def plot_plan(plan: Plan, array: Array, path: str) -> None:

@@ -17,9 +17,9 @@ from experiments.report_page.results import results
 from experiments.report_page.speedups import speedups
 from experiments.report_page.step import step
 from experiments.speedup import PUBLISHED_BATCH, Comparison, compare
+from experiments.step import plan_step, run_step
 from hardware import Array
-from planners import load_planner
-from simulator import simulate
+from simulator import PUBLISHED, Execution
 from workloads import Network
 
 TITLE = "accelarray report"
@@ -49,6 +49,7 @@ class Study:
     drawn: Network
     drawn_planner: str = "accpar"
     batch: int = PUBLISHED_BATCH
+    execution: Execution = PUBLISHED
     rows: Sequence[Mapping[str, Any]] | None = None
     command: str = ""
 
@@ -88,7 +89,14 @@ def page(parts: Mapping[str, Markup]) -> str:
 
 
 def _compared(study: Study, array: Array, progress: Callable[[str], None]) -> Comparison:
-    result = compare(array, study.networks, study.planners, study.batch, progress)
+    result = compare(
+        array,
+        study.networks,
+        study.planners,
+        study.batch,
+        progress,
+        execution=study.execution,
+    )
     if not result.complete:
         raise KeyboardInterrupt
     return result
@@ -96,7 +104,13 @@ def _compared(study: Study, array: Array, progress: Callable[[str], None]) -> Co
 
 def _plans(study: Study) -> Markup:
     plans = [
-        (array, [load_planner(p)(study.mapped, array, study.batch) for p in study.planners])
+        (
+            array,
+            [
+                plan_step(study.mapped, p, array, study.batch, execution=study.execution)
+                for p in study.planners
+            ],
+        )
         for array in study.arrays
     ]
     return plan_maps(study.mapped.name, plans)
@@ -104,8 +118,9 @@ def _plans(study: Study) -> Markup:
 
 def _step(study: Study) -> Markup:
     array = study.arrays[0]
-    plan = load_planner(study.drawn_planner)(study.drawn, array, study.batch)
-    timeline = simulate(study.drawn, plan, array)
+    _, timeline = run_step(
+        study.drawn, study.drawn_planner, array, study.batch, execution=study.execution
+    )
     title = f"{study.drawn.name}, {study.drawn_planner}, on {array.name}, batch {study.batch}"
     return step(title, timeline)
 

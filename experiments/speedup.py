@@ -5,21 +5,25 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from experiments.metrics import measured
+from experiments.step import run_step
 from hardware import Array, Device, Group, SpecError, load_array
-from planners import Plan, load_planner
-from simulator import Timeline, simulate
-from workloads import PUBLISHED, Network, NetworkError, load_network
+from planners import TIME, Objective, Plan
+from simulator import PUBLISHED, Execution, Timeline
+from workloads import ZOO, Network, NetworkError, load_network
 
 if TYPE_CHECKING:
     import pandas
 
 BASELINE = "data_parallel"
 PUBLISHED_BATCH = 512
+METRIC_OF = {"energy_j": "energy", "energy_efficiency": "energy", "traffic_bytes": "traffic"}
+"""The metric that a column of a comparison belongs to, if it is not time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,9 @@ class Row:
     On arrays of unlike devices, ``slow_share`` is the fraction of all FLOPs
     that the slowest kind does, and ``fast_alone_speedup`` the speedup (over
     data parallelism on the whole array) of the same planner on the fastest kind
-    alone; the latter only where the plan is not spread evenly.
+    alone; the latter only where the plan is not spread evenly. Joules and bytes
+    are those of the whole array, where asked for; ``energy_efficiency`` is over
+    data parallelism.
     """
 
     network: str
@@ -38,6 +44,18 @@ class Row:
     speedup: float
     slow_share: float | None = None
     fast_alone_speedup: float | None = None
+    energy_j: float | None = None
+    energy_efficiency: float | None = None
+    traffic_bytes: float | None = None
+
+    def metric(self, name: str) -> float:
+        """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
+        value = {
+            "time": self.speedup,
+            "energy": self.energy_efficiency,
+            "traffic": self.traffic_bytes,
+        }[name]
+        return math.nan if value is None else value
 
     def values(self) -> dict[str, Any]:
         """The values that apply, by name."""
@@ -62,6 +80,20 @@ class Comparison:
     published: dict[str, Published]
     complete: bool = True
     """False when the keyboard interrupted it: some networks are missing."""
+    metrics: tuple[str, ...] = ("time",)
+    """What its rows have and tables show."""
+    communication: str = "printed"
+    execution: str = str(PUBLISHED)
+
+    @property
+    def case(self) -> str:
+        """Array, batch and whatever is not the default: communication table, execution model."""
+        words = [self.array, f"batch {self.batch}"]
+        if self.communication != "printed":
+            words.append(f"{self.communication} communication")
+        if self.execution != str(PUBLISHED):
+            words.append(self.execution)
+        return ", ".join(words)
 
     @property
     def networks(self) -> list[str]:
@@ -81,12 +113,18 @@ class Comparison:
         """One line a row; NaN where a value does not apply."""
         import pandas
 
-        return pandas.DataFrame(map(asdict, self.rows), columns=[f.name for f in fields(Row)])
+        columns = [f.name for f in fields(Row)]
+        shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
+        return pandas.DataFrame(map(asdict, self.rows), columns=shown)
 
     @property
     def geomean(self) -> dict[str, float]:
         """Geometric mean of each planner's speedups."""
-        return {p: geometric_mean([row.speedup for row in self.of(p)]) for p in self.planners}
+        return self.means("time")
+
+    def means(self, metric: str) -> dict[str, float]:
+        """Geometric mean of one metric (see ``Row.metric``) for each planner."""
+        return {p: geometric_mean([r.metric(metric) for r in self.of(p)]) for p in self.planners}
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -101,11 +139,15 @@ def compare(
     batch: int = PUBLISHED_BATCH,
     progress: Callable[[str], None] = lambda done: None,
     *,
+    execution: Execution = PUBLISHED,
     folded: bool = True,
+    objective: Objective = TIME,
+    metrics: tuple[str, ...] = ("time",),
 ) -> Comparison:
     """Plan and simulate every network under every planner; ``progress`` hears of each case done.
 
-    ``folded`` simulates one of each class of devices (see ``simulator.simulate``).
+    ``folded`` simulates one of each class of devices (see ``simulator.simulate``);
+    ``metrics`` (see ``experiments.metrics``) are what its rows will have.
     Interrupted by the keyboard, it returns the networks finished so far.
     """
     refuse_twins(networks)
@@ -113,15 +155,21 @@ def compare(
     complete = True
     for network in networks:
         try:
-            step = partial(_step, batch=batch, folded=folded)
-            rows += list(_rows(array, network, planners, step, progress))
+            step = partial(
+                _step, batch=batch, objective=objective, execution=execution, folded=folded
+            )
+            rows += list(_rows(array, network, planners, step, progress, metrics))
         except KeyboardInterrupt:
             if not rows:
                 raise
             complete = False
             break
-    paper = published(array) if complete and _papers_case(networks, batch) else {}
-    return Comparison(array.name, batch, tuple(rows), paper, complete)
+    usual = execution == PUBLISHED and objective == TIME
+    paper = published(array) if complete and usual and _papers_case(networks, batch) else {}
+    table = str(objective.communication)
+    return Comparison(
+        array.name, batch, tuple(rows), paper, complete, metrics, table, str(execution)
+    )
 
 
 def refuse_twins(networks: Sequence[Network]) -> None:
@@ -133,7 +181,7 @@ def refuse_twins(networks: Sequence[Network]) -> None:
 
 def _papers_case(networks: Sequence[Network], batch: int) -> bool:
     """Whether these are the paper's nine networks and its batch."""
-    zoo = {name: load_network(name) for name in PUBLISHED}
+    zoo = {name: load_network(name) for name in ZOO}
     return {network.name: network for network in networks} == zoo and batch == PUBLISHED_BATCH
 
 
@@ -143,6 +191,7 @@ def _rows(
     planners: Sequence[str],
     step: Callable[[Array, Network, str], tuple[Plan, Timeline]],
     progress: Callable[[str], None],
+    metrics: tuple[str, ...],
 ) -> Iterator[Row]:
     baseline = step(array, network, BASELINE)[1]
     for planner in planners:
@@ -152,6 +201,9 @@ def _rows(
             plan, timeline = step(array, network, planner)
             alone = step(_fastest(array), network, planner)[1] if _uneven(plan, array) else None
         progress(f"{network.name} {planner}")
+        measures = measured(metrics, timeline)
+        if energy_j := measures.get("energy_j"):
+            measures["energy_efficiency"] = (baseline.energy_j or math.nan) / energy_j
         yield Row(
             network.name,
             planner,
@@ -159,14 +211,21 @@ def _rows(
             baseline.iteration_s / timeline.iteration_s,
             slow_share(timeline, array),
             None if alone is None else baseline.iteration_s / alone.iteration_s,
+            **measures,
         )
 
 
 def _step(
-    array: Array, network: Network, planner: str, *, batch: int, folded: bool
+    array: Array,
+    network: Network,
+    planner: str,
+    *,
+    batch: int,
+    objective: Objective,
+    execution: Execution,
+    folded: bool,
 ) -> tuple[Plan, Timeline]:
-    plan = load_planner(planner)(network, array, batch)
-    return plan, simulate(network, plan, array, folded=folded)
+    return run_step(network, planner, array, batch, objective, execution, folded=folded)
 
 
 def _uneven(plan: Plan, array: Array) -> bool:
@@ -180,7 +239,9 @@ def _uneven(plan: Plan, array: Array) -> bool:
 def _fastest(array: Array) -> Array:
     """The array's fastest kind of device alone."""
     fastest = max(array.group.kinds, key=lambda kind: _speed(kind[0]))
-    return Array(f"{array.name}, {fastest[0].name} alone", "", Group((fastest,)))
+    name = f"{array.name}, {fastest[0].name} alone"
+    topology = replace(array.topology, shape=())
+    return Array(name, "", Group((fastest,)), topology=topology)
 
 
 def slow_share(timeline: Timeline, array: Array) -> float | None:

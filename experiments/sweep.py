@@ -15,6 +15,7 @@ from experiments.speedup import BASELINE, refuse_twins
 from experiments.vary import MOST_POINTS, OPTIONS, Axis, Value
 from hardware import load_array
 from planners import OBJECTIVES
+from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Grid:
     settings: tuple[str, ...] = ()
     batch: int = 512
     objective: str = "time"
+    communication: str = "printed"
+    execution: Execution = PUBLISHED
 
     def points(self) -> list[tuple[Value, ...]]:
         """Every combination of values, the last axis fastest."""
@@ -51,9 +54,10 @@ class Grid:
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
+        execution = _execution(chosen.get("execution"), self.execution)
         planners = dict.fromkeys([BASELINE, *self.planners])
         return [
-            Case(network, planner, array, batch, objective)
+            Case(network, planner, array, batch, objective, self.communication, execution)
             for network in self.networks
             for planner in planners
         ]
@@ -63,6 +67,15 @@ def _batch(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"--vary batch={text}: must be a whole number")
     return int(text)
+
+
+def _execution(text: str | None, given: Execution) -> Execution:
+    """The model that is varied, with the options that were given."""
+    if text not in (None, "published", "deployed"):
+        raise UsageError(f"--vary execution={text}: one of published, deployed")
+    if text in (None, given.model):
+        return given
+    return PUBLISHED if text == "published" else DEPLOYED
 
 
 def sweep(

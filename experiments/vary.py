@@ -11,7 +11,7 @@ import numpy as np
 from experiments.output import UsageError
 from hardware import format_quantity, split_quantity
 
-OPTIONS = ("array", "batch", "objective")
+OPTIONS = ("array", "batch", "execution", "objective")
 """Keys that are options of a case; every other key is a path in the array's spec."""
 MOST_POINTS = 100_000
 

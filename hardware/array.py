@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from hardware.wires import Wires
+
+from hardware.topology import PUBLISHED, Topology
 
 
 class SpecError(ValueError):
@@ -10,11 +16,60 @@ class SpecError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class ChipLinks:
+    """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
+
+    per_chip: int
+    bytes_per_s: float
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """How near a core comes to its peaks; the defaults are assumptions (docs/roofline.md).
+
+    An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
+    (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
+    activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
+    sides of weight matrices up to the matrix unit's (0: off).
+    """
+
+    matrix_efficiency: float = 1.0
+    memory_efficiency: float = 0.75
+    overhead_s: float = 2e-6
+    tile: bool = False
+    pad_matrix_unit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The number format, and how FLOPs are counted.
+
+    With ``fused`` a dot product of n terms is n multiply-adds of two FLOPs
+    each; without, it costs 2n - 1 (AccPar).
+    """
+
+    element_bytes: float = 2.0
+    fused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Joules of a multiply-add, of a byte read or written in HBM, and of a byte received."""
+
+    mac_j: float
+    hbm_j_per_byte: float
+    transfer_j_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
-    Peak and HBM values are those of one chip; ``network_bytes_per_s`` is the
-    board's port, in each direction.
+    Peak and HBM values are those of one chip, of which a core has an equal
+    share; ``network_bytes_per_s`` is the board's port, in each direction, and
+    ``network_latency_s`` a message's on it (a hop's, where boards are joined
+    to their neighbours).
     """
 
     name: str
@@ -25,6 +80,11 @@ class Device:
     hbm_bytes_per_s: float
     network_bytes_per_s: float
     description: str = field(default="", compare=False)
+    network_latency_s: float = 0.0
+    links: ChipLinks | None = None
+    roofline: Roofline = Roofline()
+    arithmetic: Arithmetic = Arithmetic()
+    energy: Energy | None = None
 
     @property
     def cores(self) -> int:
@@ -37,42 +97,95 @@ class Device:
         return self.chips * self.chip_peak_flops_per_s
 
 
+Unit = Literal["board", "chip", "core"]
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Accelerators that a split treats as one side: (device, count) by kind."""
+    """Accelerators that a split treats as one side: (device, count) by kind.
+
+    Published, the smallest group is one board. Given its ``wires``, a group
+    is halved down to single cores: counts are then those of ``unit``, and
+    ``injection_bytes_per_s`` is the bandwidth with which the whole group
+    sends to the other side of the split that made it.
+    """
 
     kinds: tuple[tuple[Device, int], ...]
+    unit: Unit = "board"
+    injection_bytes_per_s: float | None = None
+    wires: Wires | None = field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:
-        """Number of accelerators."""
+        """Number of what the bisection ends in: accelerators, or cores where there are wires."""
+        return self.cores if self.wires else self.units
+
+    @property
+    def units(self) -> int:
+        """Number of boards, or of whatever ``unit`` is."""
         return sum(count for _, count in self.kinds)
 
     @property
     def cores(self) -> int:
         """Number of cores."""
-        return sum(count * device.cores for device, count in self.kinds)
+        return sum(count * cores_in(device, self.unit) for device, count in self.kinds)
 
     @property
     def peak_flops_per_s(self) -> float:
         """Sum of the accelerators' peaks."""
-        return sum(count * device.peak_flops_per_s for device, count in self.kinds)
+        return sum(count * _peak(device, self.unit) for device, count in self.kinds)
 
     @property
     def link_bytes_per_s(self) -> float:
-        """Bandwidth of one accelerator's link, the slowest kind's where they differ."""
+        """The group's injection bandwidth; published, one accelerator's, the slowest kind's."""
+        if self.injection_bytes_per_s is not None:
+            return self.injection_bytes_per_s
         return min(device.network_bytes_per_s for device, _ in self.kinds)
 
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic of its devices, which is one in any array."""
+        return self.kinds[0][0].arithmetic
+
     def halves(self) -> tuple[Group, Group]:
-        """Bisect: kinds apart first, then counts; an odd accelerator goes to the first half."""
+        """Bisect: kinds apart first, then counts; an odd accelerator goes to the first half.
+
+        A single board with wires is bisected into its chips, a chip into its cores.
+        """
         if len(self.kinds) > 1:
             middle = (len(self.kinds) + 1) // 2
-            return Group(self.kinds[:middle]), Group(self.kinds[middle:])
-        device, count = self.kinds[0]
-        if count < 2:
-            raise ValueError("a single accelerator cannot be halved")
+            return self._sides(self.unit, self.kinds[:middle], self.kinds[middle:])
+        (device, count), unit = self.kinds[0], self.unit
+        while count < 2:
+            if unit == "core" or not self.wires:
+                raise ValueError("a single accelerator cannot be halved")
+            count, unit = (
+                (device.chips, "chip") if unit == "board" else (device.cores_per_chip, "core")
+            )
         second = count // 2
-        return Group(((device, count - second),)), Group(((device, second),))
+        return self._sides(unit, ((device, count - second),), ((device, second),))
+
+    def _sides(self, unit: Unit, *kinds: tuple[tuple[Device, int], ...]) -> tuple[Group, Group]:
+        first, second = (Group(kind, unit, wires=self.wires) for kind in kinds)
+        if self.wires is None:
+            return first, second
+        return (
+            replace(first, injection_bytes_per_s=self.wires.injection_bytes_per_s(first, second)),
+            replace(second, injection_bytes_per_s=self.wires.injection_bytes_per_s(second, first)),
+        )
+
+
+def _peak(device: Device, unit: Unit) -> float:
+    if unit == "board":
+        return device.peak_flops_per_s
+    return device.chip_peak_flops_per_s / (1 if unit == "chip" else device.cores_per_chip)
+
+
+def cores_in(device: Device, unit: Unit) -> int:
+    """Cores in one unit of a device."""
+    if unit == "core":
+        return 1
+    return device.cores_per_chip if unit == "chip" else device.cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +199,20 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A named array: what there is of each device, and the spec it was read from."""
+    """A named array: what there is of each device, how it is joined, and where that was read.
+
+    Raises SpecError when its devices compute in different number formats.
+    """
 
     name: str
     description: str
     group: Group
     settings: tuple[Setting, ...] = ()
+    topology: Topology = PUBLISHED
+
+    def __post_init__(self) -> None:
+        if len({device.arithmetic for device, _ in self.group.kinds}) > 1:
+            raise SpecError(
+                f"array {self.name!r}: devices.*.arithmetic: one array has one number format and "
+                "one way to count FLOPs; set it for every entry"
+            )

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.array import Array, Device, Group, Setting, SpecError
-from hardware.schema import ArrayTable, DeviceTable, check
+from hardware.array import (
+    Arithmetic,
+    Array,
+    ChipLinks,
+    Device,
+    Energy,
+    Group,
+    Roofline,
+    Setting,
+    SpecError,
+)
+from hardware.schema import ArrayTable, DeviceTable, EnergyTable, TopologyTable, check
 from hardware.spec import Settings, beneath, command_line, load_settings
+from hardware.topology import Topology, faults_of
 
 MOST_ACCELERATORS = 1 << 17
 _OF_THE_ENTRY = ("device", "count")
+_OF_EVERY_BOARD = ("network.bandwidth", "network.latency")
 
 
 def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple[Setting, ...]]:
@@ -28,7 +40,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     """An array by catalog name or path, with ``key=value`` changes; raises SpecError.
 
     A board's values come from its device spec, then the array's own
-    ``network.bandwidth``, then the entry's other keys; the command line
+    ``network`` values, then the entry's other keys; the command line
     repeats the last two on top.
     """
     label, file, written = load_settings(name, "array")
@@ -50,7 +62,24 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     group = Group(_merge_alike(kinds))
     if group.size > MOST_ACCELERATORS:
         _raise([f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
-    return Array(label, table.description, group, _shown(settings))
+    topology = _topology(table.topology)
+    _raise(
+        f"{own[key].origin if key in own else file}: {key}: {what}"
+        for key, what in faults_of(topology, group)
+    )
+    return Array(label, table.description, group, _shown(settings), topology)
+
+
+def _topology(table: TopologyTable) -> Topology:
+    return Topology(
+        kind=table.kind,
+        joins=table.joins,
+        shape=tuple(table.shape),
+        factor=table.factor,
+        two_way=table.two_way,
+        bytes_per_s=table.bandwidth,
+        latency_s=table.latency,
+    )
 
 
 def _own(settings: Settings) -> Settings:
@@ -95,7 +124,7 @@ def _board(
         faults.append(f"{named.origin}: devices.{index}.device: {error}")
         return None
     for layer in layers:
-        settings |= {k: e for k, e in layer.items() if k == "network.bandwidth"}
+        settings |= {k: e for k, e in layer.items() if k in _OF_EVERY_BOARD}
         changed = beneath(layer, f"devices.{index}.")
         settings |= {k: e for k, e in changed.items() if k not in _OF_THE_ENTRY}
     table, wrong = check(DeviceTable, settings, origin, f"devices.{index}.")
@@ -104,6 +133,7 @@ def _board(
 
 
 def _device(label: str, table: DeviceTable) -> Device:
+    links = table.links
     return Device(
         name=label,
         chips=table.chips,
@@ -113,7 +143,22 @@ def _device(label: str, table: DeviceTable) -> Device:
         hbm_bytes_per_s=table.hbm.bandwidth,
         network_bytes_per_s=table.network.bandwidth,
         description=table.description,
+        network_latency_s=table.network.latency,
+        links=ChipLinks(links.per_chip, links.bandwidth, links.latency) if links else None,
+        roofline=Roofline(
+            matrix_efficiency=table.roofline.matrix_efficiency,
+            memory_efficiency=table.roofline.memory_efficiency,
+            overhead_s=table.roofline.overhead,
+            tile=table.roofline.tile,
+            pad_matrix_unit=table.roofline.pad_matrix_unit,
+        ),
+        arithmetic=Arithmetic(table.arithmetic.element, table.arithmetic.fused),
+        energy=_energy(table.energy),
     )
+
+
+def _energy(table: EnergyTable | None) -> Energy | None:
+    return None if table is None else Energy(table.mac, table.hbm or 0.0, table.transfer)
 
 
 def _merge_alike(kinds: list[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
@@ -134,6 +179,6 @@ def _shown(settings: Settings) -> tuple[Setting, ...]:
     )
 
 
-def _raise(faults: list[str]) -> None:
-    if faults:
-        raise SpecError("\n".join(dict.fromkeys(faults)))
+def _raise(faults: Iterable[str]) -> None:
+    if lines := dict.fromkeys(faults):
+        raise SpecError("\n".join(lines))

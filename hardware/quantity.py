@@ -8,22 +8,38 @@ import re
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _PREFIX = _DECIMAL | _BINARY
+_PARTS = {"m": 1e3, "u": 1e6, "n": 1e9, "p": 1e12, "f": 1e15}
+"""For durations and energies: nobody who writes "100 mbit/s" means thousandths of a bit."""
 _UNITS = {
     "FLOP/s": {"FLOP/s": 1.0},
     "B/s": {"B/s": 1.0, "bit/s": 0.125},
     "B": {"B": 1.0, "bit": 0.125},
+    "s": {"s": 1.0},
+    "J": {"J": 1.0},
+    "J/B": {"J/B": 1.0, "J/bit": 8.0},
 }
-_EXAMPLES = {"FLOP/s": "180 TFLOP/s", "B/s": "8 Gbit/s", "B": "16 GiB"}
+_EXAMPLES = {
+    "FLOP/s": "180 TFLOP/s",
+    "B/s": "8 Gbit/s",
+    "B": "16 GiB",
+    "s": "1.5 us",
+    "J": "4.6 pJ",
+    "J/B": "640 pJ/B",
+}
+_RANGES = {"s": (0.0, 1e3), "J": (1e-18, 1.0), "J/B": (1e-18, 1.0)}
+"""Least and most of units that have their own range."""
 _SHAPE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?) ?([A-Za-z/]{1,10})", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
 
 
 def parse_quantity(text: object, unit: str) -> float:
-    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s" or "B").
+    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "s", "J" or "J/B").
 
-    Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10.
-    Raises ValueError, with an example of what is right, for a bare number, an
-    unknown unit, the wrong dimension, or a value outside 1...1e21.
+    Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10;
+    durations and energies have m u n p f, and durations may be zero. Raises
+    ValueError, with an example of what is right, for a bare number, an unknown
+    unit, the wrong dimension, or a value outside 1...1e21 (durations: 0...1000;
+    energies: 1e-18...1).
     """
     example = f'write it like "{_EXAMPLES[unit]}"'
     if not isinstance(text, str):
@@ -35,8 +51,9 @@ def parse_quantity(text: object, unit: str) -> float:
     if name not in _UNITS[unit]:
         raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
     value *= _UNITS[unit][name]
-    if not (math.isfinite(value) and SMALLEST <= value <= LARGEST):
-        raise ValueError(f"outside {SMALLEST:g}...{LARGEST:g} {unit}; {example}")
+    least, most = _RANGES.get(unit, (SMALLEST, LARGEST))
+    if not (math.isfinite(value) and least <= value <= most):
+        raise ValueError(f"outside {least:g}...{most:g} {unit}; {example}")
     return value
 
 
@@ -45,14 +62,19 @@ def split_quantity(text: str) -> tuple[str, float] | None:
     if match := _SHAPE.fullmatch(text.strip()):
         number, suffix = match.groups()
         for name in sorted({name for units in _UNITS.values() for name in units}, key=len):
-            if suffix.endswith(name) and (prefix := suffix.removesuffix(name)) in _PREFIX:
+            prefix = suffix.removesuffix(name)
+            if not suffix.endswith(name):
+                continue
+            if name[0] in "sJ" and prefix in _PARTS:  # divided: 500 ns is 5e-7 to the last bit
+                return name, float(number) / _PARTS[prefix]
+            if prefix in (_PREFIX if name != "s" else ("",)):
                 return name, float(number) * _PREFIX[prefix]
     return None
 
 
 def format_quantity(value: float, unit: str) -> str:
-    """8e9 "bit/s" as "8 Gbit/s", to four digits."""
-    prefix, scale = max(
-        ((p, s) for p, s in _DECIMAL.items() if s <= max(value, 1.0)), key=lambda item: item[1]
-    )
+    """8e9 "bit/s" as "8 Gbit/s", 1.5e-6 "s" as "1.5 us", to four digits."""
+    scales = {"": 1.0} | {p: 1 / n for p, n in _PARTS.items()} if unit == "s" else _DECIMAL
+    fitting = [(p, s) for p, s in scales.items() if s <= value]
+    prefix, scale = max(fitting, key=lambda item: item[1], default=("", 1.0))
     return f"{value / scale:.4g} {prefix}{unit}"

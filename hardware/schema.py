@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from hardware.array import Roofline
 from hardware.quantity import parse_quantity
 from hardware.spec import Settings, unflatten
 
 MOST_KINDS = 16
+_DEFAULT = Roofline()
 
 
 def _quantity(unit: str) -> BeforeValidator:
@@ -19,7 +21,11 @@ def _quantity(unit: str) -> BeforeValidator:
 
 FlopRate = Annotated[float, _quantity("FLOP/s")]
 ByteRate = Annotated[float, _quantity("B/s")]
+Duration = Annotated[float, _quantity("s")]
+Efficiency = Annotated[float, Field(gt=0, le=1)]
 Bytes = Annotated[float, _quantity("B")]
+EnergyEach = Annotated[float, _quantity("J")]
+EnergyPerByte = Annotated[float, _quantity("J/B")]
 Text = Annotated[str, Field(max_length=2000)]
 
 
@@ -44,9 +50,43 @@ class HbmTable(Table):
 
 
 class NetworkTable(Table):
-    """``[network]`` of a device: the board's port, each direction."""
+    """``[network]`` of a device: the board's port, each direction; latency per message or hop."""
 
     bandwidth: ByteRate
+    latency: Duration = 0.0
+
+
+class LinksTable(Table):
+    """``[links]``: a chip's links to neighbouring chips, each link and direction."""
+
+    per_chip: int = Field(ge=1, le=4096)
+    bandwidth: ByteRate
+    latency: Duration = 0.0
+
+
+class RooflineTable(Table):
+    """``[roofline]`` of a device: how near a core comes to its peaks."""
+
+    matrix_efficiency: Efficiency = _DEFAULT.matrix_efficiency
+    memory_efficiency: Efficiency = _DEFAULT.memory_efficiency
+    overhead: Duration = _DEFAULT.overhead_s
+    tile: bool = _DEFAULT.tile
+    pad_matrix_unit: int = Field(default=_DEFAULT.pad_matrix_unit, ge=0, le=1 << 16)
+
+
+class ArithmeticTable(Table):
+    """``[arithmetic]``: the number format, and how FLOPs are counted."""
+
+    element: Bytes = 2.0
+    fused: bool = False
+
+
+class EnergyTable(Table):
+    """``[energy]``: of a multiply-add, of a byte of HBM, of a byte that a board receives."""
+
+    mac: EnergyEach
+    hbm: EnergyPerByte | None = None
+    transfer: EnergyPerByte
 
 
 class DeviceTable(Table):
@@ -57,6 +97,10 @@ class DeviceTable(Table):
     chip: ChipTable
     hbm: HbmTable
     network: NetworkTable
+    links: LinksTable | None = None
+    roofline: RooflineTable = RooflineTable()
+    arithmetic: ArithmeticTable = ArithmeticTable()
+    energy: EnergyTable | None = None
 
 
 class EntryTable(Table):
@@ -70,14 +114,30 @@ class ArrayNetworkTable(Table):
     """``[network]`` of an array: given here, it holds for every board."""
 
     bandwidth: ByteRate | None = None
+    latency: Duration | None = None
+
+
+class TopologyTable(Table):
+    """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
+
+    kind: Literal["tree", "bus", "switch", "ring", "torus", "mesh", "fully_connected"] = "tree"
+    joins: Literal["boards", "chips"] = "boards"
+    shape: list[Annotated[int, Field(ge=1, le=1 << 17)]] = Field(
+        default=[], min_length=1, max_length=3
+    )
+    factor: float = Field(default=2.0, ge=0.01, le=100.0)
+    two_way: bool = True
+    bandwidth: ByteRate | None = None
+    latency: Duration | None = None
 
 
 class ArrayTable(Table):
-    """An array spec: how many of which device."""
+    """An array spec: how many of which device, and how they are joined."""
 
     description: Text = ""
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
+    topology: TopologyTable = TopologyTable()
 
 
 def check(
@@ -121,6 +181,6 @@ def _keys_beside(model: type[Table], loc: tuple[Any, ...]) -> list[str]:
     for part in loc[:-1]:
         if issubclass(table, Table) and part in table.model_fields:
             table = table.model_fields[part].annotation
-        if getattr(table, "__args__", None):
-            table = table.__args__[-1]
+        if kinds := [a for a in getattr(table, "__args__", ()) if a is not type(None)]:
+            table = kinds[-1]
     return list(table.model_fields) if hasattr(table, "model_fields") else []

@@ -148,13 +148,18 @@ def _leaves(value: Any, prefix: str) -> Iterable[tuple[str, Any]]:
     items: Iterable[tuple[str, Any]]
     if isinstance(value, dict) and (value or not prefix):
         items = value.items()
-    elif isinstance(value, list) and value:
+    elif isinstance(value, list) and value and not _is_one_value(value, prefix):
         items = ((str(i), item) for i, item in enumerate(value))
     else:
         yield prefix, value
         return
     for key, item in items:
         yield from _leaves(item, f"{prefix}.{key}" if prefix else key)
+
+
+def _is_one_value(value: list[Any], prefix: str) -> bool:
+    """A list of numbers inside a table, as a shape, is replaced whole."""
+    return "." in prefix and not any(isinstance(item, dict | list) for item in value)
 
 
 def merge(base: Settings, change: Settings) -> Settings:

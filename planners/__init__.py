@@ -1,16 +1,24 @@
 """How a network is split over an array: planners, plans and what they predict."""
 
 from planners.objective import OBJECTIVES, TIME, TRAFFIC, Objective
-from planners.partition import Partition, PartitionType
+from planners.partition import Communication, Partition, PartitionType
 from planners.plan import Plan, PlanError, Split
 from planners.predict import predict
-from planners.registry import PLANNERS, Planner, load_planner, planner_names
+from planners.registry import (
+    BASELINES,
+    PLANNERS,
+    Planner,
+    load_planner,
+    planner_names,
+)
 
 __all__ = [
+    "BASELINES",
     "OBJECTIVES",
     "PLANNERS",
     "TIME",
     "TRAFFIC",
+    "Communication",
     "Objective",
     "Partition",
     "PartitionType",

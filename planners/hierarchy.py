@@ -10,10 +10,15 @@ import numpy as np
 
 from hardware import Array, Group
 from planners.bounds import bounded
+from planners.medium import streams
 from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
+    III,
+    IV,
+    LAYOUTS,
     WHOLE,
+    Communication,
     I,
     Partition,
     PartitionType,
@@ -30,6 +35,9 @@ from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]
 """Which types a planner lets a weighted layer take, in ascending order."""
+
+Domains = Sequence[Sequence[PartitionType]]
+"""For each node, the types it may take."""
 
 LARGEST_BATCH = 1 << 24
 
@@ -53,60 +61,85 @@ def plan_hierarchy(
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
-    search = _Search(graph, allowed, batch, objective, balance)
+    domains = [LAYOUTS if node.join else tuple(allowed(node)) for node in graph]
+    check_table(planner, graph, domains, objective.communication)
+    search = Search(graph, [domains], batch, objective, array, balance=balance)
     root = search.split(array.group, (WHOLE,) * len(graph))
-    return Plan(
-        planner, network.name, batch, objective.name, tuple(node.name for node in graph), root
-    )
+    names = tuple(node.name for node in graph)
+    return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
 
 
-class _Search:
-    """One planning run: what stays the same at every split, and the splits solved so far."""
+def check_table(
+    planner: str,
+    graph: Graph,
+    domains: Domains,
+    table: Communication,
+) -> None:
+    """Raise PlanError where a communication table has no entry for what may come up."""
+    if table is Communication.PLOTTED:
+        hint = f"the '{table}' communication table is of types I and II in a chain; use 'printed'"
+        for node, domain in zip(graph, domains, strict=True):
+            if node.join:
+                raise PlanError(f"{node.name!r} joins paths: {hint}")
+            for kind in sorted({III, IV} & {*domain} & {*legal(node)}):
+                raise PlanError(f"planner {planner!r} chooses type {kind}: {hint}")
+
+
+class Search:
+    """One planning run: what stays the same at every split, and the splits solved so far.
+
+    ``levels`` are the domains of each level from the top; the last one holds below too.
+    """
 
     def __init__(
         self,
         graph: Graph,
-        allowed: Allowed,
+        levels: Sequence[Domains],
         batch: int,
         objective: Objective,
-        balance: bool,
+        array: Array,
+        *,
+        balance: bool = False,
     ) -> None:
+        self.array = array
         self.graph = graph
-        self.allowed = allowed
+        self.levels = levels
         self.batch = batch
         self.objective = objective
         self.balance = balance
-        self._solved: dict[tuple[Group, tuple[Scale, ...]], Split] = {}
+        self._solved: dict[tuple[Group, tuple[Scale, ...], int], Split] = {}
 
-    def split(self, group: Group, scales: tuple[Scale, ...]) -> Split | None:
+    def split(self, group: Group, scales: tuple[Scale, ...], level: int = 0) -> Split | None:
+        """The cheapest split of a group that earlier splits have left so much; None for one."""
         if group.size == 1:
             return None
-        key = (group, scales)
+        key = (group, scales, min(level, len(self.levels) - 1))
         if key not in self._solved:
-            self._solved[key] = self._solve(group, scales)
+            self._solved[key] = self._solve(group, scales, level)
         return self._solved[key]
 
-    def _domain(self, node: Node, scale: Scale) -> tuple[PartitionType, ...]:
-        """The legal types that the planner allows; where it allows none, the batch is split."""
-        types = legal(node, scale)
-        if node.join:
-            return types
-        wanted = self.allowed(node)
-        return tuple(kind for kind in types if kind in wanted) or (I,)
-
-    def _solve(self, group: Group, scales: tuple[Scale, ...]) -> Split:
+    def _solve(self, group: Group, scales: tuple[Scale, ...], depth: int) -> Split:
         first, second = group.halves()
-        size = [sizes(n, self.batch, s) for n, s in zip(self.graph, scales, strict=True)]
-        sides = (self.objective.side(first), self.objective.side(second))
+        fused = group.arithmetic.fused
+        pairs = zip(self.graph, scales, strict=True)
+        size = [sizes(node, self.batch, scale, fused=fused) for node, scale in pairs]
+        crowd = streams(self.array, group)
+        sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
         share = None if self.balance and first != second else first.size / group.size
-        domains = [self._domain(n, s) for n, s in zip(self.graph, scales, strict=True)]
-        level = Level(self.graph, domains, size, sides, share, pooled=self.objective.pooled)
+        wanted = self.levels[min(depth, len(self.levels) - 1)]
+        domains = [_legal(*item) for item in zip(self.graph, scales, wanted, strict=True)]
+        level = Level(self.graph, domains, size, sides, share, self.objective)
         cost, partitions, lower = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
-        below = tuple(self.split(*half) for half in halves)
+        below = tuple(self.split(*half, depth + 1) for half in halves)
         return Split(tuple(partitions), cost, below, lower)
+
+
+def _legal(node: Node, scale: Scale, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
+    """The wanted types that are legal; where none is, the batch is split."""
+    return tuple(kind for kind in legal(node, scale) if kind in wanted) or (I,)
 
 
 class Level:
@@ -120,19 +153,19 @@ class Level:
     def __init__(
         self,
         graph: Graph,
-        domains: Sequence[Sequence[PartitionType]],
+        domains: Domains,
         size: Sequence[Sizes],
         sides: tuple[Side, Side],
         share: float | None,
-        *,
-        pooled: bool,
+        objective: Objective,
     ) -> None:
         self.graph = graph
         self.domains = domains
         self.size = size
         self.sides = sides
         self.share = share
-        self.pooled = pooled
+        self.pooled = objective.pooled
+        self.table = objective.communication
 
     def solve(self) -> tuple[float, list[Partition], float | None]:
         """The least cost, the partitions that have it, and None.
@@ -190,7 +223,7 @@ class Level:
         """Cost of edge ``e`` into a join."""
         producer = self.graph[v].producers[e]
         kind = producer_type(self.graph[producer], types[producer])
-        swap, rest = edge(kind, types[v], self.size[v].reads[e])
+        swap, rest = edge(kind, types[v], self.size[v].reads[e], self.table)
         return Choice(0.0, 0.0, rest, swap).cost(self.sides, self.share_of(v, types))
 
     def share_of(self, v: int, types: dict[int, PartitionType]) -> float:
@@ -202,7 +235,7 @@ class Level:
 
     def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
         kinds = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
-        numbers = choice(self.size[v], types[v], kinds, pooled=self.pooled)
+        numbers = choice(self.size[v], types[v], kinds, pooled=self.pooled, table=self.table)
         owner = self.graph[v].tied
         if owner is None:
             return numbers

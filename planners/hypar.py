@@ -15,9 +15,10 @@ from workloads import Network
 def hypar(network: Network, array: Array, batch: int, objective: Objective = TIME) -> Plan:
     """The cheapest mix of types I and II by communication alone, level by level from the top.
 
-    The communication table is that of the AccPar authors' program. HyPar does
-    not price computing, so under ``time`` only the seconds of its traffic
-    count; shares follow the number of accelerators.
+    The communication table is the objective's: ``printed`` is the paper's and
+    that of the AccPar authors' program, ``plotted`` the one its figures follow.
+    HyPar does not price computing, so under ``time`` only the seconds of its
+    traffic count; shares follow the number of accelerators.
     """
     return plan_hierarchy(
         "hypar",

@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardware import Group
-from planners.partition import PartitionType, Sizes, boundary, partial_sums
-
-ELEMENT_BYTES = 2
-"""bfloat16, the published model's only number format."""
+from planners.partition import Communication, PartitionType, Sizes, boundary, partial_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +29,27 @@ class Objective:
     """How a split is priced.
 
     ``seconds`` prices in seconds, else in elements; ``computing`` counts FLOPs
-    beside traffic; ``pooled`` charges type II its output after pooling.
+    beside traffic; ``pooled`` charges type II its output after pooling, as does
+    the ``plotted`` table of ``communication``.
     """
 
     name: str
     seconds: bool
     computing: bool
     pooled: bool
+    communication: Communication = Communication.PRINTED
 
     @property
     def unit(self) -> str:
         """The unit of its costs."""
         return "seconds" if self.seconds else "elements"
 
-    def side(self, group: Group) -> Side:
-        """The prices of one side of a split."""
+    def side(self, group: Group, streams: int = 1) -> Side:
+        """The prices of one side of a split whose link carries so many streams at once."""
+        element_bytes = group.arithmetic.element_bytes
         return Side(
             1 / group.peak_flops_per_s if self.computing else 0.0,
-            ELEMENT_BYTES / group.link_bytes_per_s if self.seconds else 1.0,
+            element_bytes * streams / group.link_bytes_per_s if self.seconds else 1.0,
         )
 
 
@@ -113,18 +113,29 @@ class Choice:
 
 
 def choice(
-    size: Sizes, kind: PartitionType, producers: Sequence[PartitionType], *, pooled: bool
+    size: Sizes,
+    kind: PartitionType,
+    producers: Sequence[PartitionType],
+    *,
+    pooled: bool,
+    table: Communication = Communication.PRINTED,
 ) -> Choice:
     """The numbers of a product of one type behind producers of others, one for each edge."""
     swap, rest = 0.0, 0.0
     for producer, elements in zip(producers, size.reads, strict=True):
-        more_swap, more_rest = edge(producer, kind, elements)
+        more_swap, more_rest = edge(producer, kind, elements, table)
         swap, rest = swap + more_swap, rest + more_rest
+    pooled = pooled or table.pooled
     return Choice(sum(size.flops), partial_sums(kind, size, pooled=pooled), rest, swap)
 
 
-def edge(producer: PartitionType, consumer: PartitionType, elements: float) -> tuple[float, float]:
+def edge(
+    producer: PartitionType,
+    consumer: PartitionType,
+    elements: float,
+    table: Communication = Communication.PRINTED,
+) -> tuple[float, float]:
     """(swap, rest) of a boundary, both directions together, in elements."""
-    half = sum(boundary(producer, consumer, 0.5))
-    whole = sum(boundary(producer, consumer, 0.0))
+    half = sum(boundary(producer, consumer, 0.5, table))
+    whole = sum(boundary(producer, consumer, 0.0, table))
     return (0.0, whole * elements) if whole else (4 * half * elements, 0.0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from workloads import CELLS, Node
@@ -52,6 +52,23 @@ class Partition:
 
     type: PartitionType
     share: float
+
+
+class Communication(StrEnum):
+    """Which published table says what an exchange moves.
+
+    ``printed``: AccPar's, which at equal shares is HyPar's Table 2.
+    ``plotted``: what HyPar's figures follow, of types I and II in a chain: of
+    all boundaries only I to II moves something, and type II its pooled output.
+    """
+
+    PRINTED = "printed"
+    PLOTTED = "plotted"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether type II moves its output after pooling."""
+        return self is Communication.PLOTTED
 
 
 class Scale(NamedTuple):
@@ -130,10 +147,11 @@ class Sizes:
 NO_FLOPS = (0.0, 0.0, 0.0)
 
 
-def sizes(node: Node, batch: int, scale: Scale) -> Sizes:
+def sizes(node: Node, batch: int, scale: Scale, *, fused: bool = False) -> Sizes:
     """Sizes of a node for a batch, shrunk by ``scale``; a join has no weights, no FLOPs.
 
-    ``inputs`` and ``outputs`` are channels of all groups that are left.
+    ``inputs`` and ``outputs`` are channels of all groups that are left. A dot
+    product of n terms is 2n - 1 FLOPs (AccPar), or 2n where multiply-adds are ``fused``.
     """
     rows = batch * scale.batch
     inputs = node.in_channels * scale.inputs * scale.groups
@@ -143,52 +161,58 @@ def sizes(node: Node, batch: int, scale: Scale) -> Sizes:
     source = rows * inputs * node.in_area
     if node.join:
         return Sizes(0.0, source, source, source, NO_FLOPS, reads)
+    saved = 0 if fused else 1
     depth = node.in_channels * scale.inputs / node.groups
     output = rows * outputs * node.out_area
     pooled = rows * outputs * node.pooled_area
     if node.kind == "matmul":
-        flops = _matmul_flops(node, rows, scale.groups, source, output)
+        flops = _matmul_flops(node, rows, scale.groups, source, output, saved)
         return Sizes(0.0, source, output, pooled, flops, reads)
     weights = depth * outputs * node.kernel_area
     if node.kind == "embedding":  # a gather: nothing to multiply, and ids have no error
         return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
-    return Sizes(
-        weights, source, output, pooled, _flops(node, rows, scale, source, output, weights), reads
-    )
+    flops = _flops(node, rows, scale, source, output, weights, saved)
+    return Sizes(weights, source, output, pooled, flops, reads)
 
 
 def _flops(
-    node: Node, rows: float, scale: Scale, source: float, output: float, weights: float
+    node: Node,
+    rows: float,
+    scale: Scale,
+    source: float,
+    output: float,
+    weights: float,
+    saved: int,
 ) -> tuple[float, float, float]:
     """FLOPs of a weighted layer's products, as the paper counts them.
 
-    A dot product of n terms costs 2n - 1 (never less than 0 when a fraction of
-    a channel is left); a convolution's backward is counted on its output map
+    A dot product of n terms costs 2n less what is ``saved`` (never less than 0 when
+    a fraction of a channel is left); a convolution's backward is counted on its output map
     as its forward, a fully connected layer's on its input. A transposed
     convolution is a convolution run backwards: all is counted on its input map.
     """
     into = node.in_channels * scale.inputs / node.groups * node.kernel_area
     out = node.out_channels * scale.outputs / node.groups * node.kernel_area
     area = node.in_area if node.transposed else node.out_area
-    gradient = weights * max(0.0, 2 * rows * area - 1)
+    gradient = weights * max(0.0, 2 * rows * area - saved)
     if node.transposed:
-        forward = source * max(0.0, 2 * out - 1)
+        forward = source * max(0.0, 2 * out - saved)
         return forward, forward, gradient
-    forward = output * max(0.0, 2 * into - 1)
-    backward = source * max(0.0, 2 * out - 1) if node.kind == "fc" else forward
+    forward = output * max(0.0, 2 * into - saved)
+    backward = source * max(0.0, 2 * out - saved) if node.kind == "fc" else forward
     return forward, backward, gradient
 
 
 def _matmul_flops(
-    node: Node, rows: float, groups: float, source: float, output: float
+    node: Node, rows: float, groups: float, source: float, output: float, saved: int
 ) -> tuple[float, float, float]:
     """FLOPs of a product of two computed operands, and of the errors of the first and second."""
     into, out = node.in_channels / node.groups, node.out_channels / node.groups
     second = rows * node.operand * groups
     return (
-        output * max(0.0, 2 * into - 1),
-        source * max(0.0, 2 * out - 1),
-        second * max(0.0, 2 * node.in_area - 1),
+        output * max(0.0, 2 * into - saved),
+        source * max(0.0, 2 * out - saved),
+        second * max(0.0, 2 * node.in_area - saved),
     )
 
 
@@ -228,7 +252,12 @@ def tied_sums(
     return 0.0, 0.0 if other in (I, kind) else 2 * size.weights
 
 
-def boundary(producer: PartitionType, consumer: PartitionType, share: float) -> tuple[float, float]:
+def boundary(
+    producer: PartitionType,
+    consumer: PartitionType,
+    share: float,
+    table: Communication = Communication.PRINTED,
+) -> tuple[float, float]:
     """What a group lacks at a boundary, as fractions of the consumer's input tensor.
 
     Returns (forward, backward): features before the consumer's forward
@@ -236,6 +265,8 @@ def boundary(producer: PartitionType, consumer: PartitionType, share: float) -> 
     ``share`` is the consumer's share in the receiving group. Type IV reads
     columns, as II does, and writes columns, as III does.
     """
+    if table is Communication.PLOTTED and (producer, consumer) != (I, II):
+        return (0.0, 0.0)
     rest = 1.0 - share
     swap = share * rest
     producer = III if producer is IV else producer

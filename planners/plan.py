@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from planners.partition import Partition, PartitionType
+from planners.partition import III, Communication, Partition, PartitionType
 
 
 class PlanError(ValueError):
@@ -48,8 +48,9 @@ class Plan:
     """A planner's answer for one network, array and batch.
 
     ``nodes`` names the partitioned layers and joins in topological order;
-    ``root`` is None on a single accelerator. Raises PlanError when a layer
-    lacks a partition or a share is not within 0...1.
+    ``root`` is None on a single accelerator. ``communication`` is the table its
+    exchanges follow. Raises PlanError when a layer lacks a partition, a share
+    is not within 0...1, or a type is not in the table.
     """
 
     planner: str
@@ -58,6 +59,7 @@ class Plan:
     objective: str
     nodes: tuple[str, ...]
     root: Split | None
+    communication: Communication = Communication.PRINTED
 
     def __post_init__(self) -> None:
         for split in self.splits():
@@ -72,6 +74,11 @@ class Plan:
                         f"plan for {self.network!r}: layer {name!r} has share {partition.share}; "
                         "shares lie within 0...1"
                     )
+            if self.communication is Communication.PLOTTED and III in split.types:
+                raise PlanError(
+                    f"plan for {self.network!r}: the 'plotted' table of HyPar has no type III; "
+                    "use the 'printed' one"
+                )
             costs = (split.cost, split.lower_bound or 0.0)
             if len(split.halves) not in (1, 2) or not all(map(math.isfinite, costs)):
                 raise PlanError(f"plan for {self.network!r}: malformed split")
@@ -110,6 +117,7 @@ class Plan:
             "network": self.network,
             "batch": self.batch,
             "objective": self.objective,
+            "communication": str(self.communication),
             "layers": list(self.nodes),
             "root": _split_to_json(self.root),
         }
@@ -125,6 +133,7 @@ class Plan:
                 objective=str(data["objective"]),
                 nodes=tuple(str(name) for name in data["layers"]),
                 root=_split_from_json(data["root"]),
+                communication=Communication(data.get("communication", "printed")),
             )
         except PlanError:
             raise

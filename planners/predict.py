@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hardware import Array, Group
-from planners.objective import ELEMENT_BYTES
-from planners.partition import WHOLE, Scale, Sizes, shrunk, sizes
+from planners.medium import check_medium, streams
+from planners.partition import WHOLE, Communication, Scale, Sizes, shrunk, sizes
 from planners.plan import Plan, Split
 from planners.steps import Kind, Step, flops, received, training_steps
 from workloads import Graph, Network, partition_graph
@@ -24,18 +24,18 @@ class _Clock:
 
 @dataclass(slots=True)
 class _Exchange:
-    """A split: where its two sides meet."""
+    """A split: where its two sides meet; ``element_s`` is what an element costs each."""
 
     split: Split
-    links: tuple[float, float]
+    element_s: tuple[float, float]
     size: list[Sizes]
     clocks: list[_Clock] = field(default_factory=list)
 
-    def meet(self, step: Step, graph: Graph) -> None:
+    def meet(self, step: Step, graph: Graph, table: Communication) -> None:
         """Wait for the last accelerator of both sides, then for the slower side."""
-        elements = received(step, graph, self.split.partitions, self.size)
+        elements = received(step, graph, self.split.partitions, self.size, table)
         if any(elements):
-            seconds = max(e * ELEMENT_BYTES / b for e, b in zip(elements, self.links, strict=True))
+            seconds = max(e * s for e, s in zip(elements, self.element_s, strict=True))
             now = max(clock.now for clock in self.clocks) + seconds
             for clock in self.clocks:
                 clock.now = now
@@ -48,38 +48,44 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     ends when the slower side has received, as in the engine; alike
     accelerators are followed once.
     """
+    check_medium(array, plan)
     graph = partition_graph(network)
     exchanges: list[_Exchange] = []
     scales = (WHOLE,) * len(graph)
-    clocks = _follow(plan.root, array.group, scales, graph, plan.batch, exchanges)
+    clocks = _Following(array, graph, plan.batch, exchanges).down(plan.root, array.group, scales)
     for step in training_steps(graph):
         if step.kind is Kind.COMPUTE:
             for clock in clocks:
                 clock.now += flops(step, clock.size) / clock.peak_flops_per_s
         else:
             for exchange in exchanges:
-                exchange.meet(step, graph)
+                exchange.meet(step, graph, plan.communication)
     return max(clock.now for clock in clocks)
 
 
-def _follow(
-    split: Split | None,
-    group: Group,
-    scales: Sequence[Scale],
-    graph: Graph,
-    batch: int,
-    exchanges: list[_Exchange],
-) -> list[_Clock]:
-    """Clocks of a group, its exchanges appended parents first."""
-    size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
-    if split is None:
-        return [_Clock(group.peak_flops_per_s, size)]
-    groups = group.halves()
-    links = (groups[0].link_bytes_per_s, groups[1].link_bytes_per_s)
-    exchange = _Exchange(split, links, size)
-    exchanges.append(exchange)
-    for half, side, kept in zip(
-        split.halves, groups, shrunk(scales, split.partitions), strict=False
-    ):
-        exchange.clocks += _follow(half, side, kept, graph, batch, exchanges)
-    return exchange.clocks
+@dataclass(slots=True)
+class _Following:
+    """A walk down the plan that leaves a clock for each class of alike accelerators."""
+
+    array: Array
+    graph: Graph
+    batch: int
+    exchanges: list[_Exchange]
+
+    def down(self, split: Split | None, group: Group, scales: Sequence[Scale]) -> list[_Clock]:
+        """Clocks of a group, its exchanges appended parents first."""
+        arithmetic = group.arithmetic
+        pairs = zip(self.graph, scales, strict=True)
+        size = [sizes(node, self.batch, scale, fused=arithmetic.fused) for node, scale in pairs]
+        if split is None:
+            return [_Clock(group.peak_flops_per_s, size)]
+        groups = group.halves()
+        element_bytes = arithmetic.element_bytes * streams(self.array, group)
+        first, second = (element_bytes / side.link_bytes_per_s for side in groups)
+        exchange = _Exchange(split, (first, second), size)
+        self.exchanges.append(exchange)
+        for half, side, kept in zip(
+            split.halves, groups, shrunk(scales, split.partitions), strict=False
+        ):
+            exchange.clocks += self.down(half, side, kept)
+        return exchange.clocks

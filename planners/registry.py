@@ -10,6 +10,7 @@ from hardware import Array
 from planners.accpar import accpar
 from planners.data_parallel import data_parallel
 from planners.hypar import hypar
+from planners.model_parallel import model_parallel
 from planners.objective import Objective
 from planners.owt import owt
 from planners.plan import Plan, PlanError
@@ -31,25 +32,30 @@ PLANNERS: dict[str, Planner] = {
     "hypar": hypar,
     "accpar": accpar,
 }
+"""The planners that comparisons take."""
+
+BASELINES: dict[str, Planner] = {"model_parallel": model_parallel}
+"""Built-in planners that comparisons take only where they are named."""
 
 ENTRY_POINTS = "accelarray.planners"
 """Entry-point group in which other packages announce planners."""
 
 
 def planner_names() -> list[str]:
-    """Built-in planners in the papers' order, then installed ones."""
+    """What comparisons take: built-in planners in the papers' order, then installed ones."""
     others = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
     return list(dict.fromkeys([*PLANNERS, *others]))
 
 
 def load_planner(name: str) -> Planner:
     """The planner called ``name``; raises PlanError with the nearest name."""
-    if name in PLANNERS:
-        return PLANNERS[name]
+    built_in = PLANNERS | BASELINES
+    if name in built_in:
+        return built_in[name]
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         planner: Planner = entry.load()
         return planner
-    names = planner_names()
+    names = [*planner_names(), *BASELINES]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     raise PlanError(f"unknown planner {name!r}; {hint}")

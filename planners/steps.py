@@ -16,6 +16,7 @@ from enum import StrEnum
 from planners.partition import (
     II,
     III,
+    Communication,
     I,
     Partition,
     Sizes,
@@ -28,19 +29,21 @@ from workloads import Graph
 
 
 class Phase(StrEnum):
-    """The three products of a layer, in the order in which they run."""
+    """The three products of a layer, in the order in which they run, and the optimizer's update."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
     GRADIENT = "gradient"
+    UPDATE = "update"
 
 
 class Kind(StrEnum):
-    """What a step does: a product, its partial sums, or a boundary."""
+    """What a step does: a product (and its use of HBM), its partial sums, or a boundary."""
 
     COMPUTE = "compute"
     SUMS = "partial sums"
     BOUNDARY = "boundary"
+    MEMORY = "memory"
 
 
 SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
@@ -87,23 +90,31 @@ def _backward(graph: Graph) -> Iterator[Step]:
 
 
 def received(
-    step: Step, graph: Graph, partitions: Sequence[Partition], size: Sequence[Sizes]
+    step: Step,
+    graph: Graph,
+    partitions: Sequence[Partition],
+    size: Sequence[Sizes],
+    table: Communication = Communication.PRINTED,
 ) -> tuple[float, float]:
     """Elements each side of a split receives in an exchange step."""
     if step.kind is Kind.SUMS:
-        elements = _sums(step, graph, partitions, size)
+        elements = _sums(step, graph, partitions, size, table)
         return elements, elements
     producer = producer_type(graph[step.node], partitions[step.node].type)
     consumer = partitions[step.consumer]
     direction = 0 if step.phase is Phase.FORWARD else 1
     elements = size[step.consumer].reads[step.edge]
-    first = boundary(producer, consumer.type, consumer.share)[direction]
-    second = boundary(producer, consumer.type, 1.0 - consumer.share)[direction]
+    first = boundary(producer, consumer.type, consumer.share, table)[direction]
+    second = boundary(producer, consumer.type, 1.0 - consumer.share, table)[direction]
     return first * elements, second * elements
 
 
 def _sums(
-    step: Step, graph: Graph, partitions: Sequence[Partition], size: Sequence[Sizes]
+    step: Step,
+    graph: Graph,
+    partitions: Sequence[Partition],
+    size: Sequence[Sizes],
+    table: Communication,
 ) -> float:
     """Elements each side receives to complete the partial sums of a product."""
     v, kind, share = step.node, partitions[step.node].type, partitions[step.node].share
@@ -112,7 +123,9 @@ def _sums(
         types = (kind, partitions[tied].type)
         fixed, swap = tied_sums(graph[v], graph[tied], types, size[v], size[tied])
         return fixed + share * (1.0 - share) * swap
-    return partial_sums(kind, size[v]) if kind is SUMMED_IN[step.phase] else 0.0
+    if kind is not SUMMED_IN[step.phase]:
+        return 0.0
+    return partial_sums(kind, size[v], pooled=table.pooled)
 
 
 def flops(step: Step, size: Sequence[Sizes]) -> float:

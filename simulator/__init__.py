@@ -2,9 +2,14 @@
 
 from hardware import Array
 from planners import Plan
+from simulator.closed_forms import closed_form
+from simulator.collectives import ALGORITHMS, chosen, run_alone
+from simulator.deployed import lower_deployed
+from simulator.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.fold import fold
 from simulator.lower import lower
 from simulator.machine import DeadlockError, Machine, SimulationError, run
+from simulator.patterns import COLLECTIVES, CollectiveError
 from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
@@ -17,9 +22,18 @@ MOST_PROCESSES = 1 << 20
 """Cores that an unfolded run may simulate, a few kilobytes each."""
 
 
-def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True) -> Timeline:
+def simulate(
+    network: Network,
+    plan: Plan,
+    array: Array,
+    execution: Execution = PUBLISHED,
+    *,
+    folded: bool = True,
+) -> Timeline:
     """One training step of ``network`` under ``plan`` on ``array``.
 
+    The plan must be made for the array as the execution model has it
+    (``execution.planned(array)``).
     ``folded`` simulates one of each class of devices that do the same; without
     it every core and link is. Times, bytes and FLOPs are the same. Raises
     PlanError when the plan does not fit, SimulationError beyond the limits.
@@ -29,15 +43,24 @@ def simulate(network: Network, plan: Plan, array: Array, *, folded: bool = True)
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
+    if execution.model == "deployed":
+        cores = execution.planned(array)
+        return run(lower_deployed(network, plan, cores, execution, folded=folded))
     program = lower(network, plan, array)
     return run(fold(program) if folded else program)
 
 
 __all__ = [
+    "ALGORITHMS",
+    "COLLECTIVES",
+    "DEPLOYED",
     "MODEL_VERSION",
     "PICOSECONDS",
+    "PUBLISHED",
     "Branch",
+    "CollectiveError",
     "DeadlockError",
+    "Execution",
     "Leaf",
     "Machine",
     "Operation",
@@ -46,8 +69,11 @@ __all__ = [
     "Shares",
     "SimulationError",
     "Timeline",
+    "chosen",
+    "closed_form",
     "fold",
     "lower",
     "run",
+    "run_alone",
     "simulate",
 ]

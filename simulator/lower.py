@@ -12,9 +12,10 @@ from typing import Any
 
 from hardware import Array, Group
 from planners import Plan, PlanError, Split
-from planners.objective import ELEMENT_BYTES
-from planners.partition import WHOLE, Scale, legal, shrunk, sizes
+from planners.medium import check_medium, streams
+from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
 from planners.steps import Kind, Step, flops, received, training_steps
+from simulator.energy import computing_j, receiving_j
 from simulator.program import COMPUTE_LEVEL, PICOSECONDS, Branch, Leaf, Operation, Program
 from workloads import Network, partition_graph
 
@@ -35,21 +36,23 @@ def lower(network: Network, plan: Plan, array: Array) -> Program:
     Raises PlanError when the plan was made for another network, or for an
     array that is bisected differently.
     """
-    return _Lowering(network, plan).program(array.group)
+    check_medium(array, plan)
+    return _Lowering(network, plan, array).program()
 
 
 class _Lowering:
-    def __init__(self, network: Network, plan: Plan) -> None:
+    def __init__(self, network: Network, plan: Plan, array: Array) -> None:
         self.graph = partition_graph(network)
         if tuple(node.name for node in self.graph) != plan.nodes:
             raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
         self.plan = plan
+        self.array = array
         self.steps = training_steps(self.graph)
         self.operations: list[Operation] = []
 
-    def program(self, group: Group) -> Program:
+    def program(self) -> Program:
         scales = (WHOLE,) * len(self.graph)
-        root = self._descend(self.plan.root, group, scales, [()] * len(self.steps), 0)
+        root = self._descend(self.plan.root, self.array.group, scales, [()] * len(self.steps), 0)
         return Program(tuple(self.operations), root)
 
     def _descend(
@@ -69,7 +72,7 @@ class _Lowering:
         sides = group.halves()
         if len(split.halves) == 1 and sides[0] != sides[1]:
             raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
-        exchanges = self._exchanges(split, sides, scales, above, level)
+        exchanges = self._exchanges(split, group, scales, above, level)
         halves = [
             self._descend(half, side, kept, exchanges, level + 1)
             for half, side, kept in zip(
@@ -89,40 +92,52 @@ class _Lowering:
     def _exchanges(
         self,
         split: Split,
-        sides: tuple[Group, Group],
+        group: Group,
         scales: Sequence[Scale],
         above: Exchanges,
         level: int,
     ) -> Exchanges:
         """``above`` with this split's exchanges added; nothing to move, no exchange."""
-        size = [sizes(n, self.plan.batch, s) for n, s in zip(self.graph, scales, strict=True)]
+        size = self._sizes(scales)
+        element_bytes = self.array.group.arithmetic.element_bytes
+        sides, crowd = group.halves(), streams(self.array, group)
         result = list(above)
         for i, step in enumerate(self.steps):
             if step.kind is Kind.COMPUTE:
                 continue
-            first, second = received(step, self.graph, split.partitions, size)
-            amounts = (first * ELEMENT_BYTES, second * ELEMENT_BYTES)
+            table = self.plan.communication
+            first, second = received(step, self.graph, split.partitions, size, table)
+            amounts = (first * element_bytes, second * element_bytes)
             if any(amounts):
                 duration = max(
-                    duration_ps(amount, side.link_bytes_per_s)
+                    duration_ps(amount * crowd, side.link_bytes_per_s)
                     for amount, side in zip(amounts, sides, strict=True)
                 )
-                operation = self._add(step, level, duration, received=amounts)
+                energy_j = receiving_j(sides, amounts)
+                operation = self._add(step, level, duration, received=amounts, energy_j=energy_j)
                 result[i] = (*result[i], operation)
         return result
 
     def _leaf(self, group: Group, scales: Sequence[Scale], above: Exchanges) -> Leaf:
         device = group.kinds[0][0]
-        size = [sizes(n, self.plan.batch, s) for n, s in zip(self.graph, scales, strict=True)]
+        size = self._sizes(scales)
         operations: list[Operation] = []
         for step, exchanges in zip(self.steps, above, strict=True):
             if step.kind is Kind.COMPUTE:
                 work = flops(step, size)
                 duration = duration_ps(work, device.peak_flops_per_s)
                 share = work / device.cores
-                operations.append(self._add(step, COMPUTE_LEVEL, duration, flops=share))
+                energy_j = computing_j(device, share)
+                operations.append(
+                    self._add(step, COMPUTE_LEVEL, duration, flops=share, energy_j=energy_j)
+                )
             operations += exchanges
         return Leaf(device, tuple(operations), device.chips, device.cores_per_chip)
+
+    def _sizes(self, scales: Sequence[Scale]) -> list[Sizes]:
+        fused, batch = self.array.group.arithmetic.fused, self.plan.batch
+        pairs = zip(self.graph, scales, strict=True)
+        return [sizes(node, batch, scale, fused=fused) for node, scale in pairs]
 
     def _add(self, step: Step, level: int, duration: int, **amounts: Any) -> Operation:
         layer = self.graph[step.node].name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import simpy
 
+from simulator.network import Network
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.timeline import Resource, Timeline, new_columns
 from simulator.unit import Link, Unit
@@ -35,6 +36,18 @@ class Board:
     doing: Operation | None = None
 
 
+class Meeting:
+    """Where the cores that take part in an exchange meet, and the event of its end."""
+
+    __slots__ = ("absent", "done", "link", "operation")
+
+    def __init__(self, operation: Operation, link: int, done: simpy.Event) -> None:
+        self.operation = operation
+        self.link = link
+        self.done = done
+        self.absent = 0
+
+
 class Machine:
     """Everything of an array that takes time, ready to be given operations.
 
@@ -51,6 +64,8 @@ class Machine:
         self._log = new_columns()
         self._running: list[simpy.Process] = []
         self._links: Counter[int] = Counter()
+        self._meetings: dict[int, Meeting] = {}
+        self.network = Network(self.env, program.wires.bandwidth if program.wires else ())
         self._place(program.root)
 
     def run(self) -> Timeline:
@@ -74,7 +89,11 @@ class Machine:
         if isinstance(node, Leaf):
             board = self._board(node)
             self.boards.append(board)
-            self._running.append(self.env.process(self._follow(board, node.operations)))
+            if node.needs is None:
+                follow = self._follow(board, node)
+            else:
+                follow = self._meet(board, node, node.needs)
+            self._running.append(self.env.process(follow))
             self._wakeups += 1 + len(node.operations)
             return [len(self.boards) - 1]
         name = f"link{node.level}.{self._links[node.level]}"
@@ -92,6 +111,8 @@ class Machine:
 
     def _board(self, leaf: Leaf) -> Board:
         """A board's units; a resource that stands for others has their number."""
+        if leaf.single:
+            return self._core(leaf)
         name, device = f"board{len(self.boards)}", leaf.device
         cores: list[int] = []
         hbms: list[Unit] = []
@@ -109,22 +130,92 @@ class Machine:
             hbms.append(Unit(self.env, (self._resource(memory),), self._log))
         return Board(name, device.name, Unit(self.env, cores, self._log), tuple(hbms))
 
+    def _core(self, leaf: Leaf) -> Board:
+        """A single core and its slice of the HBM."""
+        name, device, count = f"core{len(self.boards)}", leaf.device, leaf.multiplicity
+        core = self._resource(Resource("core", f"{name}.core", count, count, device))
+        memory = self._resource(Resource("hbm", f"{name}.hbm", count, device=device))
+        cores, hbm = (Unit(self.env, (number,), self._log) for number in (core, memory))
+        return Board(name, device.name, cores, (hbm,))
+
     def _resource(self, resource: Resource) -> int:
         self.resources.append(resource)
         self._wakeups += 1
         return len(self.resources) - 1
 
-    def _follow(
-        self, board: Board, operations: tuple[Operation, ...]
-    ) -> Generator[simpy.Event, Any, None]:
+    def _follow(self, board: Board, leaf: Leaf) -> Generator[simpy.Event, Any, None]:
         """One accelerator's control: its operations in order, each to where it runs."""
         cores, links = board.cores, board.links
-        for operation in operations:
+        for operation in leaf.operations:
             board.doing = operation
             if operation.level == COMPUTE_LEVEL:
                 yield cores.submit(operation)
             else:
                 yield links[operation.level].join(operation)
+
+    def _meet(
+        self, board: Board, leaf: Leaf, needs_of_each: Sequence[Sequence[int]]
+    ) -> Generator[simpy.Event, Any, None]:
+        """One core's control where operations overlap.
+
+        It computes in order; exchanges go to the network as soon as they can.
+        """
+        for operation in leaf.operations:
+            if operation.level != COMPUTE_LEVEL:
+                self._meeting(board, operation).absent += 1
+        yield self.env.timeout(0)  # every core has said where it will be
+        done: list[simpy.Event] = []
+        for operation, needs in zip(leaf.operations, needs_of_each, strict=True):
+            if operation.level != COMPUTE_LEVEL:
+                done.append(self._arrive(operation, [done[i] for i in needs]))
+                continue
+            board.doing = operation
+            for i in needs:
+                yield done[i]
+            if operation.memory is not None:
+                board.hbms[0].submit(operation.memory)
+            done.append(board.cores.submit(operation))
+            yield done[-1]
+
+    def _meeting(self, board: Board, operation: Operation) -> Meeting:
+        found = self._meetings.get(operation.index)
+        if found is None:
+            link = board.links[operation.level].resources[0]
+            found = Meeting(operation, link, self.env.event())
+            self._meetings[operation.index] = found
+        return found
+
+    def _arrive(self, operation: Operation, needs: list[simpy.Event]) -> simpy.Event:
+        """One core takes part in an exchange once its ``needs`` are done; the event is its end."""
+        meeting = self._meetings[operation.index]
+        waiting = [event for event in needs if not event.processed]
+        missing = len(waiting)
+
+        def ready(_: simpy.Event | None = None) -> None:
+            nonlocal missing
+            missing -= 1
+            if missing <= 0:
+                meeting.absent -= 1
+                if meeting.absent == 0:
+                    self.env.process(self._carry(meeting))
+
+        for event in waiting:
+            event.callbacks.append(ready)
+        if not waiting:
+            ready()
+        return meeting.done
+
+    def _carry(self, meeting: Meeting) -> Generator[simpy.Event, Any, None]:
+        """An exchange everybody has come to: its jobs, one after the other."""
+        start = int(self.env.now)
+        for job in meeting.operation.jobs:
+            yield self.network.submit(job)
+        log = self._log
+        log.resource.append(meeting.link)
+        log.operation.append(meeting.operation.index)
+        log.start.append(start)
+        log.end.append(int(self.env.now))
+        meeting.done.succeed()
 
     def _who_waits(self) -> str:
         waiting = [

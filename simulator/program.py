@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hardware import Device
+from hardware import Device, Wires
 from planners.steps import Kind, Phase
+
+if TYPE_CHECKING:
+    from simulator.network import Phase as Job
 
 PICOSECONDS = 10**12
 """A second, in the engine's unit of time."""
@@ -19,8 +23,14 @@ class Operation:
 
     On cores (``level`` is COMPUTE_LEVEL) ``flops`` are one core's; on a
     split's link (``level`` counts from 0 at the top) ``received`` are the
-    bytes that the first and the second side receive, both at once. ``index``
-    is its place in ``Program.operations``.
+    bytes that the first and the second side receive, both at once.
+    ``energy_j`` goes with these amounts. ``index`` is its place in
+    ``Program.operations``.
+
+    Under the deployed model an exchange has ``jobs``, which the network
+    carries one after the other and which decide how long it takes (``received``
+    is then what all cores of each half receive), and a core's operation keeps
+    its slice of the HBM busy with ``memory``, another operation, meanwhile.
     """
 
     index: int
@@ -31,6 +41,9 @@ class Operation:
     duration_ps: int
     received: tuple[float, float] = (0.0, 0.0)
     flops: float = 0.0
+    energy_j: float = 0.0
+    jobs: tuple[Job, ...] = ()
+    memory: Operation | None = None
 
     @property
     def bytes(self) -> float:
@@ -47,7 +60,12 @@ class Leaf:
     """What one accelerator does, in order; exchanges are shared with their partners.
 
     It stands for ``multiplicity`` accelerators. Of each one ``chips`` chips
-    with ``cores_per_chip`` cores are simulated.
+    with ``cores_per_chip`` cores are simulated. Where ``chips`` is 0 it is a
+    single core with its slice of the HBM, and stands for so many cores.
+
+    With ``needs`` operations overlap: a core computes in order, but waits
+    only for those of its operations that are named (by their places in
+    ``operations``), and an exchange starts when those it needs are done.
     """
 
     device: Device
@@ -55,6 +73,12 @@ class Leaf:
     chips: int
     cores_per_chip: int
     multiplicity: int = 1
+    needs: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one core and not a board."""
+        return self.chips == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +95,11 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Every distinct operation, and the tree of accelerators that run them."""
+    """Every distinct operation, and the tree of accelerators that run them.
+
+    ``bandwidth`` holds the bytes per second of each link that jobs name.
+    """
 
     operations: tuple[Operation, ...]
     root: Branch | Leaf
+    wires: Wires | None = None

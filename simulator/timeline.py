@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array as column
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from hardware import Device
 from planners.steps import Kind, Phase
+from simulator.exposure import core_times
 from simulator.program import PICOSECONDS, Program
 
 
@@ -70,12 +72,13 @@ class Shares(NamedTuple):
 
 
 class Total(NamedTuple):
-    """Sums over the whole array: operations, core-picoseconds, bytes and FLOPs."""
+    """Sums over the whole array: operations, core-picoseconds, bytes, FLOPs and joules."""
 
     operations: int
     core_ps: int
     bytes: float
     flops: float
+    energy_j: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,18 +147,43 @@ class Timeline:
                 old.core_ps + core_ps,
                 old.bytes + op.bytes * count,
                 old.flops + op.flops * count,
+                old.energy_j + op.energy_j * count,
             )
         return totals
+
+    @property
+    def traffic_bytes(self) -> float:
+        """Bytes received in the whole array, summed over its records."""
+        return math.fsum(total.bytes for total in self.totals().values())
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules of the whole array, summed over its records.
+
+        None where the spec of a device has no ``[energy]``.
+        """
+        devices = {resource.device for resource in self.resources} - {None}
+        if any(device.energy is None for device in devices if device is not None):
+            return None
+        return math.fsum(total.energy_j for total in self.totals().values())
 
     def shares(self) -> Shares:
         """Computing, communicating (its links busy) and waiting, averaged over all cores.
 
         In the published model a core never computes while its links are busy,
-        so what is left is waiting for others.
+        so what is left is waiting for others. In the deployed model
+        communicating is only what is exposed: an exchange is under way and the
+        core does not compute.
         """
         whole = self.iteration_ps * self.cores
         if not whole:
             return Shares(0.0, 0.0, 0.0)
+        if self.program.wires is not None:
+            times = list(core_times(self))
+            computing = sum(t.computing * t.multiplicity for t in times)
+            exposed = sum(t.exposed * t.multiplicity for t in times)
+            rest = whole - computing - exposed
+            return Shares(computing / whole, exposed / whole, rest / whole)
         busy = {True: 0, False: 0}
         for (_, kind), total in self.totals().items():
             busy[kind is Kind.COMPUTE] += total.core_ps

@@ -9,19 +9,24 @@ from hypothesis import strategies as st
 from hardware import Array, Device, Group
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Scale, legal, shrunk
-from workloads import Layer, Network, Sides, Tensor, partition_graph
+from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 
 SMALL = st.sampled_from((1, 2, 4))
 TENSORS = st.builds(Tensor, st.integers(1, 9), SMALL, SMALL)
 
 
 WEIGHTED = ("conv", "conv", "fc", "fc", "grouped", "embedding", "lstm", "gru")
+JOINED = ("add", "mul", "concat", "other", "matmul")
+ANY = (*WEIGHTED, *JOINED, "transposed")
 KERNELS: tuple[Sides, ...] = (1, 3, (1, 3))
+KERNEL = st.sampled_from(KERNELS)
 
 
 @st.composite
-def networks(draw: st.DrawFn, most: int = 7, joins: bool = True) -> Network:
-    """Graphs of layers of every kind with arbitrary shapes; a chain without ``joins``.
+def networks(
+    draw: st.DrawFn, most: int = 7, joins: bool = True, kinds: Sequence[str] = ANY
+) -> Network:
+    """Graphs of layers of ``kinds`` with arbitrary shapes; a chain without ``joins``.
 
     Shapes need not fit where one layer reads another, as in the layer files
     of the AccPar authors' program, except within a layer.
@@ -32,9 +37,9 @@ def networks(draw: st.DrawFn, most: int = 7, joins: bool = True) -> Network:
         source = draw(st.sampled_from(sources)) if sources else "input"
         if joins and len(layers) >= 2 and draw(st.integers(0, 2)) == 0:
             other = draw(st.sampled_from([name for name in sources if name != source]))
-            layers.append(draw(joined(i, source, other)))
+            layers.append(draw(joined(i, kinds, source, other)))
         else:
-            layers.append(draw(weighted(i, source, layers)))
+            layers.append(draw(weighted(i, kinds, source, layers)))
         if draw(st.integers(0, 4)) == 0:
             shape = draw(TENSORS)
             layers.append(Layer(f"relu{i}", "relu", (layers[-1].name,), shape, shape))
@@ -42,12 +47,14 @@ def networks(draw: st.DrawFn, most: int = 7, joins: bool = True) -> Network:
 
 
 @st.composite
-def weighted(draw: st.DrawFn, i: int, source: str, layers: list[Layer]) -> Layer:
+def weighted(
+    draw: st.DrawFn, i: int, kinds: Sequence[str], source: str, layers: list[Layer]
+) -> Layer:
     """A weighted layer of any kind; an fc may share the weights of an embedding before it."""
-    kind = draw(st.sampled_from(WEIGHTED))
+    kind = draw(st.sampled_from([kind for kind in WEIGHTED if kind in kinds]))
     name, rows = f"{kind}{i}", draw(SMALL)
     if kind == "conv":
-        transposed, kernel = draw(st.booleans()), draw(st.sampled_from(KERNELS))
+        transposed, kernel = "transposed" in kinds and draw(st.booleans()), draw(KERNEL)
         shapes = draw(TENSORS), draw(TENSORS)
         return Layer(name, "conv", (source,), *shapes, kernel, transposed=transposed)
     if kind == "grouped":
@@ -74,9 +81,9 @@ def weighted(draw: st.DrawFn, i: int, source: str, layers: list[Layer]) -> Layer
 
 
 @st.composite
-def joined(draw: st.DrawFn, i: int, *sources: str) -> Layer:
+def joined(draw: st.DrawFn, i: int, kinds: Sequence[str], *sources: str) -> Layer:
     """A join of two tensors, or their product in heads, some of which may share the second."""
-    kind = draw(st.sampled_from(("add", "mul", "concat", "other", "matmul")))
+    kind = draw(st.sampled_from([kind for kind in JOINED if kind in kinds]))
     one, two, name = draw(TENSORS), draw(TENSORS), f"{kind}{i}"
     if kind == "matmul":
         k, n, rows = (draw(st.integers(1, 5)) for _ in range(3))
@@ -91,6 +98,36 @@ def joined(draw: st.DrawFn, i: int, *sources: str) -> Layer:
         whole = Tensor(one.channels + two.channels, one.height, one.width)
         return Layer(name, kind, sources, one, whole, others=(two,))
     return Layer(name, kind, sources, one, draw(TENSORS), others=(two,), operator="gather")
+
+
+@st.composite
+def convolutional_networks(draw: st.DrawFn, most: int = 14) -> Network:
+    """Graphs whose shapes fit: products, norms, activations, pools and adds in any order.
+
+    Only products read the network's input.
+    """
+    net = Builder("random", draw(st.integers(1, 9)), 8, 8)
+    shapes = {"input": net.input}
+    for i in range(draw(st.integers(1, most))):
+        source = draw(st.sampled_from(list(shapes)))
+        shape = shapes[source]
+        alike = [n for n, s in shapes.items() if s == shape and "input" not in (n, source)]
+        kinds = ["batch_norm", "relu", *["pool"] * (shape.area > 1), *["add"] * bool(alike)]
+        kind = draw(st.sampled_from(["conv", *kinds] if source != "input" else ["conv"]))
+        name = f"{kind}{i}"
+        if kind == "conv":
+            shape = Tensor(draw(st.integers(1, 9)), shape.height, shape.width)
+            net.conv(name, shape.channels, 3, 1, 1, after=source)
+        elif kind == "pool":
+            shape = Tensor(shape.channels, shape.height // 2, shape.width // 2)
+            net.pool(name, 2, 2, average=draw(st.booleans()), after=source)
+        elif kind == "add":
+            net.add(name, source, draw(st.sampled_from(alike)))
+        else:
+            getattr(net, kind)(name, source)
+        shapes[name] = shape
+    net.fc("fc", 10, bias=True, after=net.flatten("flatten", draw(st.sampled_from(list(shapes)))))
+    return net.build()
 
 
 @st.composite

@@ -10,7 +10,7 @@ from workloads.graph import Graph, Node, partition_graph
 from workloads.importers.layer_file import read_layer_file
 from workloads.importers.onnx_file import is_onnx, read_onnx
 from workloads.layers import CELLS, Layer, Network, NetworkError, Sides, Tensor
-from workloads.zoo import PUBLISHED, SEQUENCES, ZOO
+from workloads.zoo import FURTHER, HYPAR, NETWORKS, SEQUENCES, ZOO
 
 LONGEST = 1 << 20
 """Most tokens in a sequence."""
@@ -18,11 +18,11 @@ LONGEST = 1 << 20
 
 def is_network(name: str) -> bool:
     """Whether a name is one of the zoo's, with or without an option, or a network's path."""
-    return name.partition(":")[0] in ZOO or name.endswith(".txt") or is_onnx(name)
+    return name.partition(":")[0] in NETWORKS or name.endswith(".txt") or is_onnx(name)
 
 
 def load_network(name: str) -> Network:
-    """A network of the zoo by name, or a file by path: ``.onnx``, or a layer file (``.txt``).
+    """A network by name, or a file by path: ``.onnx``, or a layer file (``.txt``).
 
     ``NAME:seq=N`` gives a transformer or recurrent network sequences of N
     tokens. Raises NetworkError with the nearest name, or with what is wrong.
@@ -32,19 +32,19 @@ def load_network(name: str) -> Network:
     if is_onnx(name):
         return read_onnx(name)
     base, colon, option = name.partition(":")
-    if base not in ZOO:
+    if base not in NETWORKS:
         raise NetworkError(f"unknown network {name!r}; {_hint(base)}")
     if not colon:
-        return ZOO[base]()
+        return NETWORKS[base]()
     if base not in SEQUENCES:
         raise NetworkError(f"network {base!r} takes no option, found {option!r}")
     return replace(SEQUENCES[base](sequence=_sequence(name, option)), name=name)
 
 
 def _hint(name: str) -> str:
-    plain = {known.replace("-", ""): known for known in ZOO}
+    plain = {known.replace("-", ""): known for known in NETWORKS}
     near = difflib.get_close_matches(name.lower().replace("-", ""), plain, n=1)
-    hint = f"did you mean {plain[near[0]]}?" if near else f"one of {', '.join(ZOO)}"
+    hint = f"did you mean {plain[near[0]]}?" if near else f"one of {', '.join(NETWORKS)}"
     return f"{hint} (or the path of an .onnx or .txt file)"
 
 
@@ -58,7 +58,9 @@ def _sequence(name: str, option: str) -> int:
 
 __all__ = [
     "CELLS",
-    "PUBLISHED",
+    "FURTHER",
+    "HYPAR",
+    "NETWORKS",
     "SEQUENCES",
     "ZOO",
     "Builder",

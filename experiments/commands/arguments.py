@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hardware import Array
+    from planners import Objective
+    from simulator import Execution
 
 
 def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
@@ -43,12 +45,115 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_communication(parser: argparse.ArgumentParser) -> None:
+    """``--communication``."""
+    parser.add_argument(
+        "--communication",
+        choices=("printed", "plotted"),
+        default="printed",
+        help="what exchanges move: the table printed in the papers, or the one that HyPar's "
+        "figures follow (types I and II, chains)",
+    )
+
+
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    """``--metrics``."""
+    parser.add_argument(
+        "--metrics",
+        metavar="M1,M2",
+        default="time",
+        help="what to show: time, energy, traffic (default: time)",
+    )
+
+
+def add_planners(parser: argparse.ArgumentParser) -> None:
+    """``--planners`` of a comparison."""
+    parser.add_argument(
+        "--planners",
+        metavar="P1,P2|all",
+        default="all",
+        help="default: all (model_parallel only by name)",
+    )
+
+
+def planners_of(args: argparse.Namespace) -> list[str]:
+    """The planners a comparison is asked for, each of them known."""
+    from planners import load_planner, planner_names
+
+    chosen = names(args.planners, planner_names(), "planners")
+    for planner in chosen:
+        load_planner(planner)
+    return chosen
+
+
+def objective_of(args: argparse.Namespace) -> Objective:
+    """The objective that ``--objective`` and ``--communication`` describe."""
+    from dataclasses import replace
+
+    from planners import OBJECTIVES, Communication
+
+    objective = OBJECTIVES[getattr(args, "objective", "time")]
+    return replace(objective, communication=Communication(args.communication))
+
+
 def add_unfolded(parser: argparse.ArgumentParser) -> None:
     """``--unfolded``."""
     parser.add_argument(
         "--unfolded",
         action="store_true",
         help="simulate every core and link, not one of each class (same result, slower)",
+    )
+
+
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    """``--execution`` and what belongs to the deployed model."""
+    parser.add_argument(
+        "--execution",
+        choices=("published", "deployed"),
+        default="published",
+        help="the papers' model (default), or real wires, memory and schedules",
+    )
+    only = parser.add_argument_group("with --execution deployed")
+    only.add_argument(
+        "--overlap", choices=("full", "none"), help="exchanges go on while cores compute (full)"
+    )
+    only.add_argument(
+        "--shards", choices=("whole", "exact"), help="whole samples and channels, or fractions"
+    )
+    only.add_argument(
+        "--bucket", metavar="BYTES", help='exchange gradients together up to this size, as "25 MB"'
+    )
+    only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
+
+
+def execution_of(args: argparse.Namespace) -> Execution:
+    """The execution model that the arguments describe; raises UsageError."""
+    from experiments.output import UsageError
+    from hardware import parse_quantity
+    from simulator import ALGORITHMS, Execution
+
+    given = {
+        name: getattr(args, name)
+        for name in ("overlap", "shards", "bucket", "algorithm")
+        if getattr(args, name) is not None
+    }
+    if args.execution == "published":
+        for name in given:
+            raise UsageError(f"--{name} has no meaning under --execution published")
+        return Execution()
+    try:
+        bucket = parse_quantity(given["bucket"], "B") if "bucket" in given else 0.0
+    except ValueError as error:
+        raise UsageError(f"--bucket {args.bucket!r}: {error}") from None
+    algorithm = given.get("algorithm", "auto")
+    if algorithm not in ("auto", *ALGORITHMS):
+        raise UsageError(f"--algorithm {algorithm!r}: one of auto, {', '.join(ALGORITHMS)}")
+    return Execution(
+        "deployed",
+        overlap=given.get("overlap", "full") == "full",
+        whole_shards=given.get("shards", "whole") == "whole",
+        bucket_bytes=bucket,
+        algorithm=algorithm,
     )
 
 

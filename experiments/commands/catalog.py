@@ -44,9 +44,9 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def _list_networks() -> list[dict[str, Any]]:
-    from workloads import ZOO, load_network
+    from workloads import NETWORKS, load_network
 
-    networks = [load_network(name) for name in ZOO]
+    networks = [load_network(name) for name in NETWORKS]
     return [
         {
             "name": n.name,
@@ -60,9 +60,15 @@ def _list_networks() -> list[dict[str, Any]]:
 
 
 def _list_planners() -> list[dict[str, Any]]:
-    from planners import load_planner, planner_names
+    from planners import load_planner
 
-    return [{"name": n, "about": _first_line(load_planner(n))} for n in planner_names()]
+    return [{"name": n, "about": _first_line(load_planner(n))} for n in _planners()]
+
+
+def _planners() -> list[str]:
+    from planners import BASELINES, planner_names
+
+    return [*planner_names(), *BASELINES]
 
 
 def _first_line(thing: object) -> str:
@@ -87,11 +93,11 @@ def run_show(args: argparse.Namespace) -> int:
     """Find the name among networks, planners and specs, and print it."""
     from experiments.output import UsageError
     from hardware import load_array, load_device, spec_kind
-    from planners import load_planner, planner_names
+    from planners import load_planner
     from workloads import is_network
 
     known = is_network(args.name)
-    if known or args.name in planner_names():
+    if known or args.name in _planners():
         if args.set:
             raise UsageError(f"--set changes specs; {args.name!r} is not one")
         if known:
@@ -130,10 +136,9 @@ def _unknown(name: str) -> str:
     import difflib
 
     from hardware import catalog_names
-    from planners import planner_names
-    from workloads import ZOO
+    from workloads import NETWORKS
 
-    names = [*ZOO, *planner_names(), *catalog_names("array"), *catalog_names("device")]
+    names = [*NETWORKS, *_planners(), *catalog_names("array"), *catalog_names("device")]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     paths = "(or the path of a .toml, .onnx or .txt file)"

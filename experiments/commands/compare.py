@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_execution,
+    add_metrics,
     add_objective,
     add_output,
     array_of,
+    execution_of,
     names,
+    objective_of,
 )
 from experiments.commands.notices import network_of
 
@@ -39,6 +44,9 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_communication(parser)
+    add_execution(parser)
+    add_metrics(parser)
     add_output(parser, "table", "json")
     parser.add_argument(
         "--plot", metavar="FILE", help="both Gantt charts on one time axis (.png, .svg or .pdf)"
@@ -49,22 +57,26 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan and simulate twice, then deliver."""
     from experiments.difference import difference
+    from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import UsageError, check_writable, deliver, to_json
     from experiments.plots import check_plot
-    from planners import OBJECTIVES, load_planner, planner_names
-    from simulator import simulate
+    from experiments.step import run_step
+    from planners import load_planner, planner_names
 
     chosen = names(args.planners, planner_names(), "planners")
     if len(chosen) != 2:
         raise UsageError(f"--planners {args.planners!r}: name two different ones, as owt,accpar")
-    solvers = [load_planner(planner) for planner in chosen]
+    for planner in chosen:
+        load_planner(planner)
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    array, network = array_of(args), network_of(args.network)
-    objective = OBJECTIVES[args.objective]
+    array, network, execution = array_of(args), network_of(args.network), execution_of(args)
+    metrics = parse_metrics(args.metrics)
+    check_metrics(metrics, array)
     first, second = (
-        simulate(network, plan(network, array, args.batch, objective), array) for plan in solvers
+        run_step(network, planner, array, args.batch, objective_of(args), execution)[1]
+        for planner in chosen
     )
     result = difference((chosen[0], chosen[1]), (first, second))
     about = {
@@ -72,11 +84,15 @@ def run(args: argparse.Namespace) -> int:
         "array": array.name,
         "batch": args.batch,
         "objective": args.objective,
+        "execution": str(execution),
     }
     if args.plot:
         _plot(args.plot, about, chosen, [first, second])
-    data = about | to_dict(result)
-    deliver(to_json(data) if args.format == "json" else to_table(result, about), args.output)
+    both = [measured(metrics, step) for step in (first, second)]
+    whole = {key: [values[key] for values in both] for key in both[0]}
+    data = about | to_dict(result) | whole
+    text = to_json(data) if args.format == "json" else to_table(result, about, whole)
+    deliver(text, args.output)
     return 0
 
 
@@ -124,8 +140,10 @@ def _whole(result: Difference) -> Part:
     return Part((first * result.cores, second * result.cores))
 
 
-def to_table(result: Difference, about: dict[str, Any]) -> str:
-    """By phase and kind, then the layers that contribute most."""
+def to_table(
+    result: Difference, about: dict[str, Any], whole: dict[str, list[float]] | None = None
+) -> str:
+    """By phase and kind, then the layers that contribute most; ``whole`` has other metrics."""
     from experiments.output import text_of
 
     title = f"{about['network']} on {about['array']}, batch {about['batch']}"
@@ -138,7 +156,20 @@ def to_table(result: Difference, about: dict[str, Any]) -> str:
     for table in (phases, layers):
         table.add_section()
         _add(table, result, "iteration", _whole(result))
-    return text_of(phases, layers, "Seconds that an average core spends.")
+    others = [_measured(result, whole)] if whole else []
+    return text_of(phases, layers, "Seconds that an average core spends.", *others)
+
+
+def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
+    """Joules and gigabytes of the whole step."""
+    table = _table(result, None, "whole step", "change")
+    words = {"energy_j": ("energy [J]", 1.0), "traffic_bytes": ("traffic [GB]", 1e9)}
+    for key, values in whole.items():
+        name, unit = words[key]
+        first, second = (value / unit for value in values)
+        part = f"{second / first - 1:+.1%}" if first else "-"
+        table.add_row(name, f"{first:.6g}", f"{second:.6g}", f"{second - first:+.6g}", part)
+    return table
 
 
 def _most(result: Difference) -> list[tuple[str, Part]]:
@@ -153,7 +184,7 @@ def _most(result: Difference) -> list[tuple[str, Part]]:
     return [*rows, (waiting.kind, waiting)]
 
 
-def _table(result: Difference, title: str | None, what: str) -> Table:
+def _table(result: Difference, title: str | None, what: str, part: str = "of the whole") -> Table:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
@@ -161,7 +192,7 @@ def _table(result: Difference, title: str | None, what: str) -> Table:
     for planner in result.planners:
         table.add_column(planner, justify="right")
     table.add_column("difference", justify="right")
-    table.add_column("of the whole", justify="right")
+    table.add_column(part, justify="right")
     return table
 
 

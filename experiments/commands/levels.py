@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from experiments.levels import Level
 
 
@@ -35,6 +37,11 @@ def to_dict(array: str, batch: int, sweep: list[Level]) -> dict[str, Any]:
                 "accelerators": level.accelerators,
                 "rows": [row.values() for row in level.result.rows],
                 "geomean": level.result.geomean,
+                **{
+                    f"geomean_{metric}": level.result.means(metric)
+                    for metric in level.result.metrics
+                    if metric != "time"
+                },
             }
             for level in sweep
         ],
@@ -53,19 +60,31 @@ def to_csv(sweep: list[Level]) -> str:
 
 
 def to_table(array: str, batch: int, sweep: list[Level]) -> str:
-    """Geometric means by number of levels."""
-    from rich.table import Table
-
+    """Geometric means by number of levels, a table for each metric."""
     from experiments.output import text_of
+
+    return text_of(*(_table(array, batch, sweep, metric) for metric in sweep[0].result.metrics))
+
+
+WORDS = {
+    "time": "Speedup over data parallelism",
+    "energy": "Energy efficiency over data parallelism",
+    "traffic": "Traffic of a step in GB",
+}
+
+
+def _table(array: str, batch: int, sweep: list[Level], metric: str) -> Table:
+    from rich.table import Table
 
     networks = sweep[0].result.networks
     of = networks[0] if len(networks) == 1 else f"geometric mean of {len(networks)} networks"
-    table = Table(title=f"Speedup over data parallelism, {array}, {of}, batch {batch}")
+    table = Table(title=f"{WORDS[metric]}, {array}, {of}, batch {batch}")
     table.add_column("levels", justify="right")
     table.add_column("accelerators", justify="right")
     for planner in sweep[0].result.planners:
         table.add_column(planner, justify="right")
     for level in sweep:
-        means = [f"{mean:.3f}" for mean in level.result.geomean.values()]
+        values = level.result.means(metric).values()
+        means = [f"{v / 1e9:.4g}" if metric == "traffic" else f"{v:.3f}" for v in values]
         table.add_row(str(level.levels), f"{level.accelerators:,}", *means)
-    return text_of(table)
+    return table

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_execution,
     add_objective,
     add_output,
     array_of,
+    execution_of,
+    objective_of,
 )
 from experiments.commands.notices import gap_json, gap_text, network_of
 
@@ -43,6 +47,8 @@ def configure(commands: Any) -> None:
     )
     add_batch(parser)
     add_objective(parser)
+    add_execution(parser)
+    add_communication(parser)
     add_output(parser, "table", "json")
     parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
@@ -53,16 +59,16 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import UsageError, check_writable, deliver, to_json
     from experiments.plan_map import plot_plan
     from experiments.plots import check_plot
-    from planners import OBJECTIVES, load_planner
+    from planners import load_planner
 
     if args.plot:
         if len(args.layers or []) > 1:
             raise UsageError("--plot draws one plan; give --layers one file")
         check_plot(args.plot)
         check_writable(args.output, args.plot)
-    array = _array(args)
+    array = execution_of(args).planned(_array(args))
     planner = load_planner(args.planner)
-    objective = OBJECTIVES[args.objective]
+    objective = objective_of(args)
     networks = _networks(args)
     plans = [planner(network, array, args.batch, objective) for network in networks]
     if args.plot:
@@ -128,6 +134,8 @@ def to_table(plan: Plan, array: Array) -> str:
 
     unit = OBJECTIVES[plan.objective].unit
     title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
+    if plan.communication != "printed":
+        title += f", {plan.communication} communication"
     parts = [f"{title}\n", *filter(None, [gap_text(plan)])]
     for group, level, chain in stretches(plan.root, array.group, 0):
         parts += [describe(group, chain), text_of(_table(plan, chain, level, unit))]

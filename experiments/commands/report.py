@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_array, add_batch, array_of, names
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_execution,
+    add_planners,
+    array_of,
+    execution_of,
+    names,
+    planners_of,
+)
 from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
@@ -24,10 +33,14 @@ def configure(commands: Any) -> None:
     )
     add_array(parser, default=None)
     parser.add_argument(
-        "--networks", metavar="N1,N2|all", default="all", help="default: all, the paper's nine"
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
     )
-    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_planners(parser)
     add_batch(parser)
+    add_execution(parser)
     parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
     parser.add_argument(
         "--timeline",
@@ -58,13 +71,10 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> Study:
     from experiments.report import Study
     from experiments.store import Store
-    from planners import load_planner, planner_names
-    from workloads import PUBLISHED
+    from workloads import ZOO
 
-    networks = [network_of(name) for name in names(args.networks, list(PUBLISHED), "networks")]
-    planners = names(args.planners, planner_names(), "planners")
-    for planner in planners:
-        load_planner(planner)
+    networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
+    planners = planners_of(args)
     rows = None
     if args.store:
         with Store(args.store, create=False) as store:
@@ -78,6 +88,7 @@ def _study(args: argparse.Namespace) -> Study:
         drawn=wanted or _among(networks, DRAWN),
         drawn_planner=PLANNER if PLANNER in planners else planners[-1],
         batch=args.batch,
+        execution=execution_of(args),
         rows=rows,
         command=_command(args),
     )
@@ -105,6 +116,12 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--array", args.array] if args.array else []
     words += [word for change in args.set for word in ("--set", change)]
     words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
+    words += [
+        word
+        for name in ("execution", "overlap", "shards", "bucket", "algorithm")
+        if getattr(args, name) not in (None, "published")
+        for word in (f"--{name}", getattr(args, name))
+    ]
     words += ["--store", args.store] if args.store else []
     words += ["--timeline", args.timeline] if args.timeline else []
     return shlex.join([*words, "--output", args.output])

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_execution,
+    add_metrics,
     add_objective,
     add_output,
     add_unfolded,
     array_of,
+    execution_of,
+    objective_of,
 )
 from experiments.commands.notices import gap_json, gap_text, network_of
 
@@ -32,6 +37,9 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_communication(parser)
+    add_execution(parser)
+    add_metrics(parser)
     add_unfolded(parser)
     add_output(parser, "table", "json")
     parser.set_defaults(run=run)
@@ -39,26 +47,33 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
+    from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import deliver, to_json
-    from planners import OBJECTIVES, load_planner, predict
-    from simulator import simulate
+    from experiments.step import plan_step
+    from planners import predict
+    from simulator import PUBLISHED, simulate
 
     array, network = array_of(args), network_of(args.network)
-    plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
+    execution = execution_of(args)
+    metrics = parse_metrics(args.metrics)
+    check_metrics(metrics, array)
+    plan = plan_step(network, args.planner, array, args.batch, objective_of(args), execution)
     started = time.perf_counter()
-    timeline = simulate(network, plan, array, folded=not args.unfolded)
+    timeline = simulate(network, plan, array, execution, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
     shares = timeline.shares()
     result = {
         "network": network.name,
         "planner": args.planner,
         "objective": args.objective,
+        "communication": args.communication,
         "array": array.name,
         "batch": args.batch,
+        "execution": str(execution),
         "devices": array.group.size,
         "cores": array.group.cores,
         "iteration_s": timeline.iteration_s,
-        "predicted_s": predict(network, plan, array),
+        "predicted_s": predict(network, plan, array) if execution == PUBLISHED else None,
         **gap_json(plan),
         "computing": shares.computing,
         "communicating": shares.communicating,
@@ -70,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         "wall_s": wall_s,
         "warnings": list(network.notes),
     }
+    result |= measured(metrics, timeline)
     text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)
     deliver(text, args.output)
     return 0
@@ -97,13 +113,21 @@ def _table(result: dict[str, Any]) -> str:
     from experiments.output import text_of
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
-    for key in ("array", "batch", "objective", "devices", "cores"):
+    shown = ["array", "batch", "objective", "execution", "devices", "cores"]
+    if result["communication"] != "printed":
+        shown.insert(3, "communication")
+    for key in shown:
         table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")
-    table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
+    if result["predicted_s"] is not None:
+        table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
+    if (energy_j := result.get("energy_j")) is not None:
+        table.add_row("energy", f"{energy_j:.6g} J")
+    if (traffic := result.get("traffic_bytes")) is not None:
+        table.add_row("traffic", f"{traffic / 1e9:.6g} GB")
     table.add_section()
     for row in result["phases"]:
         moved = f", {row['bytes']:.3e} bytes" if row["bytes"] else f", {row['flops']:.3e} FLOPs"

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_execution,
+    add_metrics,
     add_output,
+    add_planners,
     add_unfolded,
     array_of,
+    execution_of,
     names,
+    objective_of,
+    planners_of,
 )
 from experiments.commands.notices import network_of
 
@@ -31,10 +38,16 @@ def configure(commands: Any) -> None:
     )
     add_array(parser)
     parser.add_argument(
-        "--networks", metavar="N1,N2|all", default="all", help="default: all, the paper's nine"
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
     )
-    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_planners(parser)
     add_batch(parser)
+    add_communication(parser)
+    add_execution(parser)
+    add_metrics(parser)
     add_unfolded(parser)
     add_output(parser, "table", "csv", "json")
     parser.add_argument(
@@ -48,21 +61,32 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, then deliver; 130 when interrupted on the way."""
+    from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import check_writable
     from experiments.plots import check_plot
-    from planners import load_planner, planner_names
-    from workloads import PUBLISHED
+    from workloads import ZOO
 
     array = array_of(args)
-    networks = [network_of(name) for name in names(args.networks, list(PUBLISHED), "networks")]
-    planners = names(args.planners, planner_names(), "planners")
-    for planner in planners:
-        load_planner(planner)
+    check_metrics(parse_metrics(args.metrics), array)
+    networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
+    planners = planners_of(args)
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
+    execution_of(args)  # complain before the work
     study = _networks if args.levels is None else _levels
     return 0 if study(args, array, networks, planners) else 130
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    from experiments.metrics import parse_metrics
+
+    return {
+        "folded": not args.unfolded,
+        "execution": execution_of(args),
+        "objective": objective_of(args),
+        "metrics": parse_metrics(args.metrics),
+    }
 
 
 def _networks(
@@ -74,7 +98,7 @@ def _networks(
     from experiments.speedup import compare
 
     with progress_bar(len(networks) * len(planners)) as progress:
-        result = compare(array, networks, planners, args.batch, progress, folded=not args.unfolded)
+        result = compare(array, networks, planners, args.batch, progress, **_options(args))
     if args.format == "json":
         warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
         text = to_json(to_dict(result) | {"warnings": warnings})
@@ -105,9 +129,7 @@ def _levels(
 
     wanted = levels.parse_levels(args.levels)
     with progress_bar(len(wanted) * len(networks) * len(planners)) as progress:
-        done = sweep(
-            array, wanted, networks, planners, args.batch, progress, folded=not args.unfolded
-        )
+        done = sweep(array, wanted, networks, planners, args.batch, progress, **_options(args))
     if args.format == "json":
         text = to_json(levels.to_dict(array.name, args.batch, done))
     elif args.format == "csv":
@@ -125,12 +147,16 @@ def _levels(
 
 def to_dict(result: Comparison) -> dict[str, Any]:
     """What ``--format json`` prints."""
+    others = {metric: result.means(metric) for metric in result.metrics if metric != "time"}
     return {
         "array": result.array,
         "batch": result.batch,
+        "execution": result.execution,
+        "communication": result.communication,
         "complete": result.complete,
         "rows": [row.values() for row in result.rows],
         "geomean": result.geomean,
+        **{f"geomean_{metric}": means for metric, means in others.items()},
         "published": {name: value.speedup for name, value in result.published.items()},
         "published_certainty": {n: value.certainty for n, value in result.published.items()},
     }
@@ -146,7 +172,48 @@ def to_table(result: Comparison) -> str:
     from experiments.output import text_of
     from experiments.speedup import notes
 
-    return text_of(_table(result), *notes(result))
+    tables = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
+    return text_of(*tables, *notes(result))
+
+
+def _other(result: Comparison, metric: str) -> Table:
+    """Energy (joules, and how many times less) or traffic (GB), network by network."""
+    from rich.table import Table
+
+    from experiments.speedup import BASELINE
+
+    what, unit = _WORDS[metric]
+    table = Table(title=f"{what}, {result.case}")
+    table.add_column("network")
+    for planner in result.planners:
+        absolute = metric == "traffic" or planner == BASELINE
+        table.add_column(f"{planner} [{unit}]" if absolute else planner, justify="right")
+    for network in result.networks:
+        rows = [row for row in result.rows if row.network == network]
+        cells = [
+            f"{row.energy_j:.4g}"
+            if metric == "energy" and row.planner == BASELINE
+            else _cell(metric, row.metric(metric))
+            for row in rows
+        ]
+        table.add_row(network, *cells)
+    table.add_section()
+    means = [
+        "" if metric == "energy" and p == BASELINE else _cell(metric, mean)
+        for p, mean in result.means(metric).items()
+    ]
+    table.add_row("geometric mean", *means)
+    return table
+
+
+_WORDS = {
+    "energy": ("Energy efficiency over data parallelism", "J"),
+    "traffic": ("Traffic of a step", "GB"),
+}
+
+
+def _cell(metric: str, value: float) -> str:
+    return f"{value / 1e9:.4g}" if metric == "traffic" else f"{value:.3f}"
 
 
 def _table(result: Comparison) -> Table:
@@ -157,7 +224,7 @@ def _table(result: Comparison) -> Table:
     alone = [
         p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
     ]
-    table = Table(title=f"Speedup over data parallelism, {result.array}, batch {result.batch}")
+    table = Table(title=f"Speedup over data parallelism, {result.case}")
     table.add_column("network")
     for planner in result.planners:
         table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")

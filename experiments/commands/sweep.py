@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_execution,
+    add_metrics,
     add_objective,
+    add_planners,
+    execution_of,
     names,
+    planners_of,
 )
 from experiments.commands.notices import network_of
 
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
     from experiments.sweep import Crossover, Grid
 
 ENDINGS = (".csv", ".json", ".parquet")
+COLUMNS = {"energy": "energy_j", "traffic": "traffic_bytes"}
+"""The column that each metric beside time adds."""
 
 
 def configure(commands: Any) -> None:
@@ -34,12 +42,18 @@ def configure(commands: Any) -> None:
         ':log:16" or batch=64,128; several make a grid',
     )
     parser.add_argument(
-        "--networks", metavar="N1,N2|all", default="all", help="default: all, the paper's nine"
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
     )
-    parser.add_argument("--planners", metavar="P1,P2|all", default="all", help="default: all")
+    add_planners(parser)
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_communication(parser)
+    add_execution(parser)
+    add_metrics(parser)
     parser.add_argument(
         "--store", metavar="FILE", help="keep finished cases, run only missing ones"
     )
@@ -54,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
     from contextlib import nullcontext
 
+    from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import UsageError, check_writable, deliver, progress_bar
     from experiments.plots import check_plot
     from experiments.store import Store
@@ -61,6 +76,9 @@ def run(args: argparse.Namespace) -> int:
     from experiments.sweep_plots import check_drawable, plot_sweep
 
     grid = _grid(args)
+    metrics = parse_metrics(args.metrics)
+    for point in grid.points():
+        check_metrics(metrics, grid.cases(point)[0].array)
     if args.output and not args.output.endswith(ENDINGS):
         raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(ENDINGS)}")
     if args.plot:
@@ -79,6 +97,9 @@ def run(args: argparse.Namespace) -> int:
     numeric = [axis for axis in grid.axes if axis.numeric and len(axis.values) > 1]
     line = len(grid.axes) == len(numeric) == 1
     crossed = crossovers(table, numeric[0]) if line else []
+    table = table.drop(
+        columns=[column for metric, column in COLUMNS.items() if metric not in metrics]
+    )
     if args.output:
         write_table(table, args.output)
     deliver(_text(grid, table, crossed, full=not args.output), None)
@@ -93,18 +114,23 @@ def _grid(args: argparse.Namespace) -> Grid:
     from experiments.output import UsageError
     from experiments.sweep import Grid
     from experiments.vary import parse_vary
-    from planners import load_planner, planner_names
-    from workloads import PUBLISHED
+    from workloads import ZOO
 
     axes = tuple(parse_vary(text) for text in args.vary)
     if len({axis.key for axis in axes}) < len(axes):
         raise UsageError("--vary: a key is varied twice")
-    planners = names(args.planners, planner_names(), "planners")
-    for planner in planners:
-        load_planner(planner)
-    networks = tuple(network_of(name) for name in names(args.networks, list(PUBLISHED), "networks"))
+    planners = planners_of(args)
+    networks = tuple(network_of(name) for name in names(args.networks, list(ZOO), "networks"))
     return Grid(
-        networks, tuple(planners), args.array, axes, tuple(args.set), args.batch, args.objective
+        networks,
+        tuple(planners),
+        args.array,
+        axes,
+        tuple(args.set),
+        args.batch,
+        args.objective,
+        args.communication,
+        execution_of(args),
     )
 
 
@@ -136,6 +162,7 @@ def _text(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], *, full
     titles = [axis.title for axis in grid.axes]
     if full:
         columns = ["network", "planner", *titles, "iteration_s", "speedup"]
+        columns += [column for column in COLUMNS.values() if column in table]
         rows = [
             {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row}
             for row in (

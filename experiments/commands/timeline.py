@@ -8,9 +8,13 @@ from typing import Any
 from experiments.commands.arguments import (
     add_array,
     add_batch,
+    add_communication,
+    add_execution,
     add_objective,
     add_unfolded,
     array_of,
+    execution_of,
+    objective_of,
 )
 from experiments.commands.notices import network_of
 
@@ -29,6 +33,8 @@ def configure(commands: Any) -> None:
     add_array(parser)
     add_batch(parser)
     add_objective(parser)
+    add_execution(parser)
+    add_communication(parser)
     add_unfolded(parser)
     parser.add_argument(
         "--devices",
@@ -52,17 +58,17 @@ def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
     from experiments.output import UsageError, check_writable
     from experiments.sites import chosen, sites
-    from planners import OBJECTIVES, load_planner
-    from simulator import simulate
+    from experiments.step import run_step
 
     path = args.output.lower()
     if not path.endswith(ENDINGS):
         raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
     check_writable(args.output)
-    array, network = array_of(args), network_of(args.network)
-    plan = load_planner(args.planner)(network, array, args.batch, OBJECTIVES[args.objective])
+    array, network, execution = array_of(args), network_of(args.network), execution_of(args)
     folded = not args.unfolded and args.devices is None
-    timeline = simulate(network, plan, array, folded=folded)
+    _, timeline = run_step(
+        network, args.planner, array, args.batch, objective_of(args), execution, folded=folded
+    )
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)
@@ -72,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         "objective": args.objective,
         "array": array.name,
         "batch": args.batch,
+        "execution": str(execution),
         "iteration_ps": timeline.iteration_ps,
         "folded": folded,
     }

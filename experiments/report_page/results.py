@@ -19,7 +19,7 @@ INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "
 SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
-OTHERS = ("key", "speedup", "peak_memory_bytes")
+OTHERS = ("key", "speedup", "peak_memory_bytes", "energy_j", "traffic_bytes")
 WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
 
 

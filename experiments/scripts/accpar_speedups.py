@@ -7,13 +7,13 @@ from experiments.plots import plot_speedups
 from experiments.speedup import compare
 from hardware import load_array
 from planners import PLANNERS
-from workloads import PUBLISHED, load_network
+from workloads import ZOO, load_network
 
 
 def main(folder: str = ".", *networks: str) -> None:
     """Write ``speedup-ARRAY.csv`` and ``.png`` for both arrays."""
     for name in ("accpar-mixed", "accpar-homogeneous"):
-        nets = [load_network(network) for network in networks or PUBLISHED]
+        nets = [load_network(network) for network in networks or ZOO]
         result = compare(load_array(name), nets, list(PLANNERS))
         result.to_frame().to_csv(Path(folder) / f"speedup-{name}.csv", index=False)
         plot_speedups(result, str(Path(folder) / f"speedup-{name}.png"))

@@ -8,9 +8,9 @@ from experiments.speedup import Comparison, compare, geometric_mean, published, 
 from hardware import Array, Group, load_array
 from planners import PLANNERS, load_planner
 from simulator import simulate
-from workloads import PUBLISHED, Network, NetworkError, load_network
+from workloads import ZOO, Network, NetworkError, load_network
 
-NETWORKS = [load_network(name) for name in PUBLISHED]
+NETWORKS = [load_network(name) for name in ZOO]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ INDEPENDENT = {
 }
 
 
-@pytest.mark.parametrize("network", PUBLISHED)
+@pytest.mark.parametrize("network", ZOO)
 def test_each_network_on_the_mixed_array(mixed: Comparison, network: str) -> None:
     ours = {row.planner: row.speedup for row in mixed.rows if row.network == network}
     for planner, value in zip(("owt", "hypar"), INDEPENDENT[network], strict=True):

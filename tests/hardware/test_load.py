@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import SpecError, catalog_names, load_array, load_device
+from hardware import Roofline, SpecError, catalog_names, load_array, load_device
 
 
 def test_the_papers_boards() -> None:
@@ -23,7 +23,7 @@ def test_googles_boards() -> None:
 @pytest.mark.parametrize("name", catalog_names("device"))
 def test_every_value_of_a_device_has_a_source(name: str) -> None:
     _, settings = load_device(name)
-    assert {s.key for s in settings} == {
+    assert {s.key for s in settings} >= {
         "chips",
         "chip.cores",
         "chip.peak",
@@ -31,12 +31,66 @@ def test_every_value_of_a_device_has_a_source(name: str) -> None:
         "hbm.bandwidth",
         "network.bandwidth",
     }
+    if "tpu" in name:
+        assert {s.key for s in settings} >= {
+            "roofline.matrix_efficiency",
+            "roofline.memory_efficiency",
+            "roofline.overhead",
+            "roofline.tile",
+            "roofline.pad_matrix_unit",
+        }
     assert not [s for s in settings if s.source.startswith("set in")]
 
 
 @pytest.mark.parametrize("name", catalog_names("array"))
 def test_every_value_of_an_array_has_a_source(name: str) -> None:
     assert not [s for s in load_array(name).settings if s.source.startswith("set in")]
+
+
+PLAIN = """
+kind = "device"
+chips = 1
+chip.cores = 1
+chip.peak = "1 TFLOP/s"
+hbm.capacity = "1 GiB"
+hbm.bandwidth = "1 GB/s"
+network.bandwidth = "1 Gbit/s"
+"""
+
+
+def test_a_device_without_a_roofline_table_has_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "plain.toml"
+    path.write_text(PLAIN)
+    device, settings = load_device(str(path))
+    assert device.roofline == Roofline(1.0, 0.75, 2e-6, tile=False, pad_matrix_unit=0)
+    assert not [s for s in settings if s.key.startswith("roofline")]
+
+
+def test_a_roofline_table(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(PLAIN + '[roofline]\nmemory_efficiency = 0.5\noverhead = "0 s"\ntile = true\n')
+    device, _ = load_device(str(path), ["roofline.pad_matrix_unit=64"])
+    assert device.roofline == Roofline(1.0, 0.5, 0.0, tile=True, pad_matrix_unit=64)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("roofline.matrix_efficiency=0", "greater than 0"),
+        ("roofline.memory_efficiency=1.1", "less than or equal to 1"),
+        ("roofline.memory_efficiency=nan", "less than or equal to 1"),
+        ('roofline.memory_efficiency="0.5"', "valid number"),
+        ("roofline.overhead=2", "a quantity needs a unit"),
+        ("roofline.overhead=2 GB", "not a unit of s"),
+        ("roofline.tile=1", "valid boolean"),
+        ("roofline.pad_matrix_unit=-1", "greater than or equal to 0"),
+        ("roofline.eficiency=1", "unknown key; did you mean"),
+    ],
+)
+def test_faults_of_a_roofline_table(change: str, fault: str) -> None:
+    with pytest.raises(SpecError, match=fault) as error:
+        load_device("tpu-v3", [change])
+    assert change.partition("=")[0] in str(error.value)
 
 
 def test_values_change_from_the_command_line() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import parse_quantity
+from hardware import format_quantity, parse_quantity, split_quantity
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,10 @@ from hardware import parse_quantity
         ("180 TFLOP/s", "FLOP/s", 180e12),
         ("1.5e3 FLOP/s", "FLOP/s", 1500.0),
         (" 2 kB ", "B", 2000.0),
+        ("1.5 us", "s", 1.5e-6),
+        ("500 ns", "s", 5e-7),
+        ("3ms", "s", 0.003),
+        ("0 s", "s", 0.0),
     ],
 )
 def test_what_people_write(text: str, unit: str, value: float) -> None:
@@ -37,6 +41,23 @@ inf B/s| 1e999 B/s| 1e30 B/s| 5 min| 16 GiB| 180 TFLOP/s| 1_0 B/s| 8  GB/s x| 8 
 def test_what_is_refused_names_an_example(text: object) -> None:
     with pytest.raises(ValueError, match='write it like "8 Gbit/s"'):
         parse_quantity(text, "B/s")
+
+
+@pytest.mark.parametrize(
+    "text", [0, "0", "3 ks", "3 Ms", "3 Kis", "2000 s", "3 B", "-1 us", "3 mB"]
+)
+def test_what_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match=r'write it like "1\.5 us"'):
+        parse_quantity(text, "s")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(8e9, "bit/s", "8 Gbit/s"), (1.5e-6, "s", "1.5 us"), (0.0, "s", "0 s"), (12.0, "s", "12 s")],
+)
+def test_formatted_quantities_read_back(value: float, unit: str, text: str) -> None:
+    assert format_quantity(value, unit) == text
+    assert split_quantity(text) == (unit, value)
 
 
 @given(st.floats(0.01, 1e3), st.sampled_from("kMGT"))

@@ -85,7 +85,8 @@ def test_any_step(data: st.DataObject, batch: int) -> None:
     assert timeline.iteration_s == pytest.approx(
         predict(network, plan, array), rel=1e-9, abs=rounding_s
     )
-    assert sum(timeline.shares()) == pytest.approx(1.0)
+    if timeline.iteration_ps:  # a gather on one board takes no time
+        assert sum(timeline.shares()) == pytest.approx(1.0)
 
 
 @settings(max_examples=50, deadline=None)

@@ -8,7 +8,7 @@ from hardware import Array, load_array
 from planners import PLANNERS, Plan, load_planner
 from simulator import Timeline, fold, lower, simulate
 from tests.strategies import arrays, networks, plans
-from workloads import PUBLISHED, Network, load_network
+from workloads import ZOO, Network, load_network
 
 
 def both(network: Network, plan: Plan, array: Array) -> tuple[Timeline, Timeline]:
@@ -32,7 +32,7 @@ def spans(timeline: Timeline) -> dict[tuple[str, str, str, int, int, int], int]:
 
 @pytest.mark.parametrize("name", ["accpar-mixed", "accpar-homogeneous"])
 @pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("network", [load_network(n) for n in PUBLISHED], ids=list(PUBLISHED))
+@pytest.mark.parametrize("network", [load_network(n) for n in ZOO], ids=list(ZOO))
 def test_the_zoo_on_the_papers_arrays(network: Network, planner: str, name: str) -> None:
     array = load_array(name)
     folded, unfolded = both(network, load_planner(planner)(network, array, 512), array)

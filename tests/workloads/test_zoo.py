@@ -17,7 +17,7 @@ import pytest
 
 from tests.workloads import torch_counts
 from workloads import (
-    PUBLISHED,
+    FURTHER,
     SEQUENCES,
     ZOO,
     Builder,
@@ -77,15 +77,15 @@ PROJECTIONS = {"resnet18": 3, "resnet34": 3, "resnet50": 4}
 
 
 def test_the_zoo_is_whole() -> None:
-    assert list(ZOO) == list(PARAMETERS)
+    assert [*ZOO, *FURTHER] == list(PARAMETERS) == list(COUNTED)
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", COUNTED)
 def test_parameters_with_biases_norms_and_tables(name: str) -> None:
     assert load_network(name).parameters == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", COUNTED)
 def test_torch_counts_the_same(name: str) -> None:
     """The counts of torch, transformers and torchvision, as torch_counts.py wrote them."""
     network, row = load_network(name), COUNTED[name]
@@ -94,7 +94,7 @@ def test_torch_counts_the_same(name: str) -> None:
     assert network.macs == int(row["macs"])
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", COUNTED)
 @pytest.mark.filterwarnings("ignore")  # other packages'
 def test_torch_still_counts_the_same(name: str) -> None:
     pytest.importorskip("torch")
@@ -124,14 +124,14 @@ def test_weights_without_batch_norm(name: str, norms_and_bias: int) -> None:
     assert network.weights == PARAMETERS[name] - norms_and_bias
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", ZOO)
 def test_weighted_layers(name: str) -> None:
     weighted = [layer for layer in load_network(name).layers if layer.weighted]
     depth = int(name.removeprefix("resnet")) if name.startswith("resnet") else 0
     assert len(weighted) == WEIGHTED.get(name, depth + PROJECTIONS.get(name, 0))
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", COUNTED)
 def test_every_layer_reads_what_its_input_writes(name: str) -> None:
     network = load_network(name)
     shapes = {"input": network.input} | {layer.name: layer.output for layer in network.layers}
@@ -210,7 +210,7 @@ def test_tied_weights_count_once() -> None:
     assert embedding.macs == 0
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", COUNTED)
 def test_graphs_are_narrow(name: str) -> None:
     """No node but a concatenation reads more than two others."""
     for node in partition_graph(load_network(name)):

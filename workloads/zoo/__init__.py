@@ -9,6 +9,7 @@ from workloads.zoo.bert import bert
 from workloads.zoo.densenet import densenet
 from workloads.zoo.gnmt import gnmt
 from workloads.zoo.gpt2 import gpt2
+from workloads.zoo.hypar import HYPAR
 from workloads.zoo.inception import inception
 from workloads.zoo.lenet import lenet
 from workloads.zoo.llama import llama
@@ -17,7 +18,7 @@ from workloads.zoo.resnet import resnet
 from workloads.zoo.vgg import vgg
 from workloads.zoo.vit import vit
 
-PUBLISHED: dict[str, Callable[[], Network]] = {
+ZOO: dict[str, Callable[[], Network]] = {
     "lenet": lenet,
     "alexnet": alexnet,
     "vgg11": partial(vgg, 11),
@@ -28,7 +29,7 @@ PUBLISHED: dict[str, Callable[[], Network]] = {
     "resnet34": partial(resnet, 34),
     "resnet50": partial(resnet, 50),
 }
-"""The networks of the AccPar paper: what ``all`` means on the command line."""
+"""The AccPar paper's nine networks, which comparisons take: a name and its builder."""
 
 SEQUENCES: dict[str, Callable[..., Network]] = {
     "bert-base": partial(bert, "base"),
@@ -43,14 +44,16 @@ SEQUENCES: dict[str, Callable[..., Network]] = {
 }
 """Networks that take ``sequence``, a number of tokens."""
 
-ZOO: dict[str, Callable[..., Network]] = {
-    **PUBLISHED,
+FURTHER: dict[str, Callable[..., Network]] = {
     "inception-v3": inception,
     "densenet121": densenet,
     "mobilenet-v2": mobilenet,
     "vit-b16": vit,
     **SEQUENCES,
 }
-"""Every network of the zoo: a name and the function that builds it."""
+"""Transformers, recurrent cells, and graphs that are not chains."""
 
-__all__ = ["PUBLISHED", "SEQUENCES", "ZOO"]
+NETWORKS: dict[str, Callable[..., Network]] = {**ZOO, **FURTHER, **HYPAR}
+"""Every network with a name, the HyPar paper's sizes among them."""
+
+__all__ = ["FURTHER", "HYPAR", "NETWORKS", "SEQUENCES", "ZOO"]

@@ -1,0 +1,157 @@
+"""``accelarray reproduce``: a paper's evaluation, figure by figure, ours beside theirs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import add_output, names
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.reproduce.figure import Figure
+
+PAPERS = ("hypar", "accpar")
+TITLES = {
+    "hypar": "HyPar (Song et al., HPCA 2019)",
+    "accpar": "AccPar (Song et al., HPCA 2020)",
+}
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "reproduce", help="a paper's evaluation, figure by figure, ours beside theirs"
+    )
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
+    add_output(parser, "table", "json")
+    parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there, as .png")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make every figure, then deliver."""
+    from importlib import import_module
+
+    from experiments.output import UsageError, check_writable, deliver, progress_bar, to_json
+    from experiments.reproduce.pictures import check_folder, plot_figures
+
+    study = import_module(f"experiments.reproduce.{args.paper}")
+    keys = names(args.figures, list(study.FIGURES), "figures")
+    if unknown := [key for key in keys if key not in study.FIGURES]:
+        known = ", ".join(study.FIGURES)
+        raise UsageError(f"--figures: {args.paper} has no {', '.join(unknown)}; one of {known}")
+    if args.plot:
+        check_folder(args.plot)
+    check_writable(args.output)
+    with progress_bar(study.cases(keys)) as progress:
+        figures = study.reproduce(keys, progress)
+    data = to_dict(args.paper, figures)
+    deliver(to_json(data) if args.format == "json" else to_table(args.paper, figures), args.output)
+    if args.plot:
+        plot_figures(args.paper, figures, args.plot)
+    return 0
+
+
+def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
+    """What ``--format json`` prints."""
+    from experiments.reproduce.figure import largest
+
+    return {
+        "paper": TITLES[paper],
+        "figures": {figure.key: list(figure.rows) for figure in figures},
+        "notes": {figure.key: list(figure.notes) for figure in figures},
+        "labels": {figure.key: figure.label for figure in figures},
+        "largest_differences": largest(figures),
+    }
+
+
+def to_table(paper: str, figures: list[Figure]) -> str:
+    """Every figure as a table, with what to know about it."""
+    from experiments.output import text_of
+    from experiments.reproduce.figure import largest
+
+    shapes = {"plans": _plans, "map": _map}
+    parts: list[Any] = [f"{TITLES[paper]}, ours beside the paper's\n"]
+    for figure in figures:
+        table = shapes.get(figure.shape, _bars)(figure)
+        parts += [f"{figure.key}: {figure.title}", table, *figure.notes, ""]
+    if worst := largest(figures):
+        parts += ["Largest differences from the published values", _largest(worst)]
+    return text_of(*parts)
+
+
+def _largest(worst: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for column in ("figure", "planner", "values", "largest at", "difference"):
+        table.add_column(column)
+    for row in worst:
+        where, difference = row["where"], f"{row['difference']:+.1%}"
+        table.add_row(row["figure"], row["planner"], str(row["values"]), where, difference)
+    return table
+
+
+def _bars(figure: Figure) -> Table:
+    """A row for each network (or size), and for each planner ours, theirs and the difference."""
+    from rich.table import Table
+
+    (axis,) = figure.axes
+    table = Table()
+    table.add_column(axis)
+    compared = {p: any(_theirs(figure, p)) for p in figure.planners}
+    unit = "".join(figure.label.partition(" [")[1:])
+    for planner in figure.planners:
+        table.add_column(f"{planner}{unit}", justify="right")
+        if compared[planner]:
+            table.add_column("the paper's", justify="right")
+            table.add_column("difference", justify="right")
+    for label in dict.fromkeys(row[axis] for row in figure.rows):
+        cells = []
+        for row in (row for row in figure.rows if row[axis] == label):
+            cells.append(f"{row['ours']:.4g}")
+            if compared[row["planner"]]:
+                paper = row["published"]
+                cells += ["", ""] if paper is None else [f"{paper:g}", f"{row['difference']:+.1%}"]
+        table.add_row(str(label), *cells)
+    return table
+
+
+def _theirs(figure: Figure, planner: str) -> list[bool]:
+    return [row["published"] is not None for row in figure.rows if row["planner"] == planner]
+
+
+def _plans(figure: Figure) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for column in ("network", "level", "ours", "the paper's"):
+        table.add_column(column)
+    for row in figure.rows:
+        for i, level in enumerate(row["levels"]):
+            paper = "" if row["published"] is None else row["published"][i]
+            table.add_row(row["network"] if i == 0 else "", f"H{i + 1}", level, paper)
+        table.add_section()
+    return table
+
+
+MOST_POINTS = 5
+
+
+def _map(figure: Figure) -> Table:
+    """The best points and the planner's own; JSON and the picture have them all."""
+    from rich.table import Table
+
+    ranked = sorted(figure.rows, key=lambda row: -row["ours"])
+    table = Table()
+    for column in ("rank", *figure.axes, "ours", ""):
+        table.add_column(column)
+    for rank, row in enumerate(ranked, 1):
+        if rank <= MOST_POINTS or row["hypar"]:
+            own = "HyPar's plan" if row["hypar"] else ""
+            cells = [str(row[axis]) for axis in figure.axes]
+            table.add_row(str(rank), *cells, f"{row['ours']:.4g}", own)
+    return table

@@ -1,0 +1,77 @@
+"""``accelarray validate``: predictions beside measured machines."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import add_output
+
+if TYPE_CHECKING:
+    from experiments.validate.measured import Validation
+    from experiments.validate.section import Section
+
+NETWORK = "resnet50"
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "validate", help="predictions beside measured machines, errors as they are"
+    )
+    parser.add_argument(
+        "--table",
+        metavar="FILE",
+        help="measured steps to predict, in the columns of the shipped MLPerf table",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change a value of every device, as roofline.pad_matrix_unit=128",
+    )
+    add_output(parser, "table", "json")
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, predict, print."""
+    from experiments.output import check_writable, deliver, to_json
+    from experiments.plots import check_plot
+    from experiments.validate.measured import section
+    from experiments.validate.picture import check_drawable, plot_validation
+
+    if args.plot:
+        check_plot(args.plot)
+    check_writable(args.output, args.plot)
+    result = _measured(args)
+    sections = [section(result, NETWORK)]
+    if args.plot:
+        check_drawable(len(result.rows))
+        plot_validation(result, args.plot)
+    if args.format == "json":
+        text = to_json({key: value for part in sections for key, value in part.data.items()})
+    else:
+        text = "\n".join(map(_text, sections))
+    deliver(text, args.output)
+    return 0
+
+
+def _measured(args: argparse.Namespace) -> Validation:
+    from experiments.validate.measured import validate
+    from experiments.validate.steps import Pod
+    from experiments.validate.table import SYSTEMS, read, shipped
+    from hardware import load_device
+    from workloads import load_network
+
+    rows = shipped() if args.table is None else read(args.table)
+    devices = {name: load_device(name, args.set)[0] for name in SYSTEMS}
+    return validate(rows, shipped(), devices, Pod(load_network(NETWORK)))
+
+
+def _text(part: Section) -> str:
+    from experiments.output import table_of
+
+    return table_of(part.title, part.rows) + "".join(f"{line}\n" for line in part.remarks)

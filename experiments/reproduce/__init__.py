@@ -1,0 +1,1 @@
+"""The papers' evaluations, figure by figure: ours beside theirs."""

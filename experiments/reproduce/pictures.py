@@ -1,0 +1,193 @@
+"""Pictures of reproduced figures: bars, lines, plan maps and heat maps, one file each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.output import UsageError
+from experiments.plan_map import COLOURS as TYPE_COLOURS
+from experiments.plots import COLOURS, PAPER_WIDTH, new_figure, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from experiments.reproduce.figure import Figure, Row
+
+TYPES = ("I", "II", "III")
+ORDER = ("data_parallel", "owt", "hypar", "accpar", "model_parallel")
+"""Planners in the order of their colours, which are the same in every picture."""
+
+
+def _colour(planner: str) -> str:
+    place = ORDER.index(planner) if planner in ORDER else len(ORDER)
+    return COLOURS[place % len(COLOURS)]
+
+
+def check_folder(folder: str) -> None:
+    """Make the folder if need be; raises UsageError where nothing can be written there."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--plot {folder!r}: not a folder that can be made: {error}") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--plot {folder!r}: permission denied")
+
+
+def plot_figures(paper: str, figures: list[Figure], folder: str) -> None:
+    """Write ``PAPER-KEY.png`` for every figure."""
+    draw = {"bars": _bars, "lines": _lines, "plans": _plans, "map": _map}
+    for figure in figures:
+        draw[figure.shape](figure, str(Path(folder) / f"{paper}-{figure.key}.png"))
+
+
+def _bars(figure: Figure, path: str) -> None:
+    """Grouped bars on a logarithmic axis; the paper's values as marks across them."""
+    groups = list(dict.fromkeys(row["network"] for row in figure.rows))
+    planners = figure.planners
+    width = 0.8 / len(planners)
+    picture, (axes,) = new_figure(2.2 + 0.9 * len(groups), 4.2, 1, 1)
+    for i, planner in enumerate(planners):
+        rows = [row for row in figure.rows if row["planner"] == planner]
+        places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
+        heights = [row["ours"] for row in rows]
+        axes.bar(places, heights, width * 0.92, color=_colour(planner), label=planner)
+        for place, row in zip(places, rows, strict=True):
+            _paper_mark(axes, place, width, row)
+    axes.set_xticks(range(len(groups)), groups, fontsize=8)
+    if "[" not in figure.label:  # a ratio
+        axes.axhline(1, color="#555555", lw=0.6)
+    _finish(axes, figure)
+    save(picture, path)
+
+
+def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
+    top = row["ours"]
+    if row["published"] is not None:
+        ends, height = [place - width / 2, place + width / 2], row["published"]
+        axes.plot(ends, [height, height], "k-", lw=PAPER_WIDTH, label="_the paper's")
+        top = max(top, height)
+    axes.annotate(
+        f"{row['ours']:.3g}",
+        (place, top),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        rotation=90,
+        fontsize=6,
+    )
+
+
+def _lines(figure: Figure, path: str) -> None:
+    """A line for each planner along a number; the paper's values as crosses."""
+    (axis,) = figure.axes
+    picture, (axes,) = new_figure(6.4, 4.2, 1, 1)
+    for planner in figure.planners:
+        rows = [row for row in figure.rows if row["planner"] == planner]
+        heights = [r["ours"] for r in rows]
+        axes.plot([r[axis] for r in rows], heights, "o-", ms=4, color=_colour(planner))
+        axes.lines[-1].set_label(planner)
+        theirs = [row for row in rows if row["published"] is not None]
+        axes.plot(
+            [r[axis] for r in theirs],
+            [r["published"] for r in theirs],
+            "kx",
+            ms=7,
+            label="_the paper's",
+        )
+    places = list(dict.fromkeys(row[axis] for row in figure.rows))
+    if axis == "accelerators":
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(places, [str(place) for place in places])
+    axes.set_xlabel(axis)
+    _finish(axes, figure)
+    save(picture, path)
+
+
+def _finish(axes: Axes, figure: Figure) -> None:
+    """Title, a logarithmic axis with plain numbers, and the legend."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_title(figure.title, fontsize=10)
+    axes.set_yscale("log")
+    axes.margins(x=0.02, y=0.16)
+    low, high = axes.get_ylim()
+    subs = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_ylabel(figure.label, fontsize=8)
+    axes.grid(axis="y", lw=0.3)
+    axes.set_axisbelow(True)
+    handles, labels = axes.get_legend_handles_labels()
+    marks = [line for line in axes.lines if str(line.get_label()) == "_the paper's"]
+    if any(len(line.get_xdata()) for line in marks):  # type: ignore[arg-type]
+        handles.append(marks[0])
+        labels.append("the paper's")
+    axes.legend(handles, labels, ncols=len(labels), fontsize=8, frameon=False, loc="upper right")
+
+
+def _plans(figure: Figure, path: str) -> None:
+    """A panel a network: levels down, layers across, a colour for each type."""
+    from matplotlib.patches import Patch
+
+    columns = min(2, len(figure.rows))
+    rows = -(-len(figure.rows) // columns)
+    height = max(len(row["levels"]) for row in figure.rows)
+    picture, panels = new_figure(4.6 * columns, 0.7 + rows * (0.55 + 0.2 * height), rows, columns)
+    for panel, row in zip(panels, figure.rows, strict=False):
+        _plan(panel, row)
+    for panel in panels[len(figure.rows) :]:
+        panel.set_visible(False)
+    used = {int(digit) for row in figure.rows for level in row["levels"] for digit in level}
+    handles = [Patch(color=TYPE_COLOURS[TYPES[i]], label=f"type {TYPES[i]}") for i in sorted(used)]
+    picture.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    picture.suptitle(figure.title.partition(",")[0], fontsize=9)
+    save(picture, path)
+
+
+def _plan(panel: Axes, row: Row) -> None:
+    from matplotlib.patches import Rectangle
+
+    levels, theirs = row["levels"], row["published"]
+    for y, level in enumerate(levels):
+        for x, digit in enumerate(level):
+            panel.add_patch(
+                Rectangle((x, y), 1, 1, fc=TYPE_COLOURS[TYPES[int(digit)]], ec="white", lw=0.6)
+            )
+            if theirs is not None and theirs[y][x] != digit:
+                panel.plot([x, x + 1], [y, y + 1], "k-", lw=1)
+    panel.set_xlim(0, len(levels[0]))
+    panel.set_ylim(len(levels), 0)
+    names = [f"H{y + 1}" for y in range(len(levels))]
+    panel.set_yticks([y + 0.5 for y in range(len(levels))], names)
+    panel.set_xticks([x + 0.5 for x in range(len(levels[0]))], [])
+    panel.tick_params(length=0, labelsize=7)
+    panel.spines[:].set_visible(False)
+    words = {None: "no published plan at hand", True: "as published", False: "not as published"}
+    panel.set_title(f"{row['network']} ({words[row['same']]})", fontsize=8, loc="left")
+
+
+def _map(figure: Figure, path: str) -> None:
+    """A heat map over the two coordinates; the planner's own point is framed."""
+    from matplotlib.patches import Rectangle
+
+    across, up = figure.axes
+    firsts = sorted({row[across] for row in figure.rows})
+    seconds = sorted({row[up] for row in figure.rows})
+    heights = [[0.0] * len(firsts) for _ in seconds]
+    picture, (axes,) = new_figure(6.8, 5.6, 1, 1)
+    for row in figure.rows:
+        x, y = firsts.index(row[across]), seconds.index(row[up])
+        heights[y][x] = row["ours"]
+        if row["hypar"]:
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, ec="red", lw=1.6))
+    image = axes.imshow(heights, origin="lower", cmap="viridis")
+    picture.colorbar(image, ax=axes, label=figure.label)
+    axes.set_xticks(range(len(firsts)), firsts, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(seconds)), seconds, fontsize=7)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.set_title(f"{figure.title.partition(',')[0]} (HyPar's plan framed)", fontsize=10)
+    save(picture, path)

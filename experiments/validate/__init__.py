@@ -1,0 +1,1 @@
+"""What the simulator says beside what was measured, derived or simulated by others."""

@@ -1,0 +1,16 @@
+"""One part of what ``accelarray validate`` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A comparison: a table and remarks to read, and its keys of the JSON."""
+
+    title: str
+    rows: list[dict[str, Any]]
+    remarks: tuple[str, ...]
+    data: dict[str, Any]

@@ -1,0 +1,373 @@
+"""Lowering under the deployed model: roofline computing, real wires, exchanges that overlap.
+
+Every class of cores that do the same has a script: its operations in order and, for each, the
+earlier ones it has to wait for. Features, errors and gradients are followed
+by name through the step; what is re-laid or summed waits for whoever makes
+it, and whoever needs it waits for that alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hardware import Array, Device, Wires, wires_of
+from planners import Plan, PlanError
+from planners.partition import II, III, I
+from planners.steps import Kind, Phase
+from simulator.collectives import phases, swap
+from simulator.exchanges import (
+    Relay,
+    Request,
+    Sums,
+    backward_layouts,
+    forward_layouts,
+)
+from simulator.execution import Execution
+from simulator.lower import duration_ps
+from simulator.network import Phase as Job
+from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
+from simulator.roofline import Core, core_of, costs
+from simulator.shards import Part, Shard, Shards, divide
+from simulator.traffic import GRADIENT_BYTES, operators
+from workloads import Graph, Network, partition_graph
+
+Key = tuple[Any, ...]
+"""What an operation makes: ("features", v), ("moved features", p, c), and so on."""
+ORDER: Key = ("order",)
+"""The last operation of a core, for those that follow strictly."""
+STREAM: Key = ("stream",)
+"""The last gradient exchange of a core: they run one after the other."""
+MADE_BY = {
+    Phase.FORWARD: ("features", II),
+    Phase.BACKWARD: ("errors", III),
+    Phase.GRADIENT: ("gradient", I),
+}
+"""What the product of each phase makes, and the type that leaves partial sums of it."""
+
+
+@dataclass(slots=True)
+class Script:
+    """What one class of ``cores`` does; ``made`` says which operations made what last."""
+
+    device: Device
+    shards: Shards
+    cores: int
+    operations: list[Operation] = field(default_factory=list)
+    needs: list[tuple[int, ...]] = field(default_factory=list)
+    made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+
+    def add(self, operation: Operation, after: Sequence[Key], makes: Sequence[Key]) -> None:
+        """Append an operation that waits for what makes ``after``."""
+        self.needs.append(self.makers(after))
+        place = (len(self.operations),)
+        for key in makes:
+            self.made[key] = place
+        self.operations.append(operation)
+
+    def hand_on(self, after: Sequence[Key], makes: Sequence[Key]) -> None:
+        """Where nothing has to be done, ``makes`` is there when ``after`` is."""
+        found = self.makers(after)
+        for key in makes:
+            self.made[key] = found
+
+    def makers(self, keys: Sequence[Key]) -> tuple[int, ...]:
+        """The operations that made these, where this core took part in it."""
+        made = self.made
+        if len(keys) == 1:
+            return made.get(keys[0], ())
+        return tuple(sorted({place for key in keys for place in made.get(key, ())}))
+
+
+def lower_deployed(
+    network: Network, plan: Plan, array: Array, execution: Execution, *, folded: bool = True
+) -> Program:
+    """The program of one training step; ``array`` is one of cores (``hardware.by_core``).
+
+    Raises PlanError when the plan is for another network, or for an array
+    that is bisected differently.
+    """
+    graph = partition_graph(network)
+    if tuple(node.name for node in graph) != plan.nodes:
+        raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
+    root = divide(
+        graph, plan.root, array.group, plan.batch, whole=execution.whole_shards, folded=folded
+    )
+    wires = wires_of(array)
+    step = _Step(network, graph, plan.batch, root, wires, execution, folded=folded)
+    step.write()
+    return Program(tuple(step.operations), step.tree(root), wires)
+
+
+class _Step:
+    """One training step being written."""
+
+    def __init__(
+        self,
+        network: Network,
+        graph: Graph,
+        batch: int,
+        root: Part,
+        wires: Wires,
+        execution: Execution,
+        *,
+        folded: bool,
+    ) -> None:
+        self.graph = graph
+        self.batch = batch
+        self.element_bytes = root.group.arithmetic.element_bytes
+        self.root = root
+        self.execution = execution
+        self.folded = folded
+        self.work = operators(network).nodes
+        self.wires = wires
+        self.operations: list[Operation] = []
+        self.under: dict[int, tuple[Script, ...]] = {}
+        self._open_scripts(root)
+        self.consumers: list[list[tuple[int, int]]] = [[] for _ in graph]
+        for v, node in enumerate(graph):
+            for e, producer in enumerate(node.producers):
+                self.consumers[producer].append((v, e))
+
+    def _open_scripts(self, part: Part) -> tuple[Script, ...]:
+        """A script for every class of cores; ``under`` has those of each part."""
+        if part.halves:
+            found = tuple(s for half in part.distinct() for s in self._open_scripts(half))
+        else:
+            device = part.group.kinds[0][0]
+            found = tuple(
+                Script(device, shards, len(cores) * len(part.firsts))
+                for shards, cores in part.classes(folded=self.folded)
+            )
+        self.under[id(part)] = found
+        return found
+
+    def write(self) -> None:
+        """Forward, backward with gradients, update."""
+        for v in range(len(self.graph)):
+            self._forward(v)
+        bucket: list[int] = []
+        for v in reversed(range(len(self.graph))):
+            self._backward(v)
+            if self.execution.overlap:
+                bucket = self._fill(bucket, v)
+        if not self.execution.overlap:
+            for v in reversed(range(len(self.graph))):
+                bucket = self._fill(bucket, v)
+        self._exchange_gradients(bucket)
+        for v in range(len(self.graph)):
+            self._compute(v, Phase.UPDATE, [("gradient", v)], [("weights", v)])
+
+    def _forward(self, v: int) -> None:
+        node = self.graph[v]
+        edges = [(u, v, e) for e, u in enumerate(node.producers)]
+        for edge in edges:
+            self._relay(Phase.FORWARD, *edge)
+        inputs = [("moved", Phase.FORWARD, *edge) for edge in edges]
+        self._compute(v, Phase.FORWARD, inputs, [("features", v)])
+        if not node.join:
+            self._sum(Phase.FORWARD, (v,))
+
+    def _backward(self, v: int) -> None:
+        node = self.graph[v]
+        edges = [(v, w, e) for w, e in self.consumers[v]]
+        for edge in edges:
+            self._relay(Phase.BACKWARD, *edge)
+        inputs: list[Key] = [("moved", Phase.BACKWARD, *edge) for edge in edges]
+        inputs = inputs or [("features", v)]
+        self._compute(v, Phase.BACKWARD, inputs, [("errors", v)])
+        if not node.join:
+            self._sum(Phase.BACKWARD, (v,))
+            made = "errors" if node.kind == "matmul" else "gradient"
+            self._compute(v, Phase.GRADIENT, [*inputs, (made, v)], [(made, v)])
+
+    def _fill(self, bucket: list[int], v: int) -> list[int]:
+        """Put a layer's gradient into the bucket, exchanged first where it cannot join."""
+        if self.graph[v].join:
+            return bucket
+        if bucket and not self._alike(bucket[0], v):
+            self._exchange_gradients(bucket)
+            bucket = []
+        bucket = [*bucket, v]
+        size = sum(self._gradient_bytes(u, self.root.shards[u]) for u in bucket)
+        if size >= self.execution.bucket_bytes:
+            self._exchange_gradients(bucket)
+            return []
+        return bucket
+
+    def _alike(self, u: int, v: int) -> bool:
+        """Whether two layers' gradients are summed over the same groups."""
+        return all(
+            part.partitions[u].type is part.partitions[v].type
+            if part.halves
+            else (part.mask((u,)) == part.mask((v,))).all()
+            and all(types[u] is types[v] for types in part.types)
+            for part in _parts(self.root)
+        )
+
+    def _exchange_gradients(self, bucket: Sequence[int]) -> None:
+        if bucket:
+            self._sum(Phase.GRADIENT, tuple(bucket))
+
+    def _sum(self, phase: Phase, nodes: tuple[int, ...]) -> None:
+        """Complete the partial sums of a product, on the wires."""
+        name, kind = MADE_BY[phase]
+        keys: list[Key] = [(name, v) for v in nodes]
+        if phase is Phase.GRADIENT:
+            keys.append(STREAM)
+        layer = self.graph[nodes[0]].name
+        if len(nodes) > 1:
+            layer += f" and {len(nodes) - 1} more"
+
+        def size(shards: Shards) -> float:
+            return math.fsum(self._sum_bytes(v, shards[v], phase) for v in nodes)
+
+        def emit(request: Request) -> None:
+            self._send(request, Kind.SUMS, phase, layer, nodes, keys)
+
+        if size(self.root.shards):
+            Sums(nodes, kind, size, emit).all_reduce(self.root)
+
+    def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
+        node = self.graph[v]
+        if phase is Phase.FORWARD:
+            outputs = shard.outputs * shard.groups
+            return shard.rows * outputs * node.out_area * self.element_bytes
+        if phase is Phase.BACKWARD:
+            inputs = shard.inputs * shard.groups
+            return shard.rows * inputs * node.in_area * self.element_bytes
+        return self._gradient_bytes(v, shard)
+
+    def _gradient_bytes(self, v: int, shard: Shard) -> float:
+        work = self.work[v]
+        pairs = work.pair_parameters * shard.inputs + work.channel_parameters
+        return pairs * shard.outputs * shard.groups * GRADIENT_BYTES
+
+    def _relay(self, phase: Phase, producer: int, consumer: int, edge: int) -> None:
+        """Re-lay the tensor between two nodes for the one that reads it."""
+        forward = phase is Phase.FORWARD
+        made = ("features", producer) if forward else ("errors", consumer)
+        moved = ("moved", phase, producer, consumer, edge)
+        for script in self.under[id(self.root)]:
+            script.hand_on([made], [moved])
+        node = self.graph[consumer]
+        layer = f"{self.graph[producer].name} to {node.name}"
+
+        def emit(request: Request) -> None:
+            self._send(request, Kind.BOUNDARY, phase, layer, (producer, consumer), [moved])
+
+        whole = self.batch * node.reads[edge].elements * self.element_bytes
+        layouts = forward_layouts if forward else backward_layouts
+        Relay(*layouts(self.graph, producer, consumer), emit).move(self.root, whole)
+
+    def _send(
+        self,
+        request: Request,
+        kind: Kind,
+        phase: Phase,
+        layer: str,
+        nodes: Sequence[int],
+        keys: Sequence[Key],
+    ) -> None:
+        """An exchange on the wires: the cores of its part that take part wait for it."""
+        jobs, received = self._jobs(request)
+        operation = self._new(kind, phase, layer, request.part.level, jobs=jobs, received=received)
+        for script in self.under[id(request.part)]:
+            if any(not script.shards[node].empty for node in nodes):
+                self._add(script, operation, keys, keys)
+
+    def _jobs(self, request: Request) -> tuple[tuple[Job, ...], tuple[float, float]]:
+        """What the network does for all copies of a part, and the bytes one copy's halves get."""
+        firsts = request.part.firsts
+        if request.collective == "swap":
+            first, second = (np.add.outer(firsts, cores).ravel() for cores in request.groups)
+            amounts = [np.tile(bytes_, len(firsts)) for bytes_ in request.bytes]
+            jobs = swap(self.wires, first, second, *amounts)
+            to_first, to_second = (float(bytes_.sum()) for bytes_ in request.bytes)
+            return jobs, (to_first, to_second)
+        groups, size = request.groups[0], float(request.bytes[0])
+        everywhere = np.add.outer(firsts, groups).reshape(-1, groups.shape[1])
+        algorithm = self.execution.algorithm
+        jobs = phases(self.wires, request.collective, everywhere, size, algorithm)
+        n = groups.shape[1]
+        laps = 2 if request.collective == "all-reduce" else 1
+        half = laps * size * (n - 1) / n * groups.size / 2
+        return jobs, (half, half)
+
+    def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
+        made: dict[tuple[int, Shard], Operation | None] = {}
+        for script in self.under[id(self.root)]:
+            device, shard = script.device, script.shards[v]
+            if self.graph[v].join:  # joins are split by what they read
+                shard = shard._replace(outputs=shard.inputs if shard.outputs else 0)
+            key = (id(device), shard)
+            if key not in made:
+                made[key] = self._product(v, phase, shard, core_of(device))
+            operation = made[key]
+            if operation is None:
+                script.hand_on(after, makes)
+            else:
+                self._add(script, operation, after, makes)
+
+    def _product(self, v: int, phase: Phase, shard: Shard, core: Core) -> Operation | None:
+        """One core's operators of a node and phase as one operation; None where there is none."""
+        done = costs(self.work[v].of(phase), shard, core)
+        if not done:
+            return None
+        moved = math.fsum(cost.bytes for cost in done)
+        layer = self.graph[v].name
+        memory = self._new(
+            Kind.MEMORY,
+            phase,
+            layer,
+            COMPUTE_LEVEL,
+            duration=duration_ps(moved, core.hbm_bytes_per_s),
+            received=(moved, 0.0),
+        )
+        return self._new(
+            Kind.COMPUTE,
+            phase,
+            layer,
+            COMPUTE_LEVEL,
+            duration=duration_ps(math.fsum(cost.seconds for cost in done), 1.0),
+            flops=math.fsum(cost.flops for cost in done),
+            memory=memory,
+        )
+
+    def _add(
+        self, script: Script, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
+    ) -> None:
+        if not self.execution.overlap:
+            after, makes = [*after, ORDER], [*makes, ORDER]
+        script.add(operation, after, makes)
+
+    def _new(
+        self, kind: Kind, phase: Phase, layer: str, level: int, duration: int = 0, **more: Any
+    ) -> Operation:
+        operation = Operation(len(self.operations), kind, phase, layer, level, duration, **more)
+        self.operations.append(operation)
+        return operation
+
+    def tree(self, part: Part) -> Branch | Leaf:
+        """The program's tree: parts, and the classes of cores of each block."""
+        if part.halves:
+            below: list[Branch | Leaf] = [self.tree(half) for half in part.distinct()]
+        else:
+            below = [
+                Leaf(s.device, tuple(s.operations), 0, 1, s.cores, tuple(s.needs))
+                for s in self.under[id(part)]
+            ]
+        if not part.halves and not part.types:
+            return below[0]
+        return Branch(part.level, tuple(below), len(part.firsts))
+
+
+def _parts(part: Part) -> Iterator[Part]:
+    """Every distinct part, parents first."""
+    yield part
+    for half in part.distinct():
+        yield from _parts(half)

@@ -1,0 +1,48 @@
+"""Which execution model a step is simulated under, and its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hardware import Array, by_core
+
+Model = Literal["published", "deployed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An execution model and its options, which only ``deployed`` has.
+
+    ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
+    splits into whole samples and channels; gradients of consecutive layers
+    are exchanged together until they have ``bucket_bytes``; ``algorithm`` is
+    that of every collective ("auto": the cheapest predicted).
+    """
+
+    model: Model = "published"
+    overlap: bool = True
+    whole_shards: bool = True
+    bucket_bytes: float = 0.0
+    algorithm: str = "auto"
+
+    def __str__(self) -> str:
+        """The model and whatever is not the default, as "deployed, overlap none"."""
+        words: list[str] = [self.model]
+        if not self.overlap:
+            words.append("overlap none")
+        if not self.whole_shards:
+            words.append("shards exact")
+        if self.bucket_bytes:
+            words.append(f"bucket {self.bucket_bytes:g} B")
+        if self.algorithm != "auto":
+            words.append(f"algorithm {self.algorithm}")
+        return ", ".join(words)
+
+    def planned(self, array: Array) -> Array:
+        """The array as planners see it: boards with their ports, or cores with real wires."""
+        return by_core(array) if self.model == "deployed" else array
+
+
+PUBLISHED = Execution()
+DEPLOYED = Execution("deployed")

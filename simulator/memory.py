@@ -1,0 +1,137 @@
+"""How full one core's HBM is while it runs a step, operator by operator.
+
+Held all the time: weights as operators read them, their float32 master copy
+and the momentum. A parameter's gradient is held from the operator that
+computes it to the update. An activation, or a gradient of one, is held from
+its first operator to its last; so what backward reads is kept from forward
+on. Where a consumer has another part of a tensor than its producer, it holds
+a copy of its own, and the producer's lives until the copy is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from planners.steps import Phase
+from simulator.roofline import Core, map_bytes
+from simulator.shards import Shard
+from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
+
+STATE_BYTES = MAP_BYTES + 4 + 4
+"""Held for a parameter all the time: bfloat16 weight, float32 master copy, float32 momentum."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """HBM in use at each operator of a step (``series``, bytes), against a core's capacity."""
+
+    operators: tuple[str, ...]
+    series: tuple[float, ...]
+    held_bytes: float
+    capacity_bytes: float
+
+    @property
+    def peak_bytes(self) -> float:
+        """The most at any operator."""
+        return max(self.series, default=self.held_bytes)
+
+    @property
+    def operator(self) -> str:
+        """The first operator at the peak."""
+        return self.operators[self.series.index(self.peak_bytes)] if self.series else ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the peak is within the capacity."""
+        return self.peak_bytes <= self.capacity_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"peak {self.peak_bytes / 2**30:.2f} GiB of {self.capacity_bytes / 2**30:.2f} GiB "
+            f"a core, at {self.operator}"
+        )
+
+
+@dataclass(slots=True)
+class _Held:
+    """Something that is held from one operator to another, both included."""
+
+    first: int
+    last: int
+    bytes: float
+
+
+def memory_use(
+    operators: Operators,
+    shards: Sequence[Shard],
+    core: Core,
+    order: Iterable[Operator] | None = None,
+) -> MemoryUse:
+    """One core's HBM over a step; ``shards`` are its parts of each node, in the graph's order.
+
+    ``order`` is the order in which it runs its operators, where it is not
+    that of ``operators.schedule()``.
+    """
+    chosen = operators.schedule() if order is None else order
+    mine = [op for op in chosen if not shards[op.node].empty]
+    held = [*_maps(mine, shards, core.tile), *_gradients(operators, mine, shards)]
+    change = [0.0] * (len(mine) + 1)
+    for item in held:
+        change[item.first] += item.bytes
+        change[item.last + 1] -= item.bytes
+    state = STATE_BYTES * sum(
+        parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty
+    )
+    series = (state + moving for moving in accumulate(change[:-1]))
+    return MemoryUse(tuple(op.name for op in mine), tuple(series), state, core.hbm_capacity_bytes)
+
+
+def parameters(operators: Operators, node: int, shard: Shard) -> float:
+    """Trained parameters of a shard of a node, batch norm and biases behind it included."""
+    own = operators.nodes[node]
+    return shard.outputs * (own.pair_parameters * shard.inputs + own.channel_parameters)
+
+
+def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list[_Held]:
+    """Every copy of an activation or of its gradient."""
+    copies: dict[tuple[str, float, float], _Held] = {}
+    written: dict[str, _Held] = {}
+    for i, op in enumerate(mine):
+        shard = shards[op.node]
+        for tensor in (*op.reads, *op.writes):
+            key = (tensor.tensor, shard.rows, _elements(tensor, shard))
+            if key not in copies:
+                copies[key] = _Held(i, i, map_bytes(tensor, shard, tile))
+                if tensor.tensor in written:
+                    written[tensor.tensor].last = i
+            copies[key].last = i
+            if tensor in op.writes:
+                written[tensor.tensor] = copies[key]
+    return list(copies.values())
+
+
+def _elements(tensor: Map, shard: Shard) -> float:
+    """Elements of a row, by which two copies are told apart."""
+    channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
+    return round(channels * tensor.area, 3)
+
+
+def _gradients(
+    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard]
+) -> list[_Held]:
+    """Gradients of each node's parameters, until their update."""
+    start: dict[int, int] = {}
+    end: dict[int, int] = {}
+    for i, op in enumerate(mine):
+        if op.phase in (Phase.GRADIENT, Phase.BACKWARD):
+            start.setdefault(op.node, i)
+        if op.phase is Phase.GRADIENT:
+            start[op.node] = i
+        if op.phase is Phase.UPDATE:
+            end[op.node] = i
+    return [
+        _Held(start.get(v, last), last, GRADIENT_BYTES * parameters(operators, v, shards[v]))
+        for v, last in end.items()
+    ]

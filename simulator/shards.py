@@ -1,0 +1,234 @@
+"""Who holds what under the deployed model: every core's samples and channels of every layer.
+
+The bisection goes down to single cores. Each split cuts one dimension of each
+node (its samples B, input channels Di, output channels Do or groups): the first
+half takes [0, a) of what the group holds, the second [a, 1). Whole shards round
+the first half's count to the nearest integer, so that remainders go to the
+first cores and cores may be left without work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware import Group
+from planners import PlanError, Split
+from planners.partition import III, Partition, PartitionType
+from workloads import Graph, Node
+
+Mask = NDArray[np.bool_]
+Cores = NDArray[np.int64]
+"""Numbers of cores: boards in the array's order, in a board its chips, in a chip its cores."""
+
+
+class Shard(NamedTuple):
+    """How many samples, channels and groups of one node a group of cores holds.
+
+    Channels are those of one group of a grouped convolution (or head of a
+    matmul); most nodes have one group.
+    """
+
+    rows: float
+    inputs: float
+    outputs: float
+    groups: float = 1
+
+    @property
+    def empty(self) -> bool:
+        """Whether the group takes no part in the node."""
+        return min(self) <= 0
+
+
+Shards = tuple[Shard, ...]
+"""What a core or group holds of every node."""
+Counts = NDArray[Any]
+"""Nodes by the fields of a shard by cores."""
+NOTHING: Counts = np.zeros((0, len(Shard._fields), 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A group of cores of the bisection, and its shard of every node.
+
+    ``firsts`` are the numbers of the first core of every copy of this part in
+    the array. A part that the plan treats alike all the way down, halving it
+    by one list of ``types`` (of each node) per level, is a block: its cores
+    differ by remainders at most, and the first core's shards are the largest.
+    Any other part has two ``halves``, one object twice where they do the
+    same, and the ``partitions`` between them, with the shares that the first
+    half really got.
+    """
+
+    level: int
+    group: Group
+    firsts: Cores
+    shards: Shards
+    partitions: tuple[Partition, ...] = ()
+    halves: tuple[Part, ...] = ()
+    types: tuple[tuple[PartitionType, ...], ...] = ()
+    counts: Counts = field(default_factory=lambda: NOTHING)
+    """What each core of a block holds."""
+
+    @property
+    def cores(self) -> int:
+        """Number of cores of one copy."""
+        return self.group.size
+
+    def distinct(self) -> tuple[Part, ...]:
+        """The halves, once where they are one object."""
+        return tuple(dict.fromkeys(self.halves))
+
+    def busy(self, nodes: Sequence[int]) -> bool:
+        """Whether the group takes part in any of these nodes."""
+        return any(not self.shards[node].empty for node in nodes)
+
+    def mask(self, nodes: Sequence[int]) -> Mask:
+        """Which of its cores take part in any of these nodes."""
+        if self.halves:
+            return np.concatenate([half.mask(nodes) for half in self.halves])
+        busy = np.all(self.counts[list(nodes)] > 0, axis=1)
+        found: Mask = np.any(busy, axis=0)
+        return found
+
+    def classes(self, *, folded: bool) -> list[tuple[Shards, Cores]]:
+        """A block's cores that hold the same: their shards and relative numbers.
+
+        Without ``folded`` every core is a class.
+        """
+        flat = self.counts.reshape(-1, self.counts.shape[2])
+        if folded:
+            columns, number = np.unique(flat, axis=1, return_inverse=True)
+        else:
+            columns, number = flat, np.arange(flat.shape[1])
+        found = [
+            (_shards(column), np.flatnonzero(number.ravel() == i))
+            for i, column in enumerate(columns.T)
+        ]
+        return sorted(found, key=lambda item: int(item[1][0]))
+
+    @property
+    def largest(self) -> Shards:
+        """The shards of a block's first core."""
+        return _shards(self.counts[:, :, 0].ravel())
+
+
+def _shards(column: Counts) -> Shards:
+    fields = len(Shard._fields)
+    numbers = column.tolist()
+    return tuple(Shard(*numbers[i : i + fields]) for i in range(0, len(numbers), fields))
+
+
+def divide(
+    graph: Graph, root: Split | None, group: Group, batch: int, *, whole: bool, folded: bool
+) -> Part:
+    """The tree of parts of a plan's ``root`` over a group of cores.
+
+    ``whole`` shards hold whole samples and channels; otherwise exact
+    fractions. Without ``folded`` no two halves are one object. Raises
+    PlanError when the plan is for a group of another shape.
+    """
+    number = int if whole else float
+    shards = tuple(
+        Shard(
+            number(batch),
+            number(node.in_channels / node.groups),
+            number(node.out_channels / node.groups),
+            number(node.groups),
+        )
+        for node in graph
+    )
+    firsts = np.zeros(1, dtype=np.int64)
+    return _Division(graph, whole, folded).part(root, group, firsts, shards, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    graph: Graph
+    whole: bool
+    folded: bool
+
+    def part(
+        self, split: Split | None, group: Group, firsts: Cores, shards: Shards, level: int
+    ) -> Part:
+        types = _block(split, group, level)
+        if split is None or types is not None:
+            below_types = types or ()
+            counts = self._counts(shards, below_types)
+            return Part(level, group, firsts, shards, types=below_types, counts=counts)
+        sides = group.halves()
+        cuts = [self._cut(*item) for item in zip(self.graph, shards, split.partitions, strict=True)]
+        first, second = tuple(cut[0] for cut in cuts), tuple(cut[1] for cut in cuts)
+        partitions = tuple(
+            Partition(partition.type, share)
+            for partition, (_, _, share) in zip(split.partitions, cuts, strict=True)
+        )
+        below = (split.halves[0], split.halves[-1])
+        behind = firsts + sides[0].size
+        if self.folded and below[0] is below[1] and sides[0] == sides[1] and first == second:
+            both = np.concatenate([firsts, behind])
+            half = self.part(below[0], sides[0], both, first, level + 1)
+            halves = (half, half)
+        else:
+            halves = (
+                self.part(below[0], sides[0], firsts, first, level + 1),
+                self.part(below[1], sides[1], behind, second, level + 1),
+            )
+        return Part(level, group, firsts, shards, partitions, halves)
+
+    def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:
+        """The halves' shards of one node, and the first's share of what was cut."""
+        kind, share = partition.type, partition.share
+        if _replicates(node, kind):  # every half that takes part has all of it
+            kept = [shard if part > 0 else shard._replace(outputs=0) for part in (share, 1 - share)]
+            return kept[0], kept[1], share
+        count = shard[kind]
+        first = int(count * share + 0.5) if self.whole else count * share
+        field_ = Shard._fields[kind]
+        halves = (shard._replace(**{field_: first}), shard._replace(**{field_: count - first}))
+        return *halves, first / count if count else 0.0
+
+    def _counts(self, shards: Shards, types: Sequence[Sequence[PartitionType]]) -> Counts:
+        """What each core of a block holds: halved level by level, remainders first."""
+        counts = np.array(shards)[:, :, np.newaxis]
+        for kinds in types:
+            cut = [v for v, node in enumerate(self.graph) if not _replicates(node, kinds[v])]
+            fields = [kinds[v] for v in cut]
+            before = counts[cut, fields]
+            counts = np.repeat(counts, 2, axis=2)
+            first = (before + 1) // 2 if self.whole else before / 2
+            counts[cut, fields, 0::2] = first
+            counts[cut, fields, 1::2] = before - first
+        return counts
+
+
+def _replicates(node: Node, kind: PartitionType) -> bool:
+    """Whether a join's halves both have the whole."""
+    return node.join and kind is III
+
+
+def _block(
+    split: Split | None, group: Group, level: int
+) -> tuple[tuple[PartitionType, ...], ...] | None:
+    """The types of every level below, if the plan treats all cores of a group alike.
+
+    Raises PlanError when the plan is for a group of another shape.
+    """
+    types: list[tuple[PartitionType, ...]] = []
+    while True:
+        if (split is None) != (group.size == 1):
+            raise PlanError(f"the plan does not fit an array of this shape (at level {level})")
+        if split is None:
+            return tuple(types)
+        first, second = group.halves()
+        if len(split.halves) == 1 and first != second:
+            raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
+        even = all(partition.share == 0.5 for partition in split.partitions)
+        if split.halves[0] is not split.halves[-1] or first != second or not even:
+            return None
+        types.append(split.types)
+        split, group, level = split.halves[0], first, level + 1

@@ -1,0 +1,112 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.cli import main
+from experiments.commands.collective import COLLECTIVES
+from simulator import COLLECTIVES as THE_ENGINES
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert main(["collective", *args]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    result = json.loads(run(capsys, *args, "--format", "json"))
+    assert isinstance(result, dict)
+    return result
+
+
+def test_the_ring_example(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("all-reduce", "--bytes", "100000000", "--array", "ring-8")
+    out = as_json(capsys, *args)
+    assert out["time_s"] == pytest.approx(3_259_635e-9, rel=1e-4)
+    assert out["time_s"] == pytest.approx(out["closed_form_s"], rel=1e-6)
+    assert (out["algorithm"], out["collective"], out["bytes"]) == ("ring", "all-reduce", 1e8)
+    assert (out["nodes"], out["joins"], out["topology"]) == (8, "boards", "ring")
+    assert out["bytes_per_link"] == {f"board{i} +x": 1.75e8 for i in range(8)}
+    assert out["phases"] == [{"steps": 14, "time_s": out["time_s"]}]
+    slower = as_json(capsys, *args, "--set", "topology.latency=500 ns")
+    assert slower["time_s"] - out["time_s"] == pytest.approx(14 * 500e-9)
+
+
+def test_bytes_are_numbers_or_quantities(capsys: pytest.CaptureFixture[str]) -> None:
+    times = [
+        as_json(capsys, "all-gather", "--bytes", size, "--array", "tpu-v2-8")["time_s"]
+        for size in ("1000000", "1 MB", "8 Mbit")
+    ]
+    assert len(set(times)) == 1
+
+
+def test_chips_are_the_nodes_where_chips_are_joined(capsys: pytest.CaptureFixture[str]) -> None:
+    out = as_json(capsys, "all-reduce", "--bytes", "1 MB", "--array", "tpu-v2-pod")
+    assert (out["nodes"], out["joins"], out["algorithm"]) == (256, "chips", "torus")
+    assert len(out["bytes_per_link"]) == 1024
+    assert out["closed_form_s"] == pytest.approx(out["time_s"], rel=1e-6)
+
+
+def test_algorithms_by_name_and_none_without_a_closed_form(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args = ("all-reduce", "--bytes", "1 MB", "--array", "accpar-homogeneous")
+    out = as_json(capsys, *args, "--algorithm", "recursive-doubling")
+    assert out["closed_form_s"] == pytest.approx(7 * 1e6 / 2e9)
+    bus = as_json(capsys, *args, "--set", "topology.kind=bus")
+    assert bus["closed_form_s"] is None
+    assert list(bus["bytes_per_link"]) == ["board bus"]
+    assert bus["time_s"] == pytest.approx(2 * 127 * 1e6 / 2e9)
+
+
+def test_the_table_says_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    args = ("all-reduce", "--bytes", "1 MB", "--array", "tpu-v2-pod")
+    out = as_json(capsys, *args)
+    table = run(capsys, *args)
+    assert f"{out['time_s']:.12f} s" in table
+    assert "256 chips, torus" in table
+    assert "and 1,016 more links" in table
+    assert "none that is exact here" in run(capsys, *args, "--algorithm", "direct")
+    target = tmp_path / "out.txt"
+    assert run(capsys, *args, "--output", str(target)) == ""
+    assert target.read_text() == table
+
+
+def test_the_commands_collectives_are_the_engines() -> None:
+    assert COLLECTIVES == THE_ENGINES
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--bytes", "1 Mb"], "'Mb' is not a unit of B"),
+        (["--bytes", "-3"], "--bytes '-3'"),
+        (["--bytes", "0"], "outside 1..."),
+        (["--bytes", "1.5"], "or a whole number of bytes"),
+        (["--bytes", "1", "--algorithm", "rong"], "unknown algorithm 'rong'; one of ring"),
+        (["--bytes", "1", "--algorithm", "torus"], "groups that are boxes"),
+        (["--bytes", "1", "--array", "nope"], "unknown array 'nope'"),
+        (["--bytes", "1", "--set", "topology.kind=moebius"], "'moebius'"),
+        (
+            ["--bytes", "1", "--algorithm", "direct", "--set", "devices.0.count=9000"],
+            "9,128 nodes: messages between all pairs are too many",
+        ),
+    ],
+)
+def test_errors_are_one_message(
+    capsys: pytest.CaptureFixture[str], args: list[str], words: str
+) -> None:
+    assert main(["collective", "all-reduce", *args]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_a_collective_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["collective", "all-reduces", "--bytes", "1"])
+    assert "invalid choice: 'all-reduces'" in capsys.readouterr().err
