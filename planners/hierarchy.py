@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from hardware import Array, Group
+from planners.bounds import bounded
 from planners.medium import streams
-from planners.min_sum import Factor, minimise
+from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
     III,
@@ -128,13 +129,12 @@ class Search:
         wanted = self.levels[min(depth, len(self.levels) - 1)]
         domains = [_legal(*item) for item in zip(self.graph, scales, wanted, strict=True)]
         level = Level(self.graph, domains, size, sides, share, self.objective)
-        cost, partitions = level.solve()
+        cost, partitions, lower = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
-        return Split(
-            tuple(partitions), cost, tuple(self.split(*half, depth + 1) for half in halves)
-        )
+        below = tuple(self.split(*half, depth + 1) for half in halves)
+        return Split(tuple(partitions), cost, below, lower)
 
 
 def _legal(node: Node, scale: Scale, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
@@ -167,12 +167,22 @@ class Level:
         self.pooled = objective.pooled
         self.table = objective.communication
 
-    def solve(self) -> tuple[float, list[Partition]]:
-        """The least cost and the partitions that have it."""
-        factors = list(self.factors())
-        cost, picks = minimise([len(domain) for domain in self.domains], factors)
+    def solve(self) -> tuple[float, list[Partition], float | None]:
+        """The least cost, the partitions that have it, and None.
+
+        Where the graph is too wide for that: a low cost, its partitions, and a
+        lower bound on the least cost.
+        """
+        factors, counts = list(self.factors()), [len(domain) for domain in self.domains]
+        lower = None
+        try:
+            cost, picks = minimise(counts, factors)
+        except TooWideError:
+            found = bounded(counts, factors)
+            cost, picks, lower = found.cost, found.choice, found.lower
         types = {v: self.domains[v][pick] for v, pick in enumerate(picks)}
-        return cost, [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+        partitions = [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+        return cost, partitions, lower
 
     def factors(self) -> Iterable[Factor]:
         """Every term of the cost, over the nodes it depends on."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, partition_graph
 from workloads.importers.layer_file import read_layer_file
+from workloads.importers.onnx_file import is_onnx, read_onnx
 from workloads.layers import CELLS, Layer, Network, NetworkError, Sides, Tensor
 from workloads.zoo import FURTHER, HYPAR, NETWORKS, SEQUENCES, ZOO
 
@@ -15,14 +16,21 @@ LONGEST = 1 << 20
 """Most tokens in a sequence."""
 
 
+def is_network(name: str) -> bool:
+    """Whether a name is one of the zoo's, with or without an option, or a network's path."""
+    return name.partition(":")[0] in NETWORKS or name.endswith(".txt") or is_onnx(name)
+
+
 def load_network(name: str) -> Network:
-    """A network by name, or a layer file by path (``.txt``).
+    """A network by name, or a file by path: ``.onnx``, or a layer file (``.txt``).
 
     ``NAME:seq=N`` gives a transformer or recurrent network sequences of N
     tokens. Raises NetworkError with the nearest name, or with what is wrong.
     """
     if name.endswith(".txt"):
         return read_layer_file(name)
+    if is_onnx(name):
+        return read_onnx(name)
     base, colon, option = name.partition(":")
     if base not in NETWORKS:
         raise NetworkError(f"unknown network {name!r}; {_hint(base)}")
@@ -37,7 +45,7 @@ def _hint(name: str) -> str:
     plain = {known.replace("-", ""): known for known in NETWORKS}
     near = difflib.get_close_matches(name.lower().replace("-", ""), plain, n=1)
     hint = f"did you mean {plain[near[0]]}?" if near else f"one of {', '.join(NETWORKS)}"
-    return f"{hint} (or the path of a .txt layer file)"
+    return f"{hint} (or the path of an .onnx or .txt file)"
 
 
 def _sequence(name: str, option: str) -> int:
@@ -63,7 +71,9 @@ __all__ = [
     "Node",
     "Sides",
     "Tensor",
+    "is_network",
     "load_network",
     "partition_graph",
     "read_layer_file",
+    "read_onnx",
 ]

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,7 @@ def configure(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
     add_output(parser, "table", "json")
+    parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
     parser.set_defaults(run=run_show)
 
 
@@ -92,14 +94,17 @@ def run_show(args: argparse.Namespace) -> int:
     from experiments.output import UsageError
     from hardware import load_array, load_device, spec_kind
     from planners import load_planner
-    from workloads import NETWORKS, load_network
+    from workloads import is_network
 
-    known = args.name.partition(":")[0] in NETWORKS
+    known = is_network(args.name)
     if known or args.name in _planners():
         if args.set:
             raise UsageError(f"--set changes specs; {args.name!r} is not one")
         if known:
-            network = load_network(args.name)
+            network = network_of(args.name)
+            if args.output and args.output.endswith(".onnx"):
+                _write_onnx(network, args.output)
+                return 0
             rows = _layers(network)
             _deliver(args, _about(network), rows, _network(network, rows))
         else:
@@ -118,6 +123,15 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
+def _write_onnx(network: Network, output: str) -> None:
+    from experiments.output import whole_file
+    from workloads.exporters.onnx_model import to_onnx
+
+    data = to_onnx(network).SerializeToString()
+    with whole_file(output) as path:
+        path.write_bytes(data)
+
+
 def _unknown(name: str) -> str:
     import difflib
 
@@ -127,7 +141,8 @@ def _unknown(name: str) -> str:
     names = [*NETWORKS, *_planners(), *catalog_names("array"), *catalog_names("device")]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-    return f"nothing is called {name!r}; {hint} (or the path of a .toml file)"
+    paths = "(or the path of a .toml, .onnx or .txt file)"
+    return f"nothing is called {name!r}; {hint} {paths}"
 
 
 def _show_spec(
@@ -181,6 +196,7 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
         "parameters": network.parameters,
         "macs": network.macs,
         "layers": layers,
+        "warnings": list(network.notes),
     }
 
 

@@ -15,6 +15,7 @@ from experiments.commands.arguments import (
     names,
     planners_of,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from experiments.report import Study
@@ -70,15 +71,15 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> Study:
     from experiments.report import Study
     from experiments.store import Store
-    from workloads import ZOO, load_network
+    from workloads import ZOO
 
-    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
     planners = planners_of(args)
     rows = None
     if args.store:
         with Store(args.store, create=False) as store:
             rows = store.rows()
-    wanted = load_network(args.timeline) if args.timeline else None
+    wanted = network_of(args.timeline) if args.timeline else None
     return Study(
         arrays=tuple(_arrays(args)),
         networks=tuple(networks),

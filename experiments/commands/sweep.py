@@ -18,6 +18,7 @@ from experiments.commands.arguments import (
     names,
     planners_of,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     import pandas
@@ -113,13 +114,13 @@ def _grid(args: argparse.Namespace) -> Grid:
     from experiments.output import UsageError
     from experiments.sweep import Grid
     from experiments.vary import parse_vary
-    from workloads import ZOO, load_network
+    from workloads import ZOO
 
     axes = tuple(parse_vary(text) for text in args.vary)
     if len({axis.key for axis in axes}) < len(axes):
         raise UsageError("--vary: a key is varied twice")
     planners = planners_of(args)
-    networks = tuple(load_network(name) for name in names(args.networks, list(ZOO), "networks"))
+    networks = tuple(network_of(name) for name in names(args.networks, list(ZOO), "networks"))
     return Grid(
         networks,
         tuple(planners),
