@@ -55,6 +55,12 @@ def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return text_of(table)
 
 
+def warn(sentence: str) -> None:
+    """One line on stderr, if there is any."""
+    if sys.stderr is not None:
+        print(f"accelarray: warning: {sentence}", file=sys.stderr)
+
+
 def to_json(data: Any) -> str:
     """JSON as the commands print it."""
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
