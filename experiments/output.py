@@ -132,8 +132,11 @@ def _places(output: str) -> tuple[Path, Path]:
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr when that is a terminal; call what it yields once per finished case."""
+def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr when that is a terminal; call what it yields once per finished case.
+
+    Where nobody knows how many there will be, it counts them.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda label: None
         return
