@@ -27,7 +27,7 @@ ONE_ALL_REDUCE = Execution("deployed", overlap=False, bucket_bytes=math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A predicted step, and what of it goes into gradients' sums and the update, in seconds."""
+    """A predicted step, in seconds, and what of it cores do not compute, or update weights."""
 
     total_s: float
     communication_s: float
@@ -69,9 +69,9 @@ class Pod:
 @lru_cache(maxsize=1024)
 def _simulated(network: Network, array: Array, batch: int) -> Step:
     _, timeline = run_step(network, "data_parallel", array, batch, execution=ONE_ALL_REDUCE)
-    totals, core_ps = timeline.totals(), timeline.cores * PICOSECONDS
-    sums, update = totals[Phase.GRADIENT, Kind.SUMS], totals[Phase.UPDATE, Kind.COMPUTE]
-    return Step(timeline.iteration_s, sums.core_ps / core_ps, update.core_ps / core_ps)
+    total_s, update = timeline.iteration_s, timeline.totals()[Phase.UPDATE, Kind.COMPUTE]
+    communication_s = total_s * (1 - timeline.shares().computing)
+    return Step(total_s, communication_s, update.core_ps / timeline.cores / PICOSECONDS)
 
 
 def array_of(device: Device, cores: int) -> Array:
