@@ -10,7 +10,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from hardware import Array, load_array
 from planners import load_planner
 from simulator import simulate
-from workloads import Builder, Network, load_network
+from workloads import FURTHER, Builder, Network, load_network
 
 SIZES = (256, 1024, 4096, 16_384, 65_536)
 DEPTHS = (8, 32, 128, 512)
@@ -46,6 +46,12 @@ def test_chains_by_number_of_layers(benchmark: BenchmarkFixture, depth: int) -> 
 @pytest.mark.parametrize("planner", ["data_parallel", "owt", "hypar", "accpar"])
 def test_planning_resnet50_on_the_mixed_array(benchmark: BenchmarkFixture, planner: str) -> None:
     benchmark(load_planner(planner), load_network("resnet50"), load_array("accpar-mixed"), 512)
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_planning_accpar_on_the_mixed_array(benchmark: BenchmarkFixture, name: str) -> None:
+    network, array = load_network(name), load_array("accpar-mixed")
+    benchmark.pedantic(load_planner("accpar"), (network, array, 512), rounds=3)  # type: ignore[no-untyped-call]
 
 
 WITH_PEAK = """

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hardware import Array, Group
     from planners import Partition, Plan, Split
 
-COLOURS = {"I": "#4f8ac4", "II": "#e5a645", "III": "#5aa469"}
+COLOURS = {"I": "#4f8ac4", "II": "#e5a645", "III": "#5aa469", "IV": "#b07cc6"}
 """Type to colour; what they split is in the legend."""
-SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs"}
+SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs", "IV": "the groups"}
 
 ROW, CELL, WIDE_CELL, GAP = 0.165, 0.34, 0.72, 0.3
 """Inches: a layer, a level where all shares are one half and where not, between blocks."""
@@ -138,7 +138,7 @@ def _figure(
         _draw(axes, block)
     for text, points, down in ((title, 9.0, 0.2), (subtitle, SIZE, 0.36)):
         figure.text(left / width, 1 - down / height, text, fontsize=points, parse_math=False)
-    _legend(figure, left / width)
+    _legend(figure, left / width, kinds_of(plan))
     return figure
 
 
@@ -174,15 +174,19 @@ def lightness(partition: Partition) -> float:
     return 0.9 - 1.1 * abs(partition.share - 0.5)
 
 
-def _legend(figure: Figure, left: float) -> None:
+def kinds_of(*plans: Plan) -> list[str]:
+    """The papers' three types, and the fourth where a plan has it."""
+    used = {str(kind) for plan in plans for split in plan.splits() for kind in split.types}
+    return [kind for kind in SPLITS if kind != "IV" or kind in used]
+
+
+def _legend(figure: Figure, left: float, kinds: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [
-        Patch(color=COLOURS[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in COLOURS
-    ]
+    handles = [Patch(color=COLOURS[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in kinds]
     figure.legend(
         handles=handles,
-        ncols=3,
+        ncols=len(kinds),
         fontsize=SIZE,
         frameon=False,
         loc="lower left",

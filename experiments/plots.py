@@ -59,7 +59,7 @@ def plot_speedups(result: Comparison, path: str) -> None:
     axes.axhline(1, color="#555555", lw=0.6)
     axes.set_xticks(range(len(groups)), groups)
     axes.set_title(f"{plain(result.array)}, batch {result.batch}")
-    _speedup_axis(axes)
+    speedup_axis(axes)
     _legend(axes, paper=bool(result.published))
     save(figure, path)
 
@@ -77,7 +77,7 @@ def plot_levels(array: str, sweep: list[Level], path: str) -> None:
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("levels, accelerators")
     axes.set_title(f"{plain(array)}, {of}, batch {first.batch}")
-    _speedup_axis(axes)
+    speedup_axis(axes)
     _legend(axes, paper=False)
     save(figure, path)
 
@@ -103,7 +103,7 @@ def plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _speedup_axis(axes: Axes) -> None:
+def speedup_axis(axes: Axes) -> None:
     """A logarithmic axis that reads 1, 2, 5, 10."""
     from matplotlib.ticker import LogLocator, NullLocator
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +53,8 @@ class Wires:
     def __init__(self, array: Array) -> None:
         if faults := [f"{array.name}: {k}: {w}" for k, w in faults_of(array.topology, array.group)]:
             raise SpecError("\n".join(faults))
+        self.kept: dict[Hashable, Any] = {}
+        """What others have worked out on these wires and want to find again."""
         self.array = array
         self.topology = array.topology
         self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
@@ -212,6 +215,21 @@ class Wires:
         each = device.chips if side.unit == "board" else 1
         return _injection(self._chips_of[kind], 0, count * each, count * each, rest * each)
 
+    def interchangeable(self, first: int, second: int, cores: int) -> bool:
+        """Whether nothing on the wires tells two ranges of alike cores apart.
+
+        Places on one ring, torus or mesh do: what others send passes some of
+        them and not others.
+        """
+        for part in self.parts:
+            if isinstance(part.fabric, Grid):
+                one, other = (
+                    set(part.region[start : start + cores].tolist()) for start in (first, second)
+                )
+                if (one & other) - {-1}:
+                    return False
+        return True
+
     def _between_kinds(self, side: Group, other: Group) -> float:
         starts = np.cumsum([0, *(count for _, count in self.array.group.kinds)])
         first = int(starts[self.array.group.kinds.index(side.kinds[0])])
@@ -279,7 +297,7 @@ def by_core(array: Array) -> Array:
     return replace(array, group=replace(array.group, wires=wires_of(array)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=3)
 def wires_of(array: Array) -> Wires:
     """The array's wires, made once; those of one of cores are its own."""
     return array.group.wires or Wires(array)

@@ -11,7 +11,7 @@ from workloads import Network
 
 
 def accpar(network: Network, array: Array, batch: int, objective: Objective = TIME) -> Plan:
-    """The cheapest mix of types I, II and III.
+    """The cheapest mix of types I, II and III, and of IV where a layer has groups or heads.
 
     Under ``time`` the two sides of a split of unlike devices share each layer
     so that both finish together; under ``traffic`` (the authors' released

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hardware import Array, Group
+from planners.bounds import bounded
 from planners.medium import streams
-from planners.min_sum import Factor, minimise
+from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
     III,
@@ -26,6 +28,7 @@ from planners.partition import (
     producer_type,
     shrunk,
     sizes,
+    tied_sums,
 )
 from planners.plan import Plan, PlanError, Split
 from workloads import Graph, Network, Node, partition_graph
@@ -126,13 +129,12 @@ class Search:
         wanted = self.levels[min(depth, len(self.levels) - 1)]
         domains = [_legal(*item) for item in zip(self.graph, scales, wanted, strict=True)]
         level = Level(self.graph, domains, size, sides, share, self.objective)
-        cost, partitions = level.solve()
+        cost, partitions, lower = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
-        return Split(
-            tuple(partitions), cost, tuple(self.split(*half, depth + 1) for half in halves)
-        )
+        below = tuple(self.split(*half, depth + 1) for half in halves)
+        return Split(tuple(partitions), cost, below, lower)
 
 
 def _legal(node: Node, scale: Scale, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
@@ -165,18 +167,28 @@ class Level:
         self.pooled = objective.pooled
         self.table = objective.communication
 
-    def solve(self) -> tuple[float, list[Partition]]:
-        """The least cost and the partitions that have it."""
-        factors = list(self.factors())
-        cost, picks = minimise([len(domain) for domain in self.domains], factors)
+    def solve(self) -> tuple[float, list[Partition], float | None]:
+        """The least cost, the partitions that have it, and None.
+
+        Where the graph is too wide for that: a low cost, its partitions, and a
+        lower bound on the least cost.
+        """
+        factors, counts = list(self.factors()), [len(domain) for domain in self.domains]
+        lower = None
+        try:
+            cost, picks = minimise(counts, factors)
+        except TooWideError:
+            found = bounded(counts, factors)
+            cost, picks, lower = found.cost, found.choice, found.lower
         types = {v: self.domains[v][pick] for v, pick in enumerate(picks)}
-        return cost, [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+        partitions = [Partition(types[v], self.share_of(v, types)) for v in range(len(types))]
+        return cost, partitions, lower
 
     def factors(self) -> Iterable[Factor]:
         """Every term of the cost, over the nodes it depends on."""
         for v, node in enumerate(self.graph):
             if not node.join:
-                yield self._factor({v, *node.producers}, self.layer_cost, v)
+                yield self._factor(self._scope(v), self.layer_cost, v)
                 continue
             for e, producer in enumerate(node.producers):
                 yield self._factor({v, producer, *self._share_scope(v)}, self.edge_cost, v, e)
@@ -195,7 +207,12 @@ class Level:
         main = self.graph[v].main
         if self.share is not None or main is None:
             return set()
-        return {main, *self.graph[main].producers}
+        return self._scope(main)
+
+    def _scope(self, v: int) -> set[int]:
+        """The nodes whose types decide what a product costs."""
+        node = self.graph[v]
+        return {v, *node.producers} | (set() if node.tied is None else {node.tied})
 
     def layer_cost(self, v: int, types: dict[int, PartitionType]) -> float:
         """Cost of a weighted layer and the boundary before it."""
@@ -218,7 +235,17 @@ class Level:
 
     def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
         kinds = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
-        return choice(self.size[v], types[v], kinds, pooled=self.pooled, table=self.table)
+        numbers = choice(self.size[v], types[v], kinds, pooled=self.pooled, table=self.table)
+        owner = self.graph[v].tied
+        if owner is None:
+            return numbers
+        pair = (types[v], types[owner])
+        fixed, swap = tied_sums(
+            self.graph[v], self.graph[owner], pair, self.size[v], self.size[owner]
+        )
+        if types[v] is not I:
+            fixed = numbers.fixed
+        return replace(numbers, fixed=fixed, swap=numbers.swap + swap)
 
     def _share(self, numbers: Choice) -> float:
         return numbers.balanced(self.sides) if self.share is None else self.share

@@ -7,7 +7,9 @@ variable out of the factors that mention it, then read the choices back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Table = NDArray[np.float64]
-WIDEST = 12
-"""Most variables one intermediate table may span (3^12 entries are 4 MB)."""
+LARGEST = 3**12
+"""Most entries of one intermediate table: 4 MB."""
+_AXES = 30
+"""Most variables one table may span, be their values ever so few."""
 
 
 class TooWideError(ValueError):
@@ -32,27 +36,57 @@ class Factor:
     table: Table
 
 
-def minimise(domains: Sequence[int], factors: Sequence[Factor]) -> tuple[float, list[int]]:
+class Pending:
+    """Factors not yet eliminated, found by the variables they mention, oldest first."""
+
+    def __init__(self, variables: int, factors: Iterable[Factor]) -> None:
+        self._of: list[dict[int, Factor]] = [{} for _ in range(variables)]
+        self._added = 0
+        for factor in factors:
+            self.add(factor)
+
+    def add(self, factor: Factor) -> None:
+        """One more factor."""
+        for variable in factor.scope:
+            self._of[variable][self._added] = factor
+        self._added += 1
+
+    def take(self, variable: int) -> list[Factor]:
+        """The factors that mention a variable, which are removed."""
+        taken = list(self._of[variable].items())
+        for number, factor in taken:
+            for other in factor.scope:
+                del self._of[other][number]
+        return [factor for _, factor in taken]
+
+    def neighbours(self, variable: int) -> set[int]:
+        """The other variables that share a factor with one."""
+        return {v for f in self._of[variable].values() for v in f.scope} - {variable}
+
+
+def minimise(
+    domains: Sequence[int], factors: Sequence[Factor], largest: int = LARGEST
+) -> tuple[float, list[int]]:
     """The least sum of factors, and the choice of every variable that attains it.
 
     ``domains[i]`` is the number of values of variable i. Variables go in
     min-fill order, the lowest index first among equals: on a chain that is
     front to back. A variable takes its lowest optimal value once those
     eliminated after it are fixed, so on a chain ties give the lowest sequence
-    read from the last variable to the first. Raises TooWideError.
+    read from the last variable to the first. Raises TooWideError where a
+    table would have more than ``largest`` entries.
     """
-    pending = list(factors)
+    order = elimination_order(tuple(domains), tuple(factor.scope for factor in factors), largest)
+    pending = Pending(len(domains), factors)
     decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     total = 0.0
-    for variable in elimination_order(len(domains), tuple(factor.scope for factor in factors)):
-        touching = [factor for factor in pending if variable in factor.scope]
-        pending = [factor for factor in pending if variable not in factor.scope]
-        scope = tuple(sorted({v for factor in touching for v in factor.scope} - {variable}))
-        joined = _sum(touching, (*scope, variable), domains)
+    for variable in order:
+        scope = tuple(sorted(pending.neighbours(variable)))
+        joined = add_tables(pending.take(variable), (*scope, variable), domains)
         decisions.append((variable, scope, joined.argmin(axis=-1)))
         best = joined.min(axis=-1)
         if scope:
-            pending.append(Factor(scope, best))
+            pending.add(Factor(scope, best))
         else:
             total += float(best)
     choice = [0] * len(domains)
@@ -61,7 +95,7 @@ def minimise(domains: Sequence[int], factors: Sequence[Factor]) -> tuple[float, 
     return total, choice
 
 
-def _sum(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequence[int]) -> Table:
+def add_tables(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequence[int]) -> Table:
     """Add tables over a common set of axes, in the order given."""
     position = {variable: i for i, variable in enumerate(axes)}
     total: Any = np.zeros([domains[variable] for variable in axes])
@@ -74,35 +108,55 @@ def _sum(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequence[int
     return np.asarray(total, dtype=np.float64)
 
 
-@lru_cache(maxsize=16)
-def elimination_order(variables: int, scopes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+@lru_cache(maxsize=64)
+def elimination_order(
+    domains: tuple[int, ...], scopes: tuple[tuple[int, ...], ...], largest: int = LARGEST
+) -> tuple[int, ...]:
     """Greedy min-fill order, lowest index first among equals (every split asks for the same)."""
+    near = adjacency(len(domains), scopes)
+    fill = {v: _fill(near, v, domains, largest) for v in range(len(domains))}
+    queue = [(edges, variable) for variable, edges in fill.items()]
+    heapq.heapify(queue)
+    order: list[int] = []
+    while fill:
+        edges, variable = heapq.heappop(queue)
+        if fill.get(variable) != edges:
+            continue  # eliminated, or queued again since with what it would add now
+        neighbours = near[variable]
+        if edges == _NEVER:
+            raise TooWideError(f"elimination needs a table over {len(neighbours) + 1} layers")
+        changed = set(neighbours)
+        for other in neighbours:
+            near[other] |= neighbours
+            near[other] -= {other, variable}
+            if edges:
+                changed |= near[other]
+        order.append(variable)
+        del fill[variable]
+        for other in changed & fill.keys():
+            fill[other] = _fill(near, other, domains, largest)
+            heapq.heappush(queue, (fill[other], other))
+    return tuple(order)
+
+
+def adjacency(variables: int, scopes: Iterable[tuple[int, ...]]) -> list[set[int]]:
+    """Per variable, the others with which it shares a factor."""
     near: list[set[int]] = [set() for _ in range(variables)]
     for scope in scopes:
         for variable in scope:
             near[variable].update(scope)
     for variable, neighbours in enumerate(near):
         neighbours.discard(variable)
-    fill = {variable: _fill(near, variable) for variable in range(variables)}
-    order: list[int] = []
-    while fill:
-        variable = min(fill, key=lambda v: (fill[v], v))
-        neighbours = near[variable]
-        if len(neighbours) >= WIDEST:
-            raise TooWideError(f"elimination needs a table over {len(neighbours) + 1} layers")
-        changed = set(neighbours)
-        for other in neighbours:
-            near[other] |= neighbours
-            near[other] -= {other, variable}
-            changed |= near[other]
-        order.append(variable)
-        del fill[variable]
-        for other in changed & fill.keys():
-            fill[other] = _fill(near, other)
-    return tuple(order)
+    return near
 
 
-def _fill(near: list[set[int]], variable: int) -> int:
-    """Edges that eliminating the variable would add."""
+_NEVER = 1 << 60
+
+
+def _fill(near: list[set[int]], variable: int, domains: Sequence[int], largest: int) -> int:
+    """Edges that eliminating the variable would add; _NEVER where its table is too large."""
     neighbours = near[variable]
-    return sum(len(neighbours - near[other]) - 1 for other in neighbours) // 2
+    degree = len(neighbours)
+    if degree >= _AXES or math.prod(domains[v] for v in neighbours) * domains[variable] > largest:
+        return _NEVER
+    return sum(degree - 1 - len(neighbours & near[other]) for other in neighbours) // 2

@@ -11,12 +11,16 @@ from workloads import Network
 
 
 def owt(network: Network, array: Array, batch: int, objective: Objective = TIME) -> Plan:
-    """Type I for convolutions, type II for fully connected layers, at every level."""
+    """Type I for convolutions, type II for fully connected layers, at every level.
+
+    A linear layer on every position of a sequence uses its weights as often as
+    a convolution does, and is treated as one.
+    """
     return plan_hierarchy(
         "owt",
         network,
         array,
         batch,
         objective,
-        lambda node: (II,) if node.kind == "fc" else (I,),
+        lambda node: (II,) if node.kind == "fc" and node.in_area == 1 else (I,),
     )

@@ -42,6 +42,10 @@ AS_PRODUCER = (I, III, II)
 """A join that reads rows, columns or the whole hands on what I, III or II would."""
 
 
+TRANSPOSED = (I, III, II, IV)
+"""How a split of W is seen by a product with the transpose of W."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """One node's split: its type and the share of the first group (0...1)."""
@@ -223,6 +227,29 @@ def partial_sums(kind: PartitionType, size: Sizes, *, pooled: bool = False) -> f
     if kind is II:
         return size.pooled if pooled else size.output
     return size.input if kind is III else 0.0
+
+
+def tied_sums(
+    node: Node,
+    owner: Node,
+    types: tuple[PartitionType, PartitionType],
+    size: Sizes,
+    owner_size: Sizes,
+) -> tuple[float, float]:
+    """What the second use of a weight exchanges behind its gradient, by (its, its owner's) types.
+
+    Returns (fixed, swap) in elements: a side with share a receives
+    ``fixed + a * (1 - a) * swap``. Two replicas exchange the sum of both
+    gradients once, with the owner. Where each cuts another dimension, the part
+    of the gradient that the owner keeps and the part of the new weights that
+    this use needs change hands.
+    """
+    kind, other = types
+    if kind is I:
+        return (max(0.0, size.weights - owner_size.weights) if other is I else size.weights), 0.0
+    if node.in_channels != owner.in_channels:  # an embedding's rows are the columns of its head
+        other = TRANSPOSED[other]
+    return 0.0, 0.0 if other in (I, kind) else 2 * size.weights
 
 
 def boundary(

@@ -20,17 +20,27 @@ class Split:
 
     ``halves`` has one entry when both halves follow the same sub-plan, else
     two; an entry is None where the half is a single accelerator. ``cost`` is
-    this split's objective value (elements, or seconds).
+    this split's objective value (elements, or seconds). ``lower_bound`` is
+    None where that is the least there is, else what no choice can undercut.
     """
 
     partitions: tuple[Partition, ...]
     cost: float
     halves: tuple[Split | None, ...]
+    lower_bound: float | None = None
 
     @property
     def types(self) -> tuple[PartitionType, ...]:
         """Each node's type."""
         return tuple(partition.type for partition in self.partitions)
+
+    @property
+    def gap(self) -> float | None:
+        """How far the cost may lie above the least, as a fraction of the bound; None if exact."""
+        if self.lower_bound is None:
+            return None
+        above = self.cost - self.lower_bound
+        return above / self.lower_bound if self.lower_bound > 0 else math.inf if above else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,8 @@ class Plan:
                     f"plan for {self.network!r}: the 'plotted' table of HyPar has no type III; "
                     "use the 'printed' one"
                 )
-            if len(split.halves) not in (1, 2) or not math.isfinite(split.cost):
+            costs = (split.cost, split.lower_bound or 0.0)
+            if len(split.halves) not in (1, 2) or not all(map(math.isfinite, costs)):
                 raise PlanError(f"plan for {self.network!r}: malformed split")
 
     def splits(self) -> Iterator[Split]:
@@ -90,6 +101,14 @@ class Plan:
             levels.append(split)
             split = split.halves[0]
         return levels
+
+    @property
+    def gap(self) -> float | None:
+        """How far a split's cost may lie above the least, as a fraction of a lower bound on it.
+
+        The largest of all splits; None where every split was solved exactly.
+        """
+        return max((s.gap for s in self.splits() if s.gap is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for json.dumps; ``from_json`` gives an equal plan back."""
@@ -125,10 +144,12 @@ class Plan:
 def _split_to_json(split: Split | None) -> dict[str, Any] | None:
     if split is None:
         return None
+    bound = {} if split.lower_bound is None else {"lower_bound": split.lower_bound}
     return {
         "types": [str(partition.type) for partition in split.partitions],
         "shares": [partition.share for partition in split.partitions],
         "cost": split.cost,
+        **bound,
         "halves": [_split_to_json(half) for half in split.halves],
     }
 
@@ -141,4 +162,5 @@ def _split_from_json(data: dict[str, Any] | None) -> Split | None:
         tuple(Partition(PartitionType[kind], float(share)) for kind, share in pairs),
         float(data["cost"]),
         tuple(_split_from_json(half) for half in data["halves"]),
+        float(data["lower_bound"]) if "lower_bound" in data else None,
     )

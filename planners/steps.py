@@ -23,6 +23,7 @@ from planners.partition import (
     boundary,
     partial_sums,
     producer_type,
+    tied_sums,
 )
 from workloads import Graph
 
@@ -97,10 +98,7 @@ def received(
 ) -> tuple[float, float]:
     """Elements each side of a split receives in an exchange step."""
     if step.kind is Kind.SUMS:
-        kind = partitions[step.node].type
-        if kind is not SUMMED_IN[step.phase]:
-            return 0.0, 0.0
-        elements = partial_sums(kind, size[step.node], pooled=table.pooled)
+        elements = _sums(step, graph, partitions, size, table)
         return elements, elements
     producer = producer_type(graph[step.node], partitions[step.node].type)
     consumer = partitions[step.consumer]
@@ -109,6 +107,25 @@ def received(
     first = boundary(producer, consumer.type, consumer.share, table)[direction]
     second = boundary(producer, consumer.type, 1.0 - consumer.share, table)[direction]
     return first * elements, second * elements
+
+
+def _sums(
+    step: Step,
+    graph: Graph,
+    partitions: Sequence[Partition],
+    size: Sequence[Sizes],
+    table: Communication,
+) -> float:
+    """Elements each side receives to complete the partial sums of a product."""
+    v, kind, share = step.node, partitions[step.node].type, partitions[step.node].share
+    tied = graph[v].tied
+    if tied is not None and step.phase is Phase.GRADIENT:
+        types = (kind, partitions[tied].type)
+        fixed, swap = tied_sums(graph[v], graph[tied], types, size[v], size[tied])
+        return fixed + share * (1.0 - share) * swap
+    if kind is not SUMMED_IN[step.phase]:
+        return 0.0
+    return partial_sums(kind, size[v], pooled=table.pooled)
 
 
 def flops(step: Step, size: Sequence[Sizes]) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from math import ceil, floor, sqrt
 from typing import Any
 
@@ -25,6 +24,8 @@ ALGORITHMS = (*BUILDERS, "hierarchical")
 MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
 
+MOST_KEPT = 2048
+"""Patterns kept for one array's wires; a pattern is some ten to a few hundred kilobytes."""
 ROUNDING = 1e-12
 """Of what two halves exchange: smaller pieces are rounding noise."""
 
@@ -116,23 +117,29 @@ def _worth_trying(wires: Wires, collective: str, rows: Ints) -> Iterator[str]:
 
 
 def _flat(wires: Wires, algorithm: str, collective: str, rows: Ints, size_bytes: float) -> Phases:
-    key = rows.tobytes(), rows.shape
-    steps = _steps(wires, algorithm, collective, *key)
+    key = algorithm, collective, rows.shape, rows.tobytes()
+    steps = _kept(wires, key, lambda: _steps(wires, algorithm, collective, rows))
     if isinstance(steps, CollectiveError):
         raise steps
     return tuple(_phase(wires, f"{collective} {algorithm}", step, size_bytes) for step in steps)
 
 
-@lru_cache(maxsize=4096)
-def _steps(
-    wires: Wires, algorithm: str, collective: str, groups: bytes, shape: tuple[int, int]
-) -> Steps | CollectiveError:
-    """A pattern, or why there is none; made once for all sizes."""
-    rows = np.frombuffer(groups, dtype=np.int64).reshape(shape)
+def _steps(wires: Wires, algorithm: str, collective: str, rows: Ints) -> Steps | CollectiveError:
+    """A pattern, or why there is none."""
     try:
-        return BUILDERS[algorithm](wires, collective, rows) if shape[1] > 1 else ()
+        return BUILDERS[algorithm](wires, collective, rows) if rows.shape[1] > 1 else ()
     except CollectiveError as error:
         return error
+
+
+def _kept(wires: Wires, key: Hashable, make: Callable[[], Any]) -> Any:
+    """What was made for a key on these wires before; patterns are made once for all sizes."""
+    kept = wires.kept
+    if key not in kept:
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        kept[key] = make()
+    return kept[key]
 
 
 def _phase(wires: Wires, name: str, step: Step, size_bytes: float) -> Phase:
@@ -246,30 +253,29 @@ def _one_way(
     if total <= 0:
         return np.zeros(len(wires.bandwidth)), 0.0, 0.0
     shares = np.ascontiguousarray(amounts / total)
-    flows, largest, latency_s = _opposite(
-        wires, sources.tobytes(), targets.tobytes(), shares.tobytes()
+    key = "swap", sources.tobytes(), targets.tobytes(), shares.tobytes()
+    flows, largest, latency_s = _kept(
+        wires, key, lambda: _opposite(wires, sources, targets, shares)
     )
     return flows, largest * total, latency_s
 
 
-@lru_cache(maxsize=4096)
 def _opposite(
-    wires: Wires, sources: bytes, targets: bytes, shares: bytes
+    wires: Wires, sources: Ints, targets: Ints, shares: Floats
 ) -> tuple[Floats, float, float]:
     """Loads of messages, the largest counted as a flow, its share of all bytes, and latency.
 
     Both halves are laid out on a line of length one, sources evenly and
     targets by their ``shares``; those that overlap exchange the overlap.
     """
-    one, other = (np.frombuffer(half, dtype=np.int64) for half in (sources, targets))
-    ends = np.cumsum(np.frombuffer(shares))
+    ends = np.cumsum(shares)
     ends[-1] = 1.0
-    starts = np.arange(len(one)) / len(one)
+    starts = np.arange(len(sources)) / len(sources)
     marks = np.union1d(starts, ends[:-1])
     lengths = np.diff(marks, append=1.0)
     marks, lengths = marks[lengths > ROUNDING], lengths[lengths > ROUNDING]
     middles = marks + lengths / 2
-    a = one[np.minimum((middles * len(one)).astype(np.int64), len(one) - 1)]
-    b = other[np.searchsorted(ends, middles)]
+    places = np.minimum((middles * len(sources)).astype(np.int64), len(sources) - 1)
+    a, b = sources[places], targets[np.searchsorted(ends, middles)]
     load = wires.loads(a, b, lengths / lengths.max())
     return load, float(lengths.max()), wires.message_latency_s(a, b)

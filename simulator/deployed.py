@@ -20,7 +20,7 @@ from hardware import Array, Device, Wires, wires_of
 from planners import Plan, PlanError
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase
-from simulator.collectives import phases, swap
+from simulator.collectives import phases, predicted_ps, swap
 from simulator.exchanges import (
     Relay,
     Request,
@@ -34,7 +34,7 @@ from simulator.memory import DeviceMemory, OutOfMemoryError, device_memory, over
 from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, core_of, costs
-from simulator.shards import Part, Shard, Shards, divide
+from simulator.shards import Cores, Part, Shard, Shards, divide
 from simulator.traffic import GRADIENT_BYTES, operators
 from workloads import Graph, Network, partition_graph
 
@@ -298,13 +298,19 @@ class _Step:
             to_first, to_second = (float(bytes_.sum()) for bytes_ in request.bytes)
             return jobs, (to_first, to_second)
         groups, size = request.groups[0], float(request.bytes[0])
-        everywhere = np.add.outer(firsts, groups).reshape(-1, groups.shape[1])
-        algorithm = self.execution.algorithm
-        jobs = phases(self.wires, request.collective, everywhere, size, algorithm)
+        jobs = self._collective(request, groups, size)
+        if request.padded is not None:
+            padded = self._collective(request, request.padded, size)
+            jobs = min(jobs, padded, key=lambda way: predicted_ps(self.wires, way))
         n = groups.shape[1]
         laps = 2 if request.collective == "all-reduce" else 1
         half = laps * size * (n - 1) / n * groups.size / 2
         return jobs, (half, half)
+
+    def _collective(self, request: Request, groups: Cores, size: float) -> tuple[Job, ...]:
+        everywhere = np.add.outer(request.part.firsts, groups).reshape(-1, groups.shape[1])
+        algorithm = self.execution.algorithm
+        return phases(self.wires, request.collective, everywhere, size, algorithm)
 
     def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
         made: dict[tuple[int, Shard], Operation | None] = {}

@@ -33,14 +33,16 @@ class Request(NamedTuple):
 
     ``groups`` holds core numbers relative to the part's first core, a group a
     row, and ``bytes`` the tensor's size per core as ``simulator.collectives``
-    wants it. Of a swap, ``groups`` are the two halves' cores and ``bytes``
-    what each of them receives.
+    wants it. ``padded`` are the same groups with cores that hold nothing, who
+    may stand between the others. Of a swap, ``groups`` are the two halves'
+    cores and ``bytes`` what each of them receives.
     """
 
     part: Part
     collective: str
     groups: tuple[Cores, ...]
     bytes: tuple[Bytes, ...]
+    padded: Cores | None = None
 
 
 Emit = Callable[[Request], None]
@@ -109,10 +111,12 @@ class Sums:
     def _collective(self, part: Part, name: str) -> None:
         if not part.busy(self.nodes):
             return
-        members = groups(part, part.mask(self.nodes), self._joins)
+        mask = part.mask(self.nodes)
+        members = groups(part, mask, self._joins)
         if members.shape[1] > 1:
             size = np.array(self.size(part.largest))
-            self.emit(Request(part, name, (members,), (size,)))
+            padded = None if mask.all() else groups(part, np.ones_like(mask), self._joins)
+            self.emit(Request(part, name, (members,), (size,), padded))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
         """The halves' cores receive that much together, each as much as the others."""

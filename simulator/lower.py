@@ -13,7 +13,7 @@ from typing import Any
 from hardware import Array, Group
 from planners import Plan, PlanError, Split
 from planners.medium import check_medium, streams
-from planners.partition import WHOLE, Scale, Sizes, shrunk, sizes
+from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
 from planners.steps import Kind, Step, flops, received, training_steps
 from simulator.energy import computing_j, receiving_j
 from simulator.program import COMPUTE_LEVEL, PICOSECONDS, Branch, Leaf, Operation, Program
@@ -65,6 +65,8 @@ class _Lowering:
     ) -> Branch | Leaf:
         if (split is None) != (group.size == 1):
             raise PlanError(f"the plan does not fit an array of this shape (at level {level})")
+        if split is not None:
+            self._check_types(split, scales, level)
         if split is None:
             return self._leaf(group, scales, above)
         sides = group.halves()
@@ -78,6 +80,14 @@ class _Lowering:
             )
         ]
         return Branch(level, (halves[0], halves[-1]))
+
+    def _check_types(self, split: Split, scales: Sequence[Scale], level: int) -> None:
+        for node, scale, kind in zip(self.graph, scales, split.types, strict=True):
+            if kind not in legal(node, scale):
+                raise PlanError(
+                    f"the plan splits {node.name!r} ({node.kind}) by type {kind} at level {level}, "
+                    f"which it cannot be; one of {', '.join(map(str, legal(node, scale)))}"
+                )
 
     def _exchanges(
         self,

@@ -169,7 +169,8 @@ class _Division:
         )
         below = (split.halves[0], split.halves[-1])
         behind = firsts + sides[0].size
-        if self.folded and below[0] is below[1] and sides[0] == sides[1] and first == second:
+        same = below[0] is below[1] and sides[0] == sides[1] and first == second
+        if self.folded and same and self._interchangeable(sides[0], int(firsts[0])):
             both = np.concatenate([firsts, behind])
             half = self.part(below[0], sides[0], both, first, level + 1)
             halves = (half, half)
@@ -179,6 +180,11 @@ class _Division:
                 self.part(below[1], sides[1], behind, second, level + 1),
             )
         return Part(level, group, firsts, shards, partitions, halves)
+
+    def _interchangeable(self, half: Group, first: int) -> bool:
+        """Whether the wires do not tell a half from the other one, which follows it."""
+        wires = half.wires
+        return wires is None or wires.interchangeable(first, first + half.size, half.size)
 
     def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:
         """The halves' shards of one node, and the first's share of what was cut."""

@@ -9,39 +9,95 @@ from hypothesis import strategies as st
 from hardware import Array, Device, Group
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Scale, legal, shrunk
-from workloads import Builder, Layer, Network, Tensor, partition_graph
+from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
+
+SMALL = st.sampled_from((1, 2, 4))
+TENSORS = st.builds(Tensor, st.integers(1, 9), SMALL, SMALL)
+
+
+WEIGHTED = ("conv", "conv", "fc", "fc", "grouped", "embedding", "lstm", "gru")
+JOINED = ("add", "mul", "concat", "other", "matmul")
+ANY = (*WEIGHTED, *JOINED, "transposed")
+KERNELS: tuple[Sides, ...] = (1, 3, (1, 3))
+KERNEL = st.sampled_from(KERNELS)
 
 
 @st.composite
-def networks(draw: st.DrawFn, most: int = 7, joins: bool = True) -> Network:
-    """Graphs of layers with arbitrary shapes; with ``joins``, adds of two earlier layers.
+def networks(
+    draw: st.DrawFn, most: int = 7, joins: bool = True, kinds: Sequence[str] = ANY
+) -> Network:
+    """Graphs of layers of ``kinds`` with arbitrary shapes; a chain without ``joins``.
 
     Shapes need not fit where one layer reads another, as in the layer files
-    of the AccPar authors' program, except that an add's two inputs are alike.
+    of the AccPar authors' program, except within a layer.
     """
     layers: list[Layer] = []
-    tensors = st.builds(
-        Tensor, st.integers(1, 9), st.sampled_from((1, 2, 4)), st.sampled_from((1, 2, 4))
-    )
     for i in range(draw(st.integers(1, most))):
         sources = [layer.name for layer in layers] if joins else [lay.name for lay in layers[-1:]]
         source = draw(st.sampled_from(sources)) if sources else "input"
         if joins and len(layers) >= 2 and draw(st.integers(0, 2)) == 0:
             other = draw(st.sampled_from([name for name in sources if name != source]))
-            shape = draw(tensors)
-            layers.append(Layer(f"add{i}", "add", (source, other), shape, shape))
-        elif draw(st.booleans()):
-            kernel = draw(st.sampled_from((1, 3)))
-            layers.append(
-                Layer(f"conv{i}", "conv", (source,), draw(tensors), draw(tensors), kernel)
-            )
+            layers.append(draw(joined(i, kinds, source, other)))
         else:
-            into, out = Tensor(draw(st.integers(1, 40))), Tensor(draw(st.integers(1, 40)))
-            layers.append(Layer(f"fc{i}", "fc", (source,), into, out))
+            layers.append(draw(weighted(i, kinds, source, layers)))
         if draw(st.integers(0, 4)) == 0:
-            shape = draw(tensors)
+            shape = draw(TENSORS)
             layers.append(Layer(f"relu{i}", "relu", (layers[-1].name,), shape, shape))
     return Network("random", Tensor(3), tuple(layers))
+
+
+@st.composite
+def weighted(
+    draw: st.DrawFn, i: int, kinds: Sequence[str], source: str, layers: list[Layer]
+) -> Layer:
+    """A weighted layer of any kind; an fc may share the weights of an embedding before it."""
+    kind = draw(st.sampled_from([kind for kind in WEIGHTED if kind in kinds]))
+    name, rows = f"{kind}{i}", draw(SMALL)
+    if kind == "conv":
+        transposed, kernel = "transposed" in kinds and draw(st.booleans()), draw(KERNEL)
+        shapes = draw(TENSORS), draw(TENSORS)
+        return Layer(name, "conv", (source,), *shapes, kernel, transposed=transposed)
+    if kind == "grouped":
+        groups = draw(st.sampled_from((2, 3, 8)))
+        into, out = (Tensor(groups * draw(st.integers(1, 3)), draw(SMALL)) for _ in range(2))
+        return Layer(name, "conv", (source,), into, out, 3, groups=groups)
+    if kind == "embedding":
+        out = Tensor(draw(st.integers(1, 9)), rows)
+        return Layer(
+            name, kind, (source,), Tensor(1, rows), out, vocabulary=draw(st.integers(1, 40))
+        )
+    if kind in ("lstm", "gru"):
+        directions = draw(st.integers(1, 2))
+        out = Tensor(directions * draw(st.integers(1, 5)), rows)
+        into = Tensor(draw(st.integers(1, 9)), rows)
+        return Layer(name, kind, (source,), into, out, directions=directions)
+    tables = [layer for layer in layers if layer.kind == "embedding"]
+    if len(tables) > 0 and draw(st.booleans()):
+        owner = tables[draw(st.integers(0, len(tables) - 1))]
+        into, out = Tensor(owner.output.channels, rows), Tensor(owner.vocabulary, rows)
+        return Layer(name, kind, (source,), into, out, shared=owner.name)
+    into, out = (Tensor(draw(st.integers(1, 40)), rows) for _ in range(2))
+    return Layer(name, kind, (source,), into, out)
+
+
+@st.composite
+def joined(draw: st.DrawFn, i: int, kinds: Sequence[str], *sources: str) -> Layer:
+    """A join of two tensors, or their product in heads, some of which may share the second."""
+    kind = draw(st.sampled_from([kind for kind in JOINED if kind in kinds]))
+    one, two, name = draw(TENSORS), draw(TENSORS), f"{kind}{i}"
+    if kind == "matmul":
+        k, n, rows = (draw(st.integers(1, 5)) for _ in range(3))
+        second, groups = draw(SMALL), draw(SMALL)
+        heads = second * groups
+        left, right, out = Tensor(heads * k, rows), Tensor(second * k, n), Tensor(heads * n, rows)
+        return Layer(name, kind, sources, left, out, groups=heads, others=(right,))
+    if kind in ("add", "mul"):
+        return Layer(name, kind, sources, one, one)
+    if kind == "concat":
+        two = Tensor(two.channels, one.height, one.width)
+        whole = Tensor(one.channels + two.channels, one.height, one.width)
+        return Layer(name, kind, sources, one, whole, others=(two,))
+    return Layer(name, kind, sources, one, draw(TENSORS), others=(two,), operator="gather")
 
 
 @st.composite

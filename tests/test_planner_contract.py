@@ -1,6 +1,7 @@
 """What every registered planner keeps, built in or from elsewhere."""
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from planners import (
 )
 from planners.hierarchy import plan_hierarchy
 from simulator import simulate
-from workloads import Network, load_network, partition_graph
+from workloads import FURTHER, ZOO, Network, load_network, partition_graph
 
 ARRAYS = {
     "mixed": load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=4"]),
@@ -27,7 +28,8 @@ ARRAYS = {
     "bus": load_array("hypar-16"),
     "odd": load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"]),
 }
-NETWORKS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
+CHAINS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
+NETWORKS = CHAINS | {n: load_network(n) for n in ("mobilenet-v2", "gnmt:seq=6")}
 
 every_planner = pytest.mark.parametrize("planner", [*planner_names(), *BASELINES])
 every_array = pytest.mark.parametrize("array", ARRAYS.values(), ids=list(ARRAYS))
@@ -64,7 +66,7 @@ def test_predicted_time_is_simulated_time(planner: str, array: Array, network: N
 
 
 @every_planner
-@every_network
+@pytest.mark.parametrize("network", CHAINS.values(), ids=list(CHAINS))
 def test_one_device_takes_serial_time(planner: str, network: Network) -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=1"])
     plan = load_planner(planner)(network, array, 256)
@@ -122,6 +124,23 @@ def test_more_choices_are_never_worse_at_the_first_level(
         second = narrower.root
         assert second is not None
     assert first.cost <= second.cost * (1 + 1e-12)
+
+
+LIMITS_S = {"gpt2-xl": 5.0, "llama-7b": 5.0, "llama3-8b": 5.0}
+
+
+@pytest.mark.parametrize("name", [*ZOO, *FURTHER])
+def test_planning_is_quick(name: str) -> None:
+    """A second for every network, five for the largest; of the processor, which others share."""
+    network, array = load_network(name), load_array("accpar-mixed")
+
+    def seconds() -> float:
+        started = time.process_time()
+        load_planner("accpar")(network, array, 512)
+        return time.process_time() - started
+
+    limit = LIMITS_S.get(name, 1.0)
+    assert any(seconds() < limit for _ in range(3))
 
 
 def test_the_traffic_objective_ignores_the_machine() -> None:

@@ -15,15 +15,15 @@ def window(side: int, kernel: int, stride: int, padding: int) -> int:
 class Builder:
     """Collects layers; every method appends one and returns its name.
 
-    ``after`` names the layer to read from; without it the last one added.
+    ``after`` names the layer to read from; without it the ``last`` one added.
     """
 
-    def __init__(self, name: str, channels: int, height: int, width: int) -> None:
+    def __init__(self, name: str, channels: int, height: int, width: int = 1) -> None:
         self.name = name
         self.input = Tensor(channels, height, width)
         self._layers: list[Layer] = []
         self._shapes = {INPUT: self.input}
-        self._last = INPUT
+        self.last = INPUT
 
     def conv(
         self,
@@ -57,7 +57,7 @@ class Builder:
 
     def fc(self, name: str, features: int, *, bias: bool = False, after: str | None = None) -> str:
         """Fully connected layer; its input must be a vector (see ``flatten``)."""
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         if shape.area != 1:
             raise NetworkError(f"{self.name}, {name}: fc reads a vector, got {shape}")
         return self._add(Layer(name, "fc", (), shape, Tensor(features), bias=bias), after)
@@ -72,17 +72,26 @@ class Builder:
         after: str | None = None,
     ) -> str:
         """Linear layer on every position of a sequence (a vector is a sequence of one)."""
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         if shape.width != 1:
             raise NetworkError(f"{self.name}, {name}: linear reads a sequence, got {shape}")
         output = Tensor(features, shape.height)
         return self._add(Layer(name, "fc", (), shape, output, bias=bias, shared=shared), after)
 
-    def embedding(self, name: str, vocabulary: int, features: int, after: str | None = None) -> str:
+    def embedding(
+        self,
+        name: str,
+        vocabulary: int,
+        features: int,
+        *,
+        shared: str = "",
+        after: str | None = None,
+    ) -> str:
         """A row of a table for every token id it reads."""
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         output = Tensor(features, shape.height)
-        return self._add(Layer(name, "embedding", (), shape, output, vocabulary=vocabulary), after)
+        layer = Layer(name, "embedding", (), shape, output, vocabulary=vocabulary, shared=shared)
+        return self._add(layer, after)
 
     def cell(
         self,
@@ -95,7 +104,7 @@ class Builder:
         after: str | None = None,
     ) -> str:
         """Recurrent cell (``lstm`` or ``gru``) run along a sequence; all states are its output."""
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         output = Tensor(directions * hidden, shape.height)
         return self._add(
             Layer(name, kind, (), shape, output, bias=bias, directions=directions), after
@@ -121,7 +130,7 @@ class Builder:
         extra: int = 0,
     ) -> str:
         """An unweighted operator without a kind of its own; its first input's shape by default."""
-        sources = sources or (self._last,)
+        sources = sources or (self.last,)
         first, *others = [self._shapes[source] for source in sources]
         return self._append(
             Layer(
@@ -138,7 +147,7 @@ class Builder:
 
     def flatten(self, name: str, after: str | None = None) -> str:
         """Turn a feature map into a vector."""
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         return self._add(Layer(name, "flatten", (), shape, Tensor(shape.elements)), after)
 
     def batch_norm(self, name: str, after: str | None = None) -> str:
@@ -189,7 +198,7 @@ class Builder:
         padding: Sides,
         after: str | None,
     ) -> Layer:
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         measures = zip(sides(kernel), sides(stride), sides(padding), strict=True)
         height, width = (
             window(side, *measure)
@@ -207,14 +216,14 @@ class Builder:
         return self._append(Layer(name, kind, sources, shape, shape))
 
     def _same(self, kind: str, name: str, after: str | None) -> str:
-        shape = self._shapes[after or self._last]
+        shape = self._shapes[after or self.last]
         return self._add(Layer(name, kind, (), shape, shape), after)
 
     def _add(self, layer: Layer, after: str | None) -> str:
-        return self._append(replace(layer, inputs=(after or self._last,)))
+        return self._append(replace(layer, inputs=(after or self.last,)))
 
     def _append(self, layer: Layer) -> str:
         self._layers.append(layer)
         self._shapes[layer.name] = layer.output
-        self._last = layer.name
+        self.last = layer.name
         return layer.name

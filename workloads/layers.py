@@ -166,6 +166,7 @@ class Network:
     input: Tensor
     layers: tuple[Layer, ...]
     description: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         seen: dict[str, Layer | None] = {INPUT: None}

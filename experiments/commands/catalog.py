@@ -6,12 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hardware import Setting
-    from workloads import Network
+    from workloads import Network, Sides
 
 KINDS = ("networks", "planners", "arrays", "devices")
 
@@ -26,6 +27,7 @@ def configure(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
     add_output(parser, "table", "json")
+    parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
     parser.set_defaults(run=run_show)
 
 
@@ -46,7 +48,13 @@ def _list_networks() -> list[dict[str, Any]]:
 
     networks = [load_network(name) for name in NETWORKS]
     return [
-        {"name": n.name, "weights": n.weights, "parameters": n.parameters, "about": n.description}
+        {
+            "name": n.name,
+            "weights": n.weights,
+            "parameters": n.parameters,
+            "macs": n.macs,
+            "about": n.description,
+        }
         for n in networks
     ]
 
@@ -86,13 +94,17 @@ def run_show(args: argparse.Namespace) -> int:
     from experiments.output import UsageError
     from hardware import load_array, load_device, spec_kind
     from planners import load_planner
-    from workloads import NETWORKS, load_network
+    from workloads import is_network
 
-    if args.name in NETWORKS or args.name in _planners():
+    known = is_network(args.name)
+    if known or args.name in _planners():
         if args.set:
             raise UsageError(f"--set changes specs; {args.name!r} is not one")
-        if args.name in NETWORKS:
-            network = load_network(args.name)
+        if known:
+            network = network_of(args.name)
+            if args.output and args.output.endswith(".onnx"):
+                _write_onnx(network, args.output)
+                return 0
             rows = _layers(network)
             _deliver(args, _about(network), rows, _network(network, rows))
         else:
@@ -111,6 +123,15 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
+def _write_onnx(network: Network, output: str) -> None:
+    from experiments.output import whole_file
+    from workloads.exporters.onnx_model import to_onnx
+
+    data = to_onnx(network).SerializeToString()
+    with whole_file(output) as path:
+        path.write_bytes(data)
+
+
 def _unknown(name: str) -> str:
     import difflib
 
@@ -120,7 +141,8 @@ def _unknown(name: str) -> str:
     names = [*NETWORKS, *_planners(), *catalog_names("array"), *catalog_names("device")]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-    return f"nothing is called {name!r}; {hint} (or the path of a .toml file)"
+    paths = "(or the path of a .toml, .onnx or .txt file)"
+    return f"nothing is called {name!r}; {hint} {paths}"
 
 
 def _show_spec(
@@ -134,7 +156,8 @@ def _show_spec(
 def _about(network: Network) -> str:
     return (
         f"{network.name}: {network.description}; input {network.input}, {network.weights:,} "
-        f"weights, {network.parameters:,} parameters with biases and batch norm"
+        f"weights, {network.parameters:,} parameters with biases, norms and tables, "
+        f"{network.macs:,} multiply-accumulates forward"
     )
 
 
@@ -142,18 +165,25 @@ def _layers(network: Network) -> list[dict[str, Any]]:
     return [
         {
             "layer": layer.name,
-            "kind": layer.kind,
+            "kind": layer.operator or layer.kind,
             "inputs": ", ".join(layer.inputs),
-            "input": str(layer.input),
+            "input": " ".join(map(str, dict.fromkeys(layer.operands))),
             "output": str(layer.output),
-            "kernel": layer.kernel,
-            "stride": layer.stride,
-            "padding": layer.padding,
+            "kernel": _window(layer.kernel),
+            "stride": _window(layer.stride),
+            "padding": _window(layer.padding),
+            "groups": layer.groups,
             "weights": layer.weights,
             "parameters": layer.parameters,
+            "macs": layer.macs,
         }
         for layer in network.layers
     ]
+
+
+def _window(measure: Sides) -> int | str:
+    """One number, or height x width."""
+    return measure if isinstance(measure, int) else f"{measure[0]}x{measure[1]}"
 
 
 def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,7 +194,9 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
         "input": str(network.input),
         "weights": network.weights,
         "parameters": network.parameters,
+        "macs": network.macs,
         "layers": layers,
+        "warnings": list(network.notes),
     }
 
 

@@ -18,6 +18,7 @@ from experiments.commands.arguments import (
     names,
     objective_of,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +38,7 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "network",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument("--planners", metavar="P1,P2", required=True, help="see: list planners")
     add_array(parser)
@@ -62,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
     from experiments.plots import check_plot
     from experiments.step import run_step
     from planners import load_planner, planner_names
-    from workloads import load_network
 
     chosen = names(args.planners, planner_names(), "planners")
     if len(chosen) != 2:
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    array, network, execution = array_of(args), load_network(args.network), execution_of(args)
+    array, network, execution = array_of(args), network_of(args.network), execution_of(args)
     metrics = parse_metrics(args.metrics)
     check_metrics(metrics, array)
     first, second = (

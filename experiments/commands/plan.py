@@ -16,6 +16,7 @@ from experiments.commands.arguments import (
     execution_of,
     objective_of,
 )
+from experiments.commands.notices import gap_json, gap_text, network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,7 +35,7 @@ def configure(commands: Any) -> None:
         "network",
         nargs="?",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument(
         "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
@@ -68,11 +69,15 @@ def run(args: argparse.Namespace) -> int:
     array = execution_of(args).planned(_array(args))
     planner = load_planner(args.planner)
     objective = objective_of(args)
-    plans = [planner(network, array, args.batch, objective) for network in _networks(args)]
+    networks = _networks(args)
+    plans = [planner(network, array, args.batch, objective) for network in networks]
     if args.plot:
         plot_plan(plans[0], array, args.plot)
     if args.format == "json":
-        data = [to_dict(plan, array) for plan in plans]
+        data = [
+            to_dict(plan, array) | {"warnings": list(network.notes)}
+            for plan, network in zip(plans, networks, strict=True)
+        ]
         deliver(to_json(data[0] if len(data) == 1 else data), args.output)
     else:
         deliver("\n".join(to_table(plan, array) for plan in plans), args.output)
@@ -94,24 +99,25 @@ def _array(args: argparse.Namespace) -> Array:
 
 def _networks(args: argparse.Namespace) -> list[Network]:
     from experiments.output import UsageError
-    from workloads import load_network, read_layer_file
+    from workloads import read_layer_file
 
     if (args.network is None) == (args.layers is None):
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
-    return [load_network(args.network)]
+    return [network_of(args.network)]
 
 
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
     """What ``--format json`` prints: levels where all halves are alike, else the tree."""
-    data = plan.to_json() | {"array": array.name}
+    data = plan.to_json() | {"array": array.name, **gap_json(plan)}
     levels, root = plan.levels(), data.pop("root")
     if levels is None:
         return data | {"tree": root}
     return data | {
         "levels": [[str(kind) for kind in split.types] for split in levels],
         "cost": [_number(split.cost) for split in levels],
+        "lower_bound": [split.lower_bound for split in levels],
     }
 
 
@@ -130,7 +136,7 @@ def to_table(plan: Plan, array: Array) -> str:
     title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
-    parts = [f"{title}\n"]
+    parts = [f"{title}\n", *filter(None, [gap_text(plan)])]
     for group, level, chain in stretches(plan.root, array.group, 0):
         parts += [describe(group, chain), text_of(_table(plan, chain, level, unit))]
     if plan.root is None:

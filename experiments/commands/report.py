@@ -15,6 +15,7 @@ from experiments.commands.arguments import (
     names,
     planners_of,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from experiments.report import Study
@@ -31,7 +32,12 @@ def configure(commands: Any) -> None:
         "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
     )
     add_array(parser, default=None)
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
+    )
     add_planners(parser)
     add_batch(parser)
     add_execution(parser)
@@ -65,15 +71,15 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> Study:
     from experiments.report import Study
     from experiments.store import Store
-    from workloads import ZOO, load_network
+    from workloads import ZOO
 
-    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
     planners = planners_of(args)
     rows = None
     if args.store:
         with Store(args.store, create=False) as store:
             rows = store.rows()
-    wanted = load_network(args.timeline) if args.timeline else None
+    wanted = network_of(args.timeline) if args.timeline else None
     return Study(
         arrays=tuple(_arrays(args)),
         networks=tuple(networks),

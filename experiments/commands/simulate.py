@@ -20,6 +20,7 @@ from experiments.commands.arguments import (
     execution_of,
     objective_of,
 )
+from experiments.commands.notices import gap_json, gap_text, network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,7 +34,7 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "network",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
     add_array(parser)
@@ -55,9 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.step import plan_step
     from planners import predict
     from simulator import PUBLISHED, simulate
-    from workloads import load_network
 
-    array, network = array_of(args), load_network(args.network)
+    array, network = array_of(args), network_of(args.network)
     execution = execution_of(args)
     metrics = parse_metrics(args.metrics)
     check_metrics(metrics, array)
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         "cores": array.group.cores,
         "iteration_s": timeline.iteration_s,
         "predicted_s": predict(network, plan, array) if execution == PUBLISHED else None,
+        **gap_json(plan),
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
@@ -88,9 +89,11 @@ def run(args: argparse.Namespace) -> int:
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         "wall_s": wall_s,
+        "warnings": list(network.notes),
     }
     result |= measured(metrics, timeline)
-    deliver(to_json(result) if args.format == "json" else _table(result), args.output)
+    text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)
+    deliver(text, args.output)
     return 0
 
 

@@ -21,6 +21,7 @@ from experiments.commands.arguments import (
     objective_of,
     planners_of,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +37,12 @@ def configure(commands: Any) -> None:
         "speedup", help="speedups of planners over data parallelism, network by network"
     )
     add_array(parser)
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
+    )
     add_planners(parser)
     add_batch(parser)
     add_communication(parser)
@@ -58,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
     from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import check_writable
     from experiments.plots import check_plot
-    from workloads import ZOO, load_network
+    from workloads import ZOO
 
     array = array_of(args)
     check_metrics(parse_metrics(args.metrics), array)
-    networks = [load_network(name) for name in names(args.networks, list(ZOO), "networks")]
+    networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
     planners = planners_of(args)
     if args.plot:
         check_plot(args.plot)
@@ -95,7 +101,8 @@ def _networks(
         result = compare(array, networks, planners, args.batch, progress, **_options(args))
     _warn(result)
     if args.format == "json":
-        text = to_json(to_dict(result))
+        warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
+        text = to_json(to_dict(result) | {"warnings": warnings})
     else:
         text = to_csv(result) if args.format == "csv" else to_table(result)
     deliver(text, args.output if result.complete else None)

@@ -18,6 +18,7 @@ from experiments.commands.arguments import (
     names,
     planners_of,
 )
+from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +41,12 @@ def configure(commands: Any) -> None:
         help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
         ':log:16" or batch=64,128; several make a grid',
     )
-    parser.add_argument("--networks", metavar="N1,N2|all", default="all", help="default: all")
+    parser.add_argument(
+        "--networks",
+        metavar="N1,N2|all",
+        default="all",
+        help="default: all, AccPar's nine",
+    )
     add_planners(parser)
     add_array(parser)
     add_batch(parser)
@@ -109,13 +115,13 @@ def _grid(args: argparse.Namespace) -> Grid:
     from experiments.output import UsageError
     from experiments.sweep import Grid
     from experiments.vary import parse_vary
-    from workloads import ZOO, load_network
+    from workloads import ZOO
 
     axes = tuple(parse_vary(text) for text in args.vary)
     if len({axis.key for axis in axes}) < len(axes):
         raise UsageError("--vary: a key is varied twice")
     planners = planners_of(args)
-    networks = tuple(load_network(name) for name in names(args.networks, list(ZOO), "networks"))
+    networks = tuple(network_of(name) for name in names(args.networks, list(ZOO), "networks"))
     return Grid(
         networks,
         tuple(planners),

@@ -16,6 +16,7 @@ from experiments.commands.arguments import (
     execution_of,
     objective_of,
 )
+from experiments.commands.notices import network_of
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
 
@@ -26,7 +27,7 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "network",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
     )
     parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
     add_array(parser)
@@ -59,13 +60,12 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import UsageError, check_writable
     from experiments.sites import chosen, sites
     from experiments.step import run_step
-    from workloads import load_network
 
     path = args.output.lower()
     if not path.endswith(ENDINGS):
         raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
     check_writable(args.output)
-    array, network, execution = array_of(args), load_network(args.network), execution_of(args)
+    array, network, execution = array_of(args), network_of(args.network), execution_of(args)
     folded = not args.unfolded and args.devices is None
     _, timeline = run_step(
         network, args.planner, array, args.batch, objective_of(args), execution, folded=folded

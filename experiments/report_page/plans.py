@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from experiments.plan_map import describe, stretches
+from experiments.plan_map import SPLITS, describe, kinds_of, stretches
 from experiments.report_page.markup import Markup, join, number, section, table, tag
 from hardware import Array, Group
 from planners import OBJECTIVES, Partition, Plan, Split
@@ -28,8 +28,8 @@ def plan_maps(network: str, plans: list[tuple[Array, list[Plan]]]) -> Markup:
     legend = tag(
         "ul",
         *(
-            tag("li", tag("span", name, class_=f"key {name}"), text)
-            for name, text in (("I", "batch"), ("II", "inputs"), ("III", "outputs"))
+            tag("li", tag("span", name, class_=f"key {name}"), SPLITS[name].removeprefix("the "))
+            for name in kinds_of(*(plan for _, of in plans for plan in of))
         ),
         class_="legend",
     )

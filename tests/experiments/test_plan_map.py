@@ -14,6 +14,7 @@ from experiments import plan_map
 from experiments.cli import main
 from experiments.output import UsageError
 from experiments.plan_map import describe, lightness, plot_plan, stretches, words
+from experiments.report_page.plans import plan_maps
 from hardware import Array, load_array
 from planners import Partition, PartitionType, Plan, load_planner
 from tests.strategies import arrays, networks, plans
@@ -68,6 +69,16 @@ def test_a_plan_of_halves_is_one_block(tmp_path: Path) -> None:
     for text in ("8 accpar-tpu-v3", "in halves, level", "0", "1", "2", *plan.nodes):
         assert found[text] == 1
     assert "alexnet, hypar by time on accpar-homogeneous" in found
+
+
+@pytest.mark.parametrize(("name", "there"), [("lenet", False), ("mobilenet-v2", True)])
+def test_the_fourth_type_is_named_where_it_is_used(name: str, there: bool, tmp_path: Path) -> None:
+    array = load_array("accpar-homogeneous", ["devices.0.count=8"])
+    plan = load_planner("accpar")(load_network(name), array, 8)
+    found = drawn(plan, array, tmp_path)
+    assert (found["IV: splits the groups"], found["IV"] > 0) == (int(there), there)
+    page = plan_maps(name, [(array, [plan])])
+    assert ("key IV" in str(page), "type IV" in str(page)) == (there, there)
 
 
 def test_a_mixed_plan_is_the_top_split_and_a_block_for_each_half(tmp_path: Path) -> None:

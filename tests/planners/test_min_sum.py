@@ -54,9 +54,24 @@ def test_ties_on_a_chain_go_to_the_lowest_sequence_from_the_back(
 
 
 def test_a_chain_goes_front_to_back() -> None:
-    assert elimination_order(5, ((0, 1), (1, 2), (2, 3), (3, 4))) == (0, 1, 2, 3, 4)
+    assert elimination_order((3,) * 5, ((0, 1), (1, 2), (2, 3), (3, 4))) == (0, 1, 2, 3, 4)
 
 
 def test_a_clique_that_is_too_wide_is_refused() -> None:
     with pytest.raises(TooWideError, match="over 13 layers"):
-        elimination_order(13, tuple(itertools.combinations(range(13), 2)))
+        elimination_order((3,) * 13, tuple(itertools.combinations(range(13), 2)))
+
+
+def test_few_values_may_span_more_and_many_fewer() -> None:
+    pairs = tuple(itertools.combinations(range(13), 2))
+    assert elimination_order((2,) * 13, pairs) == tuple(range(13))
+    assert elimination_order((1,) * 13, pairs) == tuple(range(13))
+    with pytest.raises(TooWideError, match="over 10 layers"):
+        elimination_order((4,) * 10, tuple(itertools.combinations(range(10), 2)))
+
+
+def test_a_star_and_a_long_chain_are_ordered_at_once() -> None:
+    star = tuple((i, 3000) for i in range(3000))
+    assert len(elimination_order((3,) * 3001, star)) == 3001
+    chain = tuple((i, i + 1) for i in range(20_000))
+    assert elimination_order((3,) * 20_001, chain) == tuple(range(20_001))

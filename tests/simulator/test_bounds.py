@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,10 +11,20 @@ from hypothesis import strategies as st
 
 from hardware import Group
 from planners import Plan, Split, predict
-from planners.partition import WHOLE, Scale, boundary, producer_type, shrunk, sizes
+from planners.partition import WHOLE, I, Scale, Sizes, boundary, producer_type, shrunk, sizes
 from simulator import Timeline, simulate
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, partition_graph
+
+
+def sums_of(graph: Graph, v: int, split: Split, size: Sequence[Sizes]) -> float:
+    """Elements that complete a node's partial sums, without those of a tied weight's swap."""
+    kind, tied = split.partitions[v].type, graph[v].tied
+    if graph[v].join:
+        return 0.0
+    if kind is I and tied is not None and split.partitions[tied].type is I:
+        return max(0.0, size[v].weights - size[tied].weights)
+    return (size[v].weights, size[v].output, size[v].input, 0.0)[kind]
 
 
 def link_bytes(
@@ -24,14 +35,11 @@ def link_bytes(
     size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
     for v, node in enumerate(graph):
         partition = split.partitions[v]
-        sums = 0.0
-        if not node.join:
-            sums = (size[v].weights, size[v].output, size[v].input)[partition.type]
         for side, share in enumerate((partition.share, 1 - partition.share)):
-            totals[side] += 2 * sums
-            for p in node.producers:
+            totals[side] += 2 * sums_of(graph, v, split, size)
+            for p, elements in zip(node.producers, size[v].reads, strict=True):
                 seen = producer_type(graph[p], split.partitions[p].type)
-                totals[side] += 2 * size[v].input * sum(boundary(seen, partition.type, share))
+                totals[side] += 2 * elements * sum(boundary(seen, partition.type, share))
     return totals[0], totals[1]
 
 
@@ -77,7 +85,8 @@ def test_any_step(data: st.DataObject, batch: int) -> None:
     assert timeline.iteration_s == pytest.approx(
         predict(network, plan, array), rel=1e-9, abs=rounding_s
     )
-    assert sum(timeline.shares()) == pytest.approx(1.0)
+    if timeline.iteration_ps:  # a gather on one board takes no time
+        assert sum(timeline.shares()) == pytest.approx(1.0)
 
 
 @settings(max_examples=50, deadline=None)

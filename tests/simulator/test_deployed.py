@@ -190,3 +190,16 @@ def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:
     alone = replace(array, group=Group(((fast, 128),)), settings=())
     _, half = run_step(network, "data_parallel", alone, 512, execution=DEPLOYED)
     assert whole.iteration_ps == half.iteration_ps
+
+
+@pytest.mark.parametrize(
+    ("kind", "boards"), [("torus", 10), ("mesh", 12), ("ring", 12), ("switch", 12), ("tree", 6)]
+)
+def test_odd_halves_on_wires_that_tell_them_apart(kind: str, boards: int) -> None:
+    """Two threes on a ring are alike by plan and not by place: other traffic passes one of them."""
+    changes = [f"devices.0.count={boards}", f"topology.kind={kind}"]
+    array, network = load_array("accpar-homogeneous", changes), load_network("alexnet")
+    plan = plan_step(network, "accpar", array, 64, execution=DEPLOYED)
+    folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
+    assert folded.iteration_ps == unfolded.iteration_ps
+    assert len(folded) < len(unfolded)

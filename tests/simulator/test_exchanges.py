@@ -56,7 +56,7 @@ def paths(part: Part, first: int = 0, above: Path = ()) -> Iterator[tuple[int, S
 def received(requests: list[Request], cores: int) -> list[float]:
     """Bytes that each core receives from minimal collectives."""
     total = [0.0] * cores
-    for part, collective, groups, sizes in requests:
+    for part, collective, groups, sizes, _ in requests:
         for first in part.firsts.tolist():
             if collective == "swap":
                 for members, amounts in zip(groups, sizes, strict=True):

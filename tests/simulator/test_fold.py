@@ -40,6 +40,17 @@ def test_the_zoo_on_the_papers_arrays(network: Network, planner: str, name: str)
         assert 50 * folded.events <= unfolded.events
 
 
+@pytest.mark.parametrize("planner", ["owt", "accpar"])
+@pytest.mark.parametrize(
+    "name", ["inception-v3", "densenet121", "mobilenet-v2", "bert-base:seq=16", "gnmt:seq=5"]
+)
+def test_graphs_that_are_not_chains(name: str, planner: str) -> None:
+    array = load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=3"])
+    network = load_network(name)
+    folded, unfolded = both(network, load_planner(planner)(network, array, 64), array)
+    assert spans(folded) == spans(unfolded)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -5,10 +5,18 @@ from functools import partial
 
 from workloads.layers import Network
 from workloads.zoo.alexnet import alexnet
+from workloads.zoo.bert import bert
+from workloads.zoo.densenet import densenet
+from workloads.zoo.gnmt import gnmt
+from workloads.zoo.gpt2 import gpt2
 from workloads.zoo.hypar import HYPAR
+from workloads.zoo.inception import inception
 from workloads.zoo.lenet import lenet
+from workloads.zoo.llama import llama
+from workloads.zoo.mobilenet import mobilenet
 from workloads.zoo.resnet import resnet
 from workloads.zoo.vgg import vgg
+from workloads.zoo.vit import vit
 
 ZOO: dict[str, Callable[[], Network]] = {
     "lenet": lenet,
@@ -23,7 +31,29 @@ ZOO: dict[str, Callable[[], Network]] = {
 }
 """The AccPar paper's nine networks, which comparisons take: a name and its builder."""
 
-NETWORKS = ZOO | HYPAR
+SEQUENCES: dict[str, Callable[..., Network]] = {
+    "bert-base": partial(bert, "base"),
+    "bert-large": partial(bert, "large"),
+    "gpt2": partial(gpt2, ""),
+    "gpt2-medium": partial(gpt2, "-medium"),
+    "gpt2-large": partial(gpt2, "-large"),
+    "gpt2-xl": partial(gpt2, "-xl"),
+    "llama-7b": partial(llama, "llama-7b", sequence=2048),
+    "llama3-8b": partial(llama, "llama3-8b", sequence=8192),
+    "gnmt": gnmt,
+}
+"""Networks that take ``sequence``, a number of tokens."""
+
+FURTHER: dict[str, Callable[..., Network]] = {
+    "inception-v3": inception,
+    "densenet121": densenet,
+    "mobilenet-v2": mobilenet,
+    "vit-b16": vit,
+    **SEQUENCES,
+}
+"""Transformers, recurrent cells, and graphs that are not chains."""
+
+NETWORKS: dict[str, Callable[..., Network]] = {**ZOO, **FURTHER, **HYPAR}
 """Every network with a name, the HyPar paper's sizes among them."""
 
-__all__ = ["HYPAR", "NETWORKS", "ZOO"]
+__all__ = ["FURTHER", "HYPAR", "NETWORKS", "SEQUENCES", "ZOO"]

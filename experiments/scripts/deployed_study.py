@@ -1,0 +1,175 @@
+"""What is left of each planner's advantage on real wires: the deployed model on three of them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas
+
+from experiments.output import progress_bar
+from experiments.plots import COLOURS, new_figure, save, speedup_axis
+from experiments.speedup import compare, geometric_mean
+from hardware import Array, load_array
+from planners import PLANNERS
+from simulator import PUBLISHED, Execution
+from workloads import ZOO, Network, load_network
+
+SWITCH = "topology.kind=switch"
+WIRES = {
+    "paper's ports, switch": {
+        "mixed": ("accpar-mixed-switch",),
+        "homogeneous": ("accpar-homogeneous", SWITCH),
+    },
+    "inter-chip torus": {
+        "mixed": ("tpu-mixed",),
+        "homogeneous": ("tpu-v3-pod", "devices.0.count=128"),
+    },
+    "100 Gbit/s, switch": {
+        "mixed": ("ethernet-100g",),
+        "homogeneous": ("accpar-homogeneous", SWITCH, "network.bandwidth=100 Gbit/s"),
+    },
+}
+"""Per set of wires, the two arrays: a name and its changes."""
+BATCHES = {"512, exact shards": (512, False), "65,536, whole shards": (65_536, True)}
+"""Samples a step, and whether shards are whole; the second gives 2,048 cores 32 samples each."""
+
+
+def main(folder: str = "docs", *networks: str) -> None:
+    """Write ``deployed_study.csv``, its picture and its tables (Markdown) into a folder."""
+    table = study([load_network(name) for name in networks or ZOO])
+    target = Path(folder)
+    table.to_csv(target / "deployed_study.csv", index=False, float_format="%.6g")
+    (target / "deployed-tables.md").write_text(tables(table))
+    plot(table, str(target / "pictures" / "deployed-study.png"))
+
+
+def study(networks: Sequence[Network]) -> pandas.DataFrame:
+    """One row a case: array, wires, batch, overlap, network, planner, seconds, speedups."""
+    published = Execution()
+    cases = [
+        (kind, "published model", batch, load_array(f"accpar-{kind}"), published)
+        for kind in ("mixed", "homogeneous")
+        for batch in BATCHES
+    ]
+    for wires, kind, batch, overlap in itertools.product(
+        WIRES, ("mixed", "homogeneous"), BATCHES, (False, True)
+    ):
+        execution = Execution("deployed", overlap=overlap, whole_shards=BATCHES[batch][1])
+        cases.append((kind, wires, batch, array_of(wires, kind), execution))
+    frames = []
+    with progress_bar(len(cases) * len(networks) * len(PLANNERS)) as progress:
+        for kind, wires, batch, array, execution in cases:
+            result = compare(
+                array,
+                networks,
+                list(PLANNERS),
+                BATCHES[batch][0],
+                progress,
+                execution=execution,
+            )
+            overlap = execution != PUBLISHED and execution.overlap
+            rows = result.to_frame()
+            frames.append(rows.assign(array=kind, wires=wires, batch=batch, overlap=overlap))
+    return pandas.concat(frames, ignore_index=True)
+
+
+def array_of(wires: str, kind: str) -> Array:
+    """One array of the study."""
+    name, *changes = WIRES[wires][kind]
+    return load_array(name, changes)
+
+
+def tables(table: pandas.DataFrame) -> str:
+    """Every case as Markdown: a section per array and wires, a table per batch and overlap."""
+    lines = [
+        "# The deployed model on three sets of wires: all cases",
+        "",
+        "Made by `python -m experiments.scripts.deployed_study docs`. Seconds of a step under "
+        "data parallelism, then speedups over it; *alone*: AccPar on the faster half alone. "
+        "[What they say](deployed-study.md).",
+    ]
+    for (array, wires), part in table.groupby(["array", "wires"], sort=False):
+        lines += ["", f"## {array}, {wires}"]
+        for (batch, overlap), rows in part.groupby(["batch", "overlap"], sort=False):
+            named = (
+                "" if wires == "published model" else f", overlap {'full' if overlap else 'none'}"
+            )
+            lines += ["", f"Batch {batch}{named}:", "", *_markdown(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(rows: pandas.DataFrame) -> list[str]:
+    alone = rows["fast_alone_speedup"].notna().any()
+    head = ["network", "data parallel [s]", *list(PLANNERS)[1:], *(["alone"] if alone else [])]
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    for network, own in rows.groupby("network", sort=False):
+        by = own.set_index("planner")
+        cells = [f"{by['iteration_s']['data_parallel']:.5f}"]
+        cells += [f"{by['speedup'][p]:.2f}" for p in list(PLANNERS)[1:]]
+        cells += [f"{by['fast_alone_speedup']['accpar']:.2f}"] if alone else []
+        lines.append(f"| {network} | " + " | ".join(cells) + " |")
+    means = [f"{_mean(rows, p):.2f}" for p in list(PLANNERS)[1:]]
+    if alone:
+        values = rows[rows["planner"] == "accpar"]["fast_alone_speedup"].dropna()
+        means.append(f"{geometric_mean(list(values)):.2f}")
+    return [*lines, "| geometric mean |  | " + " | ".join(means) + " |"]
+
+
+def _mean(rows: pandas.DataFrame, planner: str) -> float:
+    return geometric_mean(list(rows[rows["planner"] == planner]["speedup"]))
+
+
+def plot(table: pandas.DataFrame, path: str) -> None:
+    """Geometric means over data parallelism, by wires: rows are batches, columns arrays."""
+    shown = list(PLANNERS)[1:]
+    groups = ["published model", *WIRES]
+    figure, axes = new_figure(11, 6.5, len(BATCHES), 2)
+    for place, (batch, kind) in zip(
+        axes, itertools.product(BATCHES, ("mixed", "homogeneous")), strict=True
+    ):
+        part = table[(table["batch"] == batch) & (table["array"] == kind)]
+        for g, wires in enumerate(groups):
+            for i, (planner, overlap) in enumerate(itertools.product(shown, (False, True))):
+                rows = part[(part["wires"] == wires) & (part["overlap"] == overlap)]
+                if rows.empty:
+                    continue
+                height, x = _mean(rows, planner), g + (i - 2.5) * 0.14
+                colour = COLOURS[1 + i // 2]
+                place.bar(x, height, 0.13, color=colour, alpha=1.0 if overlap else 0.5)
+                place.annotate(
+                    f"{height:.2f}",
+                    (x, height),
+                    (0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    rotation=90,
+                    fontsize=6,
+                )
+        place.axhline(1, color="#555555", lw=0.6)
+        speedup_axis(place)
+        place.margins(y=0.2)
+        place.set_xticks(
+            range(len(groups)), [name.replace(", ", ",\n") for name in groups], fontsize=7
+        )
+        place.set_title(f"{kind}, batch {batch}", fontsize=9)
+        place.set_ylabel("speedup over data parallelism", fontsize=7)
+    handles = [
+        figure.axes[0].bar(0, 0, color=COLOURS[1 + i], label=planner)
+        for i, planner in enumerate(shown)
+    ]
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=3,
+        fontsize=8,
+        title="pale: without overlap",
+        title_fontsize=7,
+    )
+    save(figure, path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Writers that turn networks into files."""

@@ -1,0 +1,280 @@
+"""The assembler: operations of a model, one after the other, become layers of a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workloads.importers.dims import (
+    Dim,
+    Dims,
+    Role,
+    broadcast,
+    dim,
+    expanded,
+    flattened,
+    like,
+    mixed,
+    reshaped,
+    shape_of,
+    tensor_of,
+)
+from workloads.importers.neutral import Constant, Model, Operation, Shape
+from workloads.layers import INPUT, Layer, NetworkError, Tensor
+
+CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
+"""Verbs whose first operand is (samples, channels, positions ...)."""
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A computed tensor: the layer that made it, and what its dimensions stand for.
+
+    ``behind`` is the product or join whose layout it has (None: the network's input).
+    """
+
+    dims: Dims
+    source: str = INPUT
+    behind: str | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """The plain shape, samples included."""
+        return shape_of(self.dims)
+
+    @property
+    def tensor(self) -> Tensor:
+        """Channels and positions of one sample."""
+        return tensor_of(self.dims)
+
+
+class Assembler:
+    """Layers so far, and what every tensor of the model is by now."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.layers: list[Layer] = []
+        self.values: dict[str, Value | Constant] = dict(model.constants)
+        self.notes = list(model.notes)
+        self._names = {INPUT}
+        self._owners: dict[frozenset[str], str] = {}
+        self._counted: set[str] = set()
+        first = {x: op.verb for op in reversed(model.operations) for x in op.inputs[:1]}
+        for name, shape in model.inputs.items():
+            self.values[name] = Value(self._input_dims(name, shape, first.get(name, "")))
+
+    def _input_dims(self, name: str, shape: Shape, reader: str) -> Dims:
+        """Samples first; then channels first for maps, last for anything else."""
+        batch = self.model.batch
+        sample = bool(shape) and shape[0] == batch
+        lead: tuple[Dim, ...] = (dim(batch, Role.SAMPLE),) if sample else ()
+        rest = shape[1:] if sample else shape
+        channel = 0 if reader in CHANNELS_FIRST or len(rest) > 2 else len(rest) - 1
+        roles = [
+            Role.CHANNEL if i == channel and name not in self.model.whole else Role.POSITION
+            for i in range(len(rest))
+        ]
+        return lead + tuple(dim(n, role) for n, role in zip(rest, roles, strict=True))
+
+    def _maps(self, shape: Shape, axis: int) -> Dims:
+        """Samples first, channels at ``axis``, positions elsewhere."""
+        roles = {0: Role.SAMPLE, axis: Role.CHANNEL}
+        return tuple(dim(n, roles.get(i, Role.POSITION)) for i, n in enumerate(shape))
+
+    # --- what operations read
+
+    def computed(self, operation: Operation, at: int) -> Value:
+        """The computed operand at a place; raises NetworkError where it is another thing."""
+        value = self.operand(operation, at)
+        if not isinstance(value, Value):
+            raise NetworkError(f"input {at} must be computed, not a constant")
+        return value
+
+    def made_before(self, name: str) -> Value:
+        """A computed tensor by its name."""
+        return self.computed(Operation(name, "", (name,), {}), 0)
+
+    def operand(self, operation: Operation, at: int) -> Value | Constant | None:
+        """The operand at a place, None where an optional one is left out."""
+        name = operation.inputs[at] if at < len(operation.inputs) else ""
+        if not name:
+            return None
+        if name not in self.values:
+            raise NetworkError(f"it reads {name!r}, which nothing before it makes")
+        return self.values[name]
+
+    def operands(self, operation: Operation) -> list[Value | Constant]:
+        """All operands that are there."""
+        found = (self.operand(operation, at) for at in range(len(operation.inputs)))
+        return [value for value in found if value is not None]
+
+    # --- what operations make
+
+    def layer(self, operation: Operation, kind: str, name: str = "", **fields: Any) -> Layer:
+        """Append a layer under a name not used so far."""
+        wanted = (name or operation.name or kind)[:_LONGEST_NAME]
+        unique, number = wanted, 2
+        while unique in self._names:
+            unique, number = f"{wanted}_{number}", number + 1
+        self._names.add(unique)
+        self.layers.append(Layer(unique, kind, **fields))
+        return self.layers[-1]
+
+    def weighted(self, operation: Operation, kind: str, weight: Constant, **fields: Any) -> Layer:
+        """Append a layer with a weight matrix, named after it; a matrix used again is shared."""
+        key = frozenset(weight.trained)
+        names = [name for name in weight.trained if name.endswith(".weight")]
+        shared = self._owners.get(key, "") if key else ""
+        name = names[0].removesuffix(".weight") if len(names) == 1 else ""
+        if name:  # a tied matrix has a name of its own in every module
+            name = operation.attributes.get("module", "" if shared else name)
+        layer = self.layer(operation, kind, name, shared=shared, **fields)
+        if shared and self._owner(shared).weights != layer.weights:
+            layer = self.layers[-1] = replace(layer, shared="")
+        self._owners.setdefault(key, layer.name)
+        self._counted.update(key)
+        return layer
+
+    def _owner(self, name: str) -> Layer:
+        return next(layer for layer in self.layers if layer.name == name)
+
+    def count(self, constants: Sequence[Value | Constant | None]) -> int:
+        """Trained elements among some operands that no layer has counted before."""
+        new = {
+            name: elements
+            for constant in constants
+            if isinstance(constant, Constant)
+            for name, elements in constant.trained.items()
+            if name not in self._counted
+        }
+        self._counted.update(new)
+        return sum(new.values())
+
+    def made(self, operation: Operation, layer: Layer, dims: Dims, behind: str | None) -> None:
+        """The first output is what a layer wrote; any further ones come from it too."""
+        for i, (name, shape) in enumerate(operation.outputs.items()):
+            self.values[name] = Value(like(dims, shape) if i else dims, layer.name, behind)
+
+    def product(self, operation: Operation, layer: Layer, dims: Dims) -> None:
+        """The first output is what a product wrote, with the shape the file says."""
+        self.made(operation, layer, dims, layer.name)
+        if shape_of(dims) != operation.output:
+            raise NetworkError(f"its output should be {shape_of(dims)}, not {operation.output}")
+
+    def warn(self, operation: Operation, what: str) -> None:
+        """Note an operation of which only the memory traffic is known."""
+        self.notes.append(f"{operation.name}: {what}; counted as memory traffic")
+
+    # --- views and unweighted operators
+
+    def view(self, operation: Operation) -> None:
+        """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo."""
+        for output, shape in operation.outputs.items():
+            value = self.computed(operation, 0)
+            if operation.verb == "reshape" and math.prod(value.shape) != math.prod(shape):
+                raise NetworkError(f"{value.shape} cannot be seen as {shape}")
+            dims = _viewed(operation, value.dims, shape)
+            if mixed(dims):
+                dims = flattened(dims)
+                flat = self.layer(
+                    operation,
+                    "flatten",
+                    inputs=(value.source,),
+                    input=value.tensor,
+                    output=tensor_of(dims),
+                )
+                value = replace(value, source=flat.name)
+            self.values[output] = replace(value, dims=dims)
+
+    def unary(self, operation: Operation, **fields: Any) -> None:
+        """An unweighted operator of one input that keeps meaning and layout."""
+        value, shape = self.computed(operation, 0), operation.output
+        dims = like(value.dims, shape)
+        self.count([v for v in self.operands(operation) if isinstance(v, Constant)])
+        layer = self.layer(
+            operation,
+            operation.verb,
+            inputs=(value.source,),
+            input=value.tensor,
+            output=tensor_of(dims),
+            **fields,
+        )
+        self.made(operation, layer, dims, value.behind)
+
+    def join(self, operation: Operation) -> None:
+        """Add, multiply or concatenate; with one path behind it, an operator like any other."""
+        values = [v for v in self.operands(operation) if isinstance(v, Value)]
+        if len({v.behind for v in values} - {None}) < 2:
+            self.other(operation)
+            return
+        extra = self.count(self.operands(operation))
+        dims = self._joined(operation, values)
+        first, *others = (value.tensor for value in values)
+        layer = self.layer(
+            operation,
+            operation.verb,
+            inputs=tuple(value.source for value in values),
+            input=first,
+            others=tuple(others),
+            output=tensor_of(dims),
+            extra=extra,
+        )
+        self.made(operation, layer, dims, layer.name)
+
+    def other(self, operation: Operation) -> None:
+        """An unweighted operator, counted as memory traffic."""
+        operands = self.operands(operation)
+        values = [v for v in operands if isinstance(v, Value)]
+        extra = self.count(operands)
+        if self._bias(operation, operands, extra):
+            return
+        dims = self._joined(operation, values)
+        behind = list(dict.fromkeys(v.behind for v in values if v.behind is not None))
+        first, *others = (value.tensor for value in values)
+        layer = self.layer(
+            operation,
+            "other",
+            inputs=tuple(value.source for value in values),
+            input=first,
+            others=tuple(others),
+            output=tensor_of(dims),
+            operator=str(operation.attributes.get("operator", operation.verb)),
+            extra=extra,
+        )
+        path = layer.name if len(behind) > 1 else behind[0] if behind else None
+        self.made(operation, layer, dims, path)
+
+    def _joined(self, operation: Operation, values: Sequence[Value]) -> Dims:
+        shape = operation.output
+        if (axis := operation.attributes.get("channel_axis")) is not None:
+            return self._maps(shape, axis)
+        if operation.verb == "concat" or len(values) == 1:
+            return like(values[0].dims, shape)
+        return broadcast([value.dims for value in values], shape)
+
+    def _bias(self, operation: Operation, operands: Sequence[Value | Constant], extra: int) -> bool:
+        """Whether it adds a trained vector right behind a product, which then has a bias."""
+        last = self.layers[-1] if self.layers else None
+        value = next((v for v in operands if isinstance(v, Value)), None)
+        if operation.verb != "add" or last is None or value is None or value.source != last.name:
+            return False
+        if not last.weighted or last.bias or len(operands) != 2 or extra != last.output.channels:
+            return False
+        self.layers[-1] = replace(last, bias=True)
+        output, shape = next(iter(operation.outputs.items()))
+        self.values[output] = replace(value, dims=like(value.dims, shape))
+        return True
+
+
+def _viewed(operation: Operation, dims: Dims, shape: Shape) -> Dims:
+    if operation.verb == "transpose":
+        return tuple(dims[axis] for axis in operation.attributes["perm"])
+    if operation.verb == "select":
+        axis = operation.attributes["axis"] % len(dims)
+        return dims[:axis] + dims[axis + 1 :]
+    if operation.verb == "expand":
+        return expanded(dims, shape)
+    return reshaped(dims, shape) if operation.verb == "reshape" else like(dims, shape)

@@ -1,0 +1,140 @@
+"""What the dimensions of a tensor stand for: samples, channels or positions.
+
+Files give shapes without meaning. Every dimension is therefore followed as a
+product of factors, each with a role, through reshapes and transpositions: of
+a (batch * heads, positions, 64) tensor it stays known which factor is which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from workloads.layers import Tensor
+
+
+class Role(StrEnum):
+    """What a factor counts. COPY: repeated without new elements (``expand``)."""
+
+    SAMPLE = "sample"
+    CHANNEL = "channel"
+    POSITION = "position"
+    COPY = "copy"
+
+
+Dim = tuple[tuple[int, Role], ...]
+"""Factors of one dimension, the slowest first; a dimension of one has none."""
+Dims = tuple[Dim, ...]
+
+
+def dim(size: int, role: Role) -> Dim:
+    """A dimension of one factor."""
+    return ((size, role),) if size != 1 else ()
+
+
+def size_of(factors: Dim) -> int:
+    """Elements along a dimension."""
+    return math.prod(size for size, _ in factors)
+
+
+def shape_of(dims: Dims) -> tuple[int, ...]:
+    """The plain shape."""
+    return tuple(size_of(factors) for factors in dims)
+
+
+def count(dims: Sequence[Dim], *roles: Role) -> int:
+    """Product of all factors with one of the roles."""
+    return math.prod(size for factors in dims for size, role in factors if role in roles)
+
+
+def retag(factors: Dim, role: Role) -> Dim:
+    """A dimension with another meaning; samples stay samples."""
+    return tuple((size, r if r is Role.SAMPLE else role) for size, r in factors)
+
+
+def area_of(dims: Sequence[Dim], *, copies: bool = False) -> tuple[int, int]:
+    """Height and width: positions by dimension, the third and further ones in the width."""
+    roles = (Role.POSITION, Role.COPY) if copies else (Role.POSITION,)
+    counted = [n for factors in dims if (n := count([factors], *roles)) > 1]
+    return (counted[0] if counted else 1), math.prod(counted[1:])
+
+
+def tensor_of(dims: Dims) -> Tensor:
+    """Channels and positions of one sample."""
+    return Tensor(count(dims, Role.CHANNEL), *area_of(dims))
+
+
+def mixed(dims: Dims) -> bool:
+    """Whether a dimension holds channels and positions at once (a flattened map)."""
+    roles = [{role for _, role in factors} for factors in dims]
+    return any({Role.CHANNEL, Role.POSITION} <= found for found in roles)
+
+
+def flattened(dims: Dims) -> Dims:
+    """Dimensions of which those that mix channels and positions count as channels."""
+    return tuple(retag(d, Role.CHANNEL) if mixed((d,)) else d for d in dims)
+
+
+def reshaped(dims: Dims, shape: Sequence[int]) -> Dims:
+    """The factors in row-major order, dealt out again to the dimensions of ``shape``."""
+    left = _Factors([factor for factors in dims for factor in factors])
+    return tuple(tuple(left.take(size)) for size in shape)
+
+
+class _Factors:
+    """A row of factors that gives away its slowest part."""
+
+    def __init__(self, factors: list[tuple[int, Role]]) -> None:
+        self.factors = factors[::-1]
+
+    def take(self, size: int) -> Iterator[tuple[int, Role]]:
+        while size > 1:
+            if not self.factors:  # more elements than there were: a wrong shape in the file
+                yield size, Role.POSITION
+                return
+            first, role = self.factors.pop()
+            part = math.gcd(first, size)
+            if part == 1:  # 6 x 4 as 8 x 3: no factor stays whole
+                rest = math.prod(n for n, _ in self.factors) * first // size
+                self.factors = [(rest, role)] if rest > 1 else []
+                yield size, role
+                return
+            if part < first:
+                self.factors.append((first // part, role))
+            yield part, role
+            size //= part
+
+
+def like(dims: Dims, shape: Sequence[int]) -> Dims:
+    """Dimensions of the same meaning and another size (a slice, a window, a padding)."""
+    if len(dims) != len(shape):
+        return reshaped(dims, shape)
+    return tuple(
+        factors if size_of(factors) == size else dim(size, _main_role(factors))
+        for factors, size in zip(dims, shape, strict=True)
+    )
+
+
+def _main_role(factors: Dim) -> Role:
+    roles = [role for _, role in sorted(factors, reverse=True) if role is not Role.COPY]
+    return roles[0] if roles else Role.POSITION
+
+
+def broadcast(operands: Sequence[Dims], shape: Sequence[int]) -> Dims:
+    """The result of an element-wise operation: per dimension the first operand that fills it."""
+    result = []
+    for back, size in zip(range(len(shape), 0, -1), shape, strict=True):
+        fits = [d[-back] for d in operands if len(d) >= back and size_of(d[-back]) == size]
+        real = [factors for factors in fits if not any(r is Role.COPY for _, r in factors)]
+        result.append((*real, *fits, dim(size, Role.COPY))[0])
+    return tuple(result)
+
+
+def expanded(dims: Dims, shape: Sequence[int]) -> Dims:
+    """Dimensions of one repeated without new elements, new ones in front."""
+    missing = len(shape) - len(dims)
+    return tuple(
+        factors if size_of(factors) == size else dim(size, Role.COPY)
+        for factors, size in zip([*[()] * missing, *dims], shape, strict=True)
+    )

@@ -1,0 +1,79 @@
+"""From a model in neutral terms to a network: every verb's translation, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workloads.importers import matmuls, sequences, windows
+from workloads.importers.assembler import Assembler
+from workloads.importers.neutral import Constant, Model, Operation
+from workloads.layers import INPUT, Network, NetworkError, Tensor
+
+VERBS: dict[str, Callable[[Assembler, Operation], None]] = {
+    "conv": windows.conv,
+    "max_pool": windows.pool,
+    "avg_pool": windows.pool,
+    "mean": windows.mean,
+    "matmul": matmuls.matmul,
+    "einsum": matmuls.einsum,
+    "attention": matmuls.attention,
+    "embedding": sequences.embedding,
+    "lstm": sequences.cell,
+    "gru": sequences.cell,
+    "batch_norm": Assembler.unary,
+    "relu": Assembler.unary,
+    "softmax": Assembler.unary,
+    "add": Assembler.join,
+    "mul": Assembler.join,
+    "concat": Assembler.join,
+    "reshape": Assembler.view,
+    "transpose": Assembler.view,
+    "expand": Assembler.view,
+    "slice": Assembler.view,
+    "select": Assembler.view,
+    "other": Assembler.other,
+}
+
+
+def assemble(model: Model) -> Network:
+    """The network of a model; raises NetworkError naming the model and the operation."""
+    assembler = Assembler(model)
+    for operation in model.operations:
+        where = f"{model.origin}, node {operation.name!r}"
+        try:
+            _step(assembler, operation)
+        except NetworkError as error:
+            raise NetworkError(f"{where}: {error}") from None
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            # strangers' files may say anything; whatever does not fit ends here
+            problem = f"{type(error).__name__}: {error}"
+            raise NetworkError(f"{where}: malformed ({problem})") from None
+    layers, notes = tuple(assembler.layers), tuple(assembler.notes)
+    try:
+        return Network(model.name, _input(assembler), layers, model.description, notes)
+    except NetworkError as error:
+        raise NetworkError(f"{model.origin}: {error}") from None
+
+
+def _step(assembler: Assembler, operation: Operation) -> None:
+    operands = assembler.operands(operation)
+    constants = [value for value in operands if isinstance(value, Constant)]
+    if len(constants) == len(operands):
+        trained = {name: n for constant in constants for name, n in constant.trained.items()}
+        for name, shape in operation.outputs.items():
+            assembler.values[name] = Constant(shape, trained)
+        return
+    for name, shape in operation.outputs.items():
+        if min(shape, default=1) < 1:
+            raise NetworkError(f"its output {name!r} is empty: {shape}")
+    if note := operation.attributes.get("note"):
+        assembler.warn(operation, note)
+    VERBS[operation.verb](assembler, operation)
+
+
+def _input(assembler: Assembler) -> Tensor:
+    """The shape in which the first layer that reads the input reads it."""
+    for layer in assembler.layers:
+        if INPUT in layer.inputs:
+            return layer.operands[layer.inputs.index(INPUT)]
+    return Tensor(1)

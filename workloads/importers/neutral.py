@@ -1,0 +1,79 @@
+"""What every front end reads a model into: operations on named tensors of known shapes.
+
+ONNX files and torch modules are translated to a few verbs; one assembler turns
+them into a network, so that both give the same one for the same model. A verb
+takes its operands in this order, and these attributes:
+
+- ``conv``: x, weight, [bias]; kernel, stride, padding, dilation, groups, transposed
+- ``matmul``: a, b (either may be constant), [bias]; transposed (which operands)
+- ``einsum``: a, b; equation
+- ``attention``: q, k, v, [mask]; heads, kv_heads where those are not a dimension
+- ``embedding``: table, ids
+- ``lstm``, ``gru``: x, trained tensors, states; hidden, directions, biased,
+  batch_axis, split
+- ``max_pool``, ``avg_pool``: x; kernel, stride, padding, dilation
+- ``mean``: x; axes
+- ``batch_norm``, ``relu``, ``softmax``: x, trained tensors
+- ``add``, ``mul``: operands; ``concat``: operands; axis
+- ``reshape``, ``expand``, ``slice``, ``transpose`` (perm), ``select`` (axis): views of x
+- ``other``: operands; operator, channel_axis (where it is not as before)
+
+Any may have a ``note``: why only its memory traffic is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; ``inputs`` may hold "" where an optional one is left out.
+
+    ``outputs`` has the shape of every tensor it makes, by name.
+    """
+
+    name: str
+    verb: str
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, Shape]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Shape:
+        """The shape of the first output."""
+        return next(iter(self.outputs.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A tensor that depends on no input; ``trained`` names the parameters it is made of."""
+
+    shape: Shape
+    trained: Mapping[str, int] = field(default_factory=dict)
+    """Elements of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model before it is a network.
+
+    ``batch`` is the number of samples its shapes are for; the first dimension
+    of an input is the batch where it has that size. ``whole`` names inputs
+    whose elements are counted whole (token ids, masks): they have no channels.
+    ``origin`` is what messages call it: the file's path.
+    """
+
+    name: str
+    origin: str
+    inputs: Mapping[str, Shape]
+    constants: Mapping[str, Constant]
+    operations: tuple[Operation, ...]
+    batch: int = 1
+    whole: frozenset[str] = frozenset()
+    description: str = ""
+    notes: tuple[str, ...] = ()

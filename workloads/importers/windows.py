@@ -1,0 +1,104 @@
+"""Convolutions, pools and means over maps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from workloads.importers.assembler import Assembler
+from workloads.importers.dims import Dims, Role, count, dim, like, retag, size_of, tensor_of
+from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.layers import NetworkError, Sides, Tensor
+
+
+def conv(assembler: Assembler, operation: Operation) -> None:
+    """A convolution, grouped, dilated or transposed as its attributes say."""
+    value, weight = assembler.computed(operation, 0), assembler.operand(operation, 1)
+    if not isinstance(weight, Constant):
+        assembler.warn(operation, "a convolution with computed kernels")
+        assembler.other(operation)
+        return
+    shape = operation.output
+    dims = _map_dims(value.dims, shape)
+    layer = assembler.weighted(
+        operation,
+        "conv",
+        weight,
+        inputs=(value.source,),
+        input=_map(value.dims, value.shape),
+        output=_map(dims, shape),
+        bias=assembler.operand(operation, 2) is not None,
+        groups=operation.attributes.get("groups", 1),
+        transposed=operation.attributes.get("transposed", False),
+        **_measures(operation),
+    )
+    assembler.count([assembler.operand(operation, 2)])
+    if layer.weights != math.prod(weight.shape):
+        raise NetworkError(f"{layer.weights} weights expected, its tensor is {weight.shape}")
+    assembler.product(operation, layer, dims)
+
+
+def pool(assembler: Assembler, operation: Operation) -> None:
+    """A max or average pool."""
+    value, shape = assembler.computed(operation, 0), operation.output
+    dims = _map_dims(value.dims, shape)
+    layer = assembler.layer(
+        operation,
+        operation.verb,
+        inputs=(value.source,),
+        input=_map(value.dims, value.shape),
+        output=_map(dims, shape),
+        **_measures(operation),
+    )
+    assembler.made(operation, layer, dims, value.behind)
+
+
+def mean(assembler: Assembler, operation: Operation) -> None:
+    """A mean over the positions of a map is an average pool; any other one an operator."""
+    value, shape = assembler.computed(operation, 0), operation.output
+    axes = sorted({axis % len(value.dims) for axis in operation.attributes["axes"]})
+    roles = {role for axis in axes for _, role in value.dims[axis]}
+    if not axes or roles - {Role.POSITION} or shape == value.shape:
+        assembler.other(replace(operation, attributes={"operator": "mean"}))
+        return
+    dims: Dims = tuple(() if axis in axes else d for axis, d in enumerate(value.dims))
+    if len(shape) < len(dims):
+        dims = tuple(d for axis, d in enumerate(dims) if axis not in axes)
+    layer = assembler.layer(
+        operation,
+        "avg_pool",
+        inputs=(value.source,),
+        input=value.tensor,
+        output=tensor_of(dims),
+        kernel=_two(tuple(size_of(value.dims[axis]) for axis in axes)),
+    )
+    assembler.made(operation, layer, dims, value.behind)
+
+
+def _measures(operation: Operation) -> dict[str, Any]:
+    keys = ("kernel", "stride", "padding", "dilation")
+    found = {key: operation.attributes[key] for key in keys if key in operation.attributes}
+    return {key: _two(tuple(values)) for key, values in found.items()}
+
+
+def _two(values: tuple[int, ...]) -> Sides:
+    """A window's measures as height and width; a third one joins the width."""
+    if len(values) < 2:
+        return (values[0], 1 if values[0] else 0)
+    return (values[0], math.prod(values[1:]))
+
+
+def _map(dims: Dims, shape: Shape) -> Tensor:
+    """Channels, height and width; what else comes in the first dimension adds to the height."""
+    rows = size_of(dims[0]) // count(dims[:1], Role.SAMPLE)
+    height, *width = shape[2:] if len(shape) > 2 else (1,)
+    return Tensor(shape[1], rows * height, math.prod(width))
+
+
+def _map_dims(before: Dims, shape: Shape) -> Dims:
+    rows = retag(before[0], Role.POSITION)
+    if len(before) != len(shape):
+        raise NetworkError(f"a map of {len(before)} dimensions cannot become {shape}")
+    positions = tuple(dim(n, Role.POSITION) for n in shape[2:])
+    return like((rows, dim(shape[1], Role.CHANNEL), *positions), shape)

@@ -1,0 +1,49 @@
+"""What transformers share: attention as two products of its own, norms, and feed-forward blocks."""
+
+from __future__ import annotations
+
+from workloads.builder import Builder
+from workloads.layers import Tensor
+
+
+def norm(net: Builder, name: str, operator: str, after: str | None = None) -> str:
+    """``layer_norm`` (a scale and a shift for each feature) or ``rms_norm`` (a scale)."""
+    source = after or net.last
+    features = net.shape(source).channels
+    extra = 2 * features if operator == "layer_norm" else features
+    return net.other(name, operator, None, source, extra=extra)
+
+
+def attend(net: Builder, name: str, query: str, key: str, value: str, heads: int) -> str:
+    """Softmax(Q K^T) V in every head; the scale and the mask belong to the softmax.
+
+    Keys and values may have fewer heads than queries (grouped-query attention).
+    Scores are one map of ``heads * keys`` channels over the query positions.
+    """
+    keys = net.shape(key).height
+    net.matmul(f"{name}.scores", query, key, heads * keys, heads)
+    probabilities = net.softmax(f"{name}.softmax")
+    features = net.shape(query).channels
+    return net.matmul(f"{name}.context", probabilities, value, features, heads)
+
+
+def fused_attention(net: Builder, name: str, source: str, heads: int) -> str:
+    """Self-attention whose query, key and value come from one linear layer, with biases."""
+    shape = net.shape(source)
+    fused = net.linear(f"{name}.qkv", 3 * shape.channels, bias=True, after=source)
+    query, key, value = (net.other(f"{name}.{part}", "slice", shape, fused) for part in "qkv")
+    attend(net, name, query, key, value, heads)
+    return net.linear(f"{name}.output", shape.channels, bias=True)
+
+
+def feed_forward(net: Builder, name: str, source: str, hidden: int) -> str:
+    """Two linear layers with biases and a GELU between them."""
+    features = net.shape(source).channels
+    net.linear(f"{name}.fc1", hidden, bias=True, after=source)
+    net.other(f"{name}.gelu", "gelu")
+    return net.linear(f"{name}.fc2", features, bias=True)
+
+
+def first_position(net: Builder, name: str, source: str) -> str:
+    """The features of the class token, as a vector."""
+    return net.other(name, "slice", Tensor(net.shape(source).channels), source)
