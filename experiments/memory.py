@@ -26,7 +26,10 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def warn_overflow(network: str, planner: str, array: str, timeline: Timeline) -> None:
-    """Say on stderr where a simulated step does not fit in memory."""
-    if fault := overflow(network, planner, array, timeline.memory):
-        warn(f"{fault} {REMEDY}")
+def warn_overflow(network: str, planner: str, array: str, timeline: Timeline) -> list[str]:
+    """Say on stderr that a simulated step does not fit in memory, if so; returns what was said."""
+    fault = overflow(network, planner, array, timeline.memory)
+    if fault is None:
+        return []
+    warn(f"{fault} {REMEDY}")
+    return [fault]

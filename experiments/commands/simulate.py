@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     timeline = simulate(network, plan, array, execution, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
-    warn_overflow(network.name, args.planner, array.name, timeline)
+    overflows = warn_overflow(network.name, args.planner, array.name, timeline)
     shares = timeline.shares()
     result = {
         "network": network.name,
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         "wall_s": wall_s,
-        "warnings": list(network.notes),
+        "warnings": [*network.notes, *overflows],
     }
     result |= measured(metrics, timeline)
     text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)

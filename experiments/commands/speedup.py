@@ -102,6 +102,7 @@ def _networks(
     _warn(result)
     if args.format == "json":
         warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
+        warnings += result.overflows
         text = to_json(to_dict(result) | {"warnings": warnings})
     else:
         text = to_csv(result) if args.format == "csv" else to_table(result)

@@ -71,6 +71,7 @@ def test_simulate_in_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> 
     (memory,) = out["memory"]
     assert (out["fits"], memory["fits"], memory["device"]) == (False, False, "tpu-v2")
     assert out["peak_memory_bytes"] == memory["peak_bytes"] > memory["capacity_bytes"] == 2**29
+    assert [FAULT in warning for warning in out["warnings"]] == [True]
     assert (memory["cores"], memory["cores_over"], out["idle_cores"]) == (8, 8, 0)
     assert main(COMMANDS["simulate"]) == 0
     table = capsys.readouterr().out
