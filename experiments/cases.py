@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
-from experiments.step import run_step
+from experiments.memory import occupancy
+from experiments.step import plan_step
 from hardware import COMMAND_LINE, Array
 from planners import BASELINES, OBJECTIVES, PLANNERS, Communication
 from planners.registry import ENTRY_POINTS
-from simulator import MODEL_VERSION, PUBLISHED, Execution
+from simulator import MODEL_VERSION, PUBLISHED, Execution, Program, program_of, run
 from workloads import Layer, Network
 
 Outputs = dict[str, float | None]
@@ -63,7 +64,7 @@ class Case:
     def _identity(self) -> dict[str, Any]:
         return {
             "model": MODEL_VERSION,
-            "execution": asdict(self.execution),
+            "execution": _options(self.execution),
             "network": _layers(self.network),
             "planner": [self.planner, _planner_version(self.planner)],
             "objective": self.objective,
@@ -75,6 +76,14 @@ class Case:
                 for device, count in self.array.group.kinds
             ],
         }
+
+
+def _options(execution: Execution) -> dict[str, Any]:
+    """An execution model's options; strictness only where a step may be refused for it."""
+    options = asdict(execution)
+    if not execution.strict_memory:
+        del options["strict_memory"]
+    return options
 
 
 def _layers(network: Network) -> list[list[Any]]:
@@ -122,17 +131,22 @@ def _planner_version(name: str) -> str:
     return "unknown"
 
 
+def program(case: Case) -> Program:
+    """What a case's run does."""
+    communication = Communication(case.communication)
+    objective = replace(OBJECTIVES[case.objective], communication=communication)
+    plan = plan_step(case.network, case.planner, case.array, case.batch, objective, case.execution)
+    return program_of(case.network, plan, case.array, case.execution)
+
+
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 
-    ``peak_memory_bytes`` is None: the published execution model has no memory;
-    ``energy_j`` is where a device's spec has no energies.
+    ``peak_memory_bytes`` is None in the published execution model, which has no
+    memory, and ``energy_j`` where a device's spec has no energies. The deployed
+    model adds the cores that overflow their memory, and those that are idle.
     """
-    communication = Communication(case.communication)
-    objective = replace(OBJECTIVES[case.objective], communication=communication)
-    _, timeline = run_step(
-        case.network, case.planner, case.array, case.batch, objective, case.execution
-    )
+    timeline = run(program(case))
     shares = timeline.shares()
     return {
         "iteration_s": timeline.iteration_s,
@@ -142,4 +156,5 @@ def run_case(case: Case) -> Outputs:
         "peak_memory_bytes": None,
         "energy_j": timeline.energy_j,
         "traffic_bytes": timeline.traffic_bytes,
+        **occupancy(timeline),
     }

@@ -55,6 +55,12 @@ def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return text_of(table)
 
 
+def warn(sentence: str) -> None:
+    """One line on stderr, if there is any."""
+    if sys.stderr is not None:
+        print(f"accelarray: warning: {sentence}", file=sys.stderr)
+
+
 def to_json(data: Any) -> str:
     """JSON as the commands print it."""
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
@@ -126,8 +132,11 @@ def _places(output: str) -> tuple[Path, Path]:
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr when that is a terminal; call what it yields once per finished case."""
+def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr when that is a terminal; call what it yields once per finished case.
+
+    Where nobody knows how many there will be, it counts them.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda label: None
         return

@@ -10,11 +10,13 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from experiments.memory import COLUMNS as OCCUPANCY
+from experiments.memory import occupancy
 from experiments.metrics import measured
 from experiments.step import run_step
 from hardware import Array, Device, Group, SpecError, load_array
 from planners import TIME, Objective, Plan
-from simulator import PUBLISHED, Execution, Timeline
+from simulator import PUBLISHED, Execution, Timeline, overflow
 from workloads import ZOO, Network, NetworkError, load_network
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ class Row:
     data parallelism on the whole array) of the same planner on the fastest kind
     alone; the latter only where the plan is not spread evenly. Joules and bytes
     are those of the whole array, where asked for; ``energy_efficiency`` is over
-    data parallelism.
+    data parallelism. Under the deployed model it has the fullest core's peak
+    memory, and how many cores overflow or are idle.
     """
 
     network: str
@@ -47,6 +50,9 @@ class Row:
     energy_j: float | None = None
     energy_efficiency: float | None = None
     traffic_bytes: float | None = None
+    peak_memory_bytes: float | None = None
+    cores_over_memory: int | None = None
+    idle_cores: int | None = None
 
     def metric(self, name: str) -> float:
         """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
@@ -84,6 +90,9 @@ class Comparison:
     """What its rows have and tables show."""
     communication: str = "printed"
     execution: str = str(PUBLISHED)
+    cores: int = 0
+    overflows: tuple[str, ...] = ()
+    """Where a step does not fit in memory, a sentence each."""
 
     @property
     def case(self) -> str:
@@ -115,6 +124,8 @@ class Comparison:
 
         columns = [f.name for f in fields(Row)]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
+        if self.execution == str(PUBLISHED):
+            shown = [c for c in shown if c not in OCCUPANCY]
         return pandas.DataFrame(map(asdict, self.rows), columns=shown)
 
     @property
@@ -152,12 +163,18 @@ def compare(
     """
     refuse_twins(networks)
     rows: list[Row] = []
+    overflows: list[str] = []
     complete = True
+    step = partial(
+        _step,
+        batch=batch,
+        objective=objective,
+        execution=execution,
+        folded=folded,
+        overflows=overflows,
+    )
     for network in networks:
         try:
-            step = partial(
-                _step, batch=batch, objective=objective, execution=execution, folded=folded
-            )
             rows += list(_rows(array, network, planners, step, progress, metrics))
         except KeyboardInterrupt:
             if not rows:
@@ -168,7 +185,16 @@ def compare(
     paper = published(array) if complete and usual and _papers_case(networks, batch) else {}
     table = str(objective.communication)
     return Comparison(
-        array.name, batch, tuple(rows), paper, complete, metrics, table, str(execution)
+        array.name,
+        batch,
+        tuple(rows),
+        paper,
+        complete,
+        metrics,
+        table,
+        str(execution),
+        array.group.cores,
+        tuple(overflows),
     )
 
 
@@ -212,6 +238,7 @@ def _rows(
             slow_share(timeline, array),
             None if alone is None else baseline.iteration_s / alone.iteration_s,
             **measures,
+            **occupancy(timeline),
         )
 
 
@@ -224,8 +251,12 @@ def _step(
     objective: Objective,
     execution: Execution,
     folded: bool,
+    overflows: list[str],
 ) -> tuple[Plan, Timeline]:
-    return run_step(network, planner, array, batch, objective, execution, folded=folded)
+    plan, timeline = run_step(network, planner, array, batch, objective, execution, folded=folded)
+    if fault := overflow(network.name, planner, array.name, timeline.memory):
+        overflows.append(fault)
+    return plan, timeline
 
 
 def _uneven(plan: Plan, array: Array) -> bool:
@@ -293,4 +324,15 @@ def notes(result: Comparison) -> list[str]:
                 f"{planner} on the fastest devices alone beats {planner} on the whole array for "
                 f"{', '.join(faster)}."
             )
+        found += _occupied(planner, rows, result.cores)
     return found
+
+
+def _occupied(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
+    """For which networks a planner leaves cores idle, or overfills them."""
+    for idle in sorted({row.idle_cores for row in rows if row.idle_cores}):
+        networks = ", ".join(row.network for row in rows if row.idle_cores == idle)
+        yield f"{planner} leaves {idle:,} of {cores:,} cores idle for {networks}."
+    if over := [row.network for row in rows if row.cores_over_memory]:
+        networks = ", ".join(over)
+        yield f"{planner} does not fit in memory for {networks}: this array cannot run it."

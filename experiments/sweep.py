@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.cases import Case
+from experiments.cases import Case, program
 from experiments.output import UsageError
 from experiments.runner import run_cases
 from experiments.speedup import BASELINE, refuse_twins
 from experiments.vary import MOST_POINTS, OPTIONS, Axis, Value
 from hardware import load_array
 from planners import OBJECTIVES
-from simulator import DEPLOYED, PUBLISHED, Execution
+from simulator import DEPLOYED, PUBLISHED, Execution, overflow
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -97,6 +97,13 @@ def sweep(
     flat = [case for group in cases for case in group]
     results = run_cases(flat, store, jobs, cluster, progress)
     return _table(grid, points, cases, results)
+
+
+def overflow_of(grid: Grid, key: str) -> str | None:
+    """What of a case does not fit in memory (see ``simulator.overflow``)."""
+    cases = (case for point in grid.points() for case in grid.cases(point))
+    case = next(case for case in cases if case.key == key)
+    return overflow(case.network.name, case.planner, case.array.name, program(case).memory)
 
 
 def _table(

@@ -9,6 +9,7 @@ from simulator.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.fold import fold
 from simulator.lower import lower
 from simulator.machine import DeadlockError, Machine, SimulationError, run
+from simulator.memory import DeviceMemory, OutOfMemoryError, overflow
 from simulator.patterns import COLLECTIVES, CollectiveError
 from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
@@ -35,9 +36,23 @@ def simulate(
     The plan must be made for the array as the execution model has it
     (``execution.planned(array)``).
     ``folded`` simulates one of each class of devices that do the same; without
-    it every core and link is. Times, bytes and FLOPs are the same. Raises
-    PlanError when the plan does not fit, SimulationError beyond the limits.
+    it every core and link is. Times, bytes and FLOPs are the same. Whether
+    the step fits in memory is for the caller to ask (``Timeline.memory``), unless
+    ``execution.strict_memory``: then OutOfMemoryError. Raises PlanError when the
+    plan does not fit, SimulationError beyond the limits.
     """
+    return run(program_of(network, plan, array, execution, folded=folded))
+
+
+def program_of(
+    network: Network,
+    plan: Plan,
+    array: Array,
+    execution: Execution = PUBLISHED,
+    *,
+    folded: bool = True,
+) -> Program:
+    """What ``simulate`` runs."""
     if not folded and array.group.cores > MOST_PROCESSES:
         raise SimulationError(
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
@@ -45,9 +60,9 @@ def simulate(
         )
     if execution.model == "deployed":
         cores = execution.planned(array)
-        return run(lower_deployed(network, plan, cores, execution, folded=folded))
+        return lower_deployed(network, plan, cores, execution, folded=folded)
     program = lower(network, plan, array)
-    return run(fold(program) if folded else program)
+    return fold(program) if folded else program
 
 
 __all__ = [
@@ -60,10 +75,12 @@ __all__ = [
     "Branch",
     "CollectiveError",
     "DeadlockError",
+    "DeviceMemory",
     "Execution",
     "Leaf",
     "Machine",
     "Operation",
+    "OutOfMemoryError",
     "Program",
     "Record",
     "Shares",
@@ -73,6 +90,8 @@ __all__ = [
     "closed_form",
     "fold",
     "lower",
+    "overflow",
+    "program_of",
     "run",
     "run_alone",
     "simulate",

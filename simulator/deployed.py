@@ -8,6 +8,7 @@ it, and whoever needs it waits for that alone.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from simulator.exchanges import (
 )
 from simulator.execution import Execution
 from simulator.lower import duration_ps
+from simulator.memory import DeviceMemory, OutOfMemoryError, device_memory, overflow
 from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, core_of, costs
@@ -89,7 +91,7 @@ def lower_deployed(
     """The program of one training step; ``array`` is one of cores (``hardware.by_core``).
 
     Raises PlanError when the plan is for another network, or for an array
-    that is bisected differently.
+    that is bisected differently; OutOfMemoryError where that is asked for.
     """
     graph = partition_graph(network)
     if tuple(node.name for node in graph) != plan.nodes:
@@ -99,8 +101,13 @@ def lower_deployed(
     )
     wires = wires_of(array)
     step = _Step(network, graph, plan.batch, root, wires, execution, folded=folded)
+    memory = step.memory()
+    if execution.strict_memory and (
+        fault := overflow(network.name, plan.planner, array.name, memory)
+    ):
+        raise OutOfMemoryError(fault)
     step.write()
-    return Program(tuple(step.operations), step.tree(root), wires)
+    return Program(tuple(step.operations), step.tree(root), wires, memory)
 
 
 class _Step:
@@ -123,7 +130,8 @@ class _Step:
         self.root = root
         self.execution = execution
         self.folded = folded
-        self.work = operators(network).nodes
+        self.operators = operators(network)
+        self.work = self.operators.nodes
         self.wires = wires
         self.operations: list[Operation] = []
         self.under: dict[int, tuple[Script, ...]] = {}
@@ -307,9 +315,7 @@ class _Step:
     def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
         made: dict[tuple[int, Shard], Operation | None] = {}
         for script in self.under[id(self.root)]:
-            device, shard = script.device, script.shards[v]
-            if self.graph[v].join:  # joins are split by what they read
-                shard = shard._replace(outputs=shard.inputs if shard.outputs else 0)
+            device, shard = script.device, self._held(v, script.shards[v])
             key = (id(device), shard)
             if key not in made:
                 made[key] = self._product(v, phase, shard, core_of(device))
@@ -318,6 +324,22 @@ class _Step:
                 script.hand_on(after, makes)
             else:
                 self._add(script, operation, after, makes)
+
+    def _held(self, v: int, shard: Shard) -> Shard:
+        """What operators of a node find on a core: joins are split by what they read."""
+        if self.graph[v].join:
+            return shard._replace(outputs=shard.inputs if shard.outputs else 0)
+        return shard
+
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """How full the HBM of each device's fullest core gets."""
+        return device_memory(
+            self.operators,
+            (
+                (s.device, tuple(itertools.starmap(self._held, enumerate(s.shards))), s.cores)
+                for s in self.under[id(self.root)]
+            ),
+        )
 
     def _product(self, v: int, phase: Phase, shard: Shard, core: Core) -> Operation | None:
         """One core's operators of a node and phase as one operation; None where there is none."""

@@ -17,7 +17,8 @@ class Execution:
     ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
     splits into whole samples and channels; gradients of consecutive layers
     are exchanged together until they have ``bucket_bytes``; ``algorithm`` is
-    that of every collective ("auto": the cheapest predicted).
+    that of every collective ("auto": the cheapest predicted). With
+    ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
     """
 
     model: Model = "published"
@@ -25,6 +26,7 @@ class Execution:
     whole_shards: bool = True
     bucket_bytes: float = 0.0
     algorithm: str = "auto"
+    strict_memory: bool = False
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""

@@ -5,7 +5,8 @@ and the momentum. A parameter's gradient is held from the operator that
 computes it to the update. An activation, or a gradient of one, is held from
 its first operator to its last; so what backward reads is kept from forward
 on. Where a consumer has another part of a tensor than its producer, it holds
-a copy of its own, and the producer's lives until the copy is made.
+a copy of its own, and the producer's lives until the copy is made. What a
+collective needs on the way is not counted.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from hardware import Device
 from planners.steps import Phase
-from simulator.roofline import Core, map_bytes
+from simulator.machine import SimulationError
+from simulator.roofline import Core, core_of, map_bytes
 from simulator.shards import Shard
 from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 
@@ -48,10 +51,46 @@ class MemoryUse:
         return self.peak_bytes <= self.capacity_bytes
 
     def __str__(self) -> str:
-        return (
-            f"peak {self.peak_bytes / 2**30:.2f} GiB of {self.capacity_bytes / 2**30:.2f} GiB "
-            f"a core, at {self.operator}"
-        )
+        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
+
+    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle).
+    """
+
+    device: str
+    peak_bytes: float
+    capacity_bytes: float
+    operator: str
+    cores: int
+    cores_over: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether every core's peak is within its capacity."""
+        return self.cores_over == 0
+
+    def __str__(self) -> str:
+        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+class OutOfMemoryError(SimulationError):
+    """A step does not fit in a device's HBM, and was to."""
+
+
+def _fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:
+    place = f", at {operator}" if operator else ""
+    return f"peak {readable(peak_bytes)} of {readable(capacity_bytes)} a core{place}"
+
+
+def readable(size_bytes: float) -> str:
+    """GiB with two digits behind the point, or MiB where that is less than one."""
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.2f} GiB"
+    return f"{size_bytes / 2**20:.2f} MiB"
 
 
 @dataclass(slots=True)
@@ -88,10 +127,53 @@ def memory_use(
     return MemoryUse(tuple(op.name for op in mine), tuple(series), state, core.hbm_capacity_bytes)
 
 
+def device_memory(
+    operators: Operators, cores: Iterable[tuple[Device, tuple[Shard, ...], int]]
+) -> tuple[DeviceMemory, ...]:
+    """One entry for each device; ``cores`` are (device, shards, how many hold the same)."""
+    count: dict[Device, dict[tuple[Shard, ...], int]] = {}
+    for device, shards, many in cores:
+        of_device = count.setdefault(device, {})
+        of_device[shards] = of_device.get(shards, 0) + many
+    return tuple(_of_device(operators, device, held) for device, held in count.items())
+
+
+def _of_device(
+    operators: Operators, device: Device, count: dict[tuple[Shard, ...], int]
+) -> DeviceMemory:
+    core = core_of(device)
+    uses = [(memory_use(operators, shards, core), many) for shards, many in count.items()]
+    fullest = max((use for use, _ in uses), key=lambda use: use.peak_bytes)
+    return DeviceMemory(
+        device.name,
+        fullest.peak_bytes,
+        fullest.capacity_bytes,
+        fullest.operator,
+        sum(count.values()),
+        sum(many for use, many in uses if not use.fits),
+    )
+
+
+def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
+    """What does not fit, where, and what helps; None where everything fits."""
+    over = [
+        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)"
+        for one in memory
+        if not one.fits
+    ]
+    if not over:
+        return None
+    return (
+        f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
+        "take a smaller batch, more devices or another planner"
+    )
+
+
 def parameters(operators: Operators, node: int, shard: Shard) -> float:
     """Trained parameters of a shard of a node, batch norm and biases behind it included."""
     own = operators.nodes[node]
-    return shard.outputs * (own.pair_parameters * shard.inputs + own.channel_parameters)
+    pairs = own.pair_parameters * shard.inputs + own.channel_parameters
+    return shard.outputs * shard.groups * pairs
 
 
 def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list[_Held]:
@@ -115,7 +197,7 @@ def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list
 def _elements(tensor: Map, shard: Shard) -> float:
     """Elements of a row, by which two copies are told apart."""
     channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
-    return round(channels * tensor.area, 3)
+    return round(channels * shard.groups * tensor.area, 3)
 
 
 def _gradients(

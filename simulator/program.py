@@ -9,6 +9,7 @@ from hardware import Device, Wires
 from planners.steps import Kind, Phase
 
 if TYPE_CHECKING:
+    from simulator.memory import DeviceMemory
     from simulator.network import Phase as Job
 
 PICOSECONDS = 10**12
@@ -97,9 +98,11 @@ class Branch:
 class Program:
     """Every distinct operation, and the tree of accelerators that run them.
 
-    ``bandwidth`` holds the bytes per second of each link that jobs name.
+    Under the deployed model it has the ``wires`` whose links jobs name, and
+    says how full each device's HBM gets.
     """
 
     operations: tuple[Operation, ...]
     root: Branch | Leaf
     wires: Wires | None = None
+    memory: tuple[DeviceMemory, ...] = ()

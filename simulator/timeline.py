@@ -6,14 +6,17 @@ import math
 from array import array as column
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hardware import Device
 from planners.steps import Kind, Phase
-from simulator.exposure import core_times
-from simulator.program import PICOSECONDS, Program
+from simulator.exposure import core_times, leaves
+from simulator.program import COMPUTE_LEVEL, PICOSECONDS, Program
+
+if TYPE_CHECKING:
+    from simulator.memory import DeviceMemory
 
 
 class Columns(NamedTuple):
@@ -124,6 +127,22 @@ class Timeline:
     def cores(self) -> int:
         """Cores of the whole array."""
         return sum(r.multiplicity for r in self.resources if r.kind == "core")
+
+    @property
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """How full the fullest core of each device gets; nothing in the published model."""
+        return self.program.memory
+
+    @property
+    def idle_cores(self) -> int | None:
+        """Cores without any computing; None in the published model, where fractions reach all."""
+        if self.program.wires is None:
+            return None
+        return sum(
+            leaf.multiplicity
+            for leaf in leaves(self.program.root)
+            if all(operation.level != COMPUTE_LEVEL for operation in leaf.operations)
+        )
 
     def totals(self) -> dict[tuple[Phase, Kind], Total]:
         """Sums by phase and kind over the whole array, multiplicities included.

@@ -124,6 +124,12 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--bucket", metavar="BYTES", help='exchange gradients together up to this size, as "25 MB"'
     )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
+    only.add_argument(
+        "--strict-memory",
+        action="store_true",
+        default=None,
+        help="a step that does not fit in HBM is an error (default: a warning)",
+    )
 
 
 def execution_of(args: argparse.Namespace) -> Execution:
@@ -134,11 +140,11 @@ def execution_of(args: argparse.Namespace) -> Execution:
 
     given = {
         name: getattr(args, name)
-        for name in ("overlap", "shards", "bucket", "algorithm")
+        for name in ("overlap", "shards", "bucket", "algorithm", "strict_memory")
         if getattr(args, name) is not None
     }
     if args.execution == "published":
-        for name in given:
+        for name in (key.replace("_", "-") for key in given):
             raise UsageError(f"--{name} has no meaning under --execution published")
         return Execution()
     try:
@@ -154,6 +160,7 @@ def execution_of(args: argparse.Namespace) -> Execution:
         whole_shards=given.get("shards", "whole") == "whole",
         bucket_bytes=bucket,
         algorithm=algorithm,
+        strict_memory=given.get("strict_memory", False),
     )
 
 

@@ -57,6 +57,7 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan and simulate twice, then deliver."""
     from experiments.difference import difference
+    from experiments.memory import warn_overflow
     from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import UsageError, check_writable, deliver, to_json
     from experiments.plots import check_plot
@@ -78,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         run_step(network, planner, array, args.batch, objective_of(args), execution)[1]
         for planner in chosen
     )
+    for planner, step in zip(chosen, (first, second), strict=True):
+        warn_overflow(network.name, planner, array.name, step)
     result = difference((chosen[0], chosen[1]), (first, second))
     about = {
         "network": network.name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,13 +15,14 @@ MOST_WARNINGS = 10
 
 def network_of(name: str) -> Network:
     """The network of that name or path; what was not understood of it goes to stderr."""
+    from experiments.output import warn
     from workloads import load_network
 
     network = load_network(name)
     for note in network.notes[:MOST_WARNINGS]:
-        print(f"accelarray: warning: {network.name}: {note}", file=sys.stderr)
+        warn(f"{network.name}: {note}")
     if more := len(network.notes[MOST_WARNINGS:]):
-        print(f"accelarray: warning: {network.name}: and {more} more", file=sys.stderr)
+        warn(f"{network.name}: and {more} more")
     return network
 
 

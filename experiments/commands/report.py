@@ -122,6 +122,7 @@ def _command(args: argparse.Namespace) -> str:
         if getattr(args, name) not in (None, "published")
         for word in (f"--{name}", getattr(args, name))
     ]
+    words += ["--strict-memory"] if args.strict_memory else []
     words += ["--store", args.store] if args.store else []
     words += ["--timeline", args.timeline] if args.timeline else []
     return shlex.join([*words, "--output", args.output])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
@@ -22,6 +23,8 @@ from experiments.commands.arguments import (
 from experiments.commands.notices import gap_json, gap_text, network_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simulator import Timeline
 
 
@@ -47,6 +50,7 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
+    from experiments.memory import warn_overflow
     from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import deliver, to_json
     from experiments.step import plan_step
@@ -61,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     timeline = simulate(network, plan, array, execution, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
+    overflows = warn_overflow(network.name, args.planner, array.name, timeline)
     shares = timeline.shares()
     result = {
         "network": network.name,
@@ -78,17 +83,32 @@ def run(args: argparse.Namespace) -> int:
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
+        **_occupancy(timeline),
         "phases": _phases(timeline),
         "folded": not args.unfolded,
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         "wall_s": wall_s,
-        "warnings": list(network.notes),
+        "warnings": [*network.notes, *overflows],
     }
     result |= measured(metrics, timeline)
     text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)
     deliver(text, args.output)
     return 0
+
+
+def _occupancy(timeline: Timeline) -> dict[str, Any]:
+    """Idle cores, and HBM device by device; None where the model has no memory."""
+    from experiments.memory import occupancy
+
+    if not (found := occupancy(timeline)):
+        return {"idle_cores": None, "peak_memory_bytes": None, "fits": None, "memory": []}
+    return {
+        "idle_cores": found["idle_cores"],
+        "peak_memory_bytes": found["peak_memory_bytes"],
+        "fits": not found["cores_over_memory"],
+        "memory": [asdict(one) | {"fits": one.fits} for one in timeline.memory],
+    }
 
 
 def _phases(timeline: Timeline) -> list[dict[str, Any]]:
@@ -124,6 +144,7 @@ def _table(result: dict[str, Any]) -> str:
         table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
+    _add_occupancy(table, result)
     if (energy_j := result.get("energy_j")) is not None:
         table.add_row("energy", f"{energy_j:.6g} J")
     if (traffic := result.get("traffic_bytes")) is not None:
@@ -137,3 +158,15 @@ def _table(result: dict[str, Any]) -> str:
     table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
     table.add_row("wall time", f"{result['wall_s']:.2f} s")
     return text_of(table)
+
+
+def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
+    from simulator import DeviceMemory
+
+    if result["fits"] is None:
+        return
+    table.add_row("idle cores", f"{result['idle_cores']:,} of {result['cores']:,}")
+    for one in result["memory"]:
+        use = DeviceMemory(**{key: value for key, value in one.items() if key != "fits"})
+        over = "" if use.fits else f": {use.cores_over:,} of {use.cores:,} cores do not fit"
+        table.add_row(f"memory, {use.device}", f"{use}{over}")

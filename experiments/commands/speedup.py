@@ -99,8 +99,10 @@ def _networks(
 
     with progress_bar(len(networks) * len(planners)) as progress:
         result = compare(array, networks, planners, args.batch, progress, **_options(args))
+    _warn(result)
     if args.format == "json":
         warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
+        warnings += result.overflows
         text = to_json(to_dict(result) | {"warnings": warnings})
     else:
         text = to_csv(result) if args.format == "csv" else to_table(result)
@@ -110,6 +112,14 @@ def _networks(
     elif args.plot:
         plot_speedups(result, args.plot)
     return result.complete
+
+
+def _warn(result: Comparison) -> None:
+    from experiments.memory import REMEDY
+    from experiments.output import warn
+
+    for fault in result.overflows:
+        warn(f"{fault} {REMEDY}")
 
 
 def _say_interrupted(args: argparse.Namespace, after: str) -> None:
@@ -130,6 +140,8 @@ def _levels(
     wanted = levels.parse_levels(args.levels)
     with progress_bar(len(wanted) * len(networks) * len(planners)) as progress:
         done = sweep(array, wanted, networks, planners, args.batch, progress, **_options(args))
+    for level in done:
+        _warn(level.result)
     if args.format == "json":
         text = to_json(levels.to_dict(array.name, args.batch, done))
     elif args.format == "csv":

@@ -94,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
         progress_bar(total) as progress,
     ):
         table = sweep(grid, store, jobs, args.cluster, progress)
+    _warn(grid, table)
     numeric = [axis for axis in grid.axes if axis.numeric and len(axis.values) > 1]
     line = len(grid.axes) == len(numeric) == 1
     crossed = crossovers(table, numeric[0]) if line else []
@@ -132,6 +133,21 @@ def _grid(args: argparse.Namespace) -> Grid:
         args.communication,
         execution_of(args),
     )
+
+
+def _warn(grid: Grid, table: pandas.DataFrame) -> None:
+    """How many cases do not fit in memory, and all about the first of them."""
+    from experiments.memory import REMEDY
+    from experiments.output import warn
+    from experiments.sweep import overflow_of
+
+    if "cores_over_memory" in table:
+        over = table["key"][table["cores_over_memory"] > 0]
+        if len(over):
+            warn(
+                f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
+                f"the first: {overflow_of(grid, over.iloc[0])} {REMEDY}"
+            )
 
 
 def write_table(table: pandas.DataFrame, output: str) -> None:

@@ -56,6 +56,7 @@ def _endings() -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
+    from experiments.memory import warn_overflow
     from experiments.output import UsageError, check_writable
     from experiments.sites import chosen, sites
     from experiments.step import run_step
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
     _, timeline = run_step(
         network, args.planner, array, args.batch, objective_of(args), execution, folded=folded
     )
+    warn_overflow(network.name, args.planner, array.name, timeline)
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)

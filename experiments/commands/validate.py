@@ -1,4 +1,4 @@
-"""``accelarray validate``: predictions beside measured machines."""
+"""``accelarray validate``: beside measured machines, closed forms and another simulator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import add_output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from experiments.validate.measured import Validation
     from experiments.validate.section import Section
 
@@ -17,7 +19,7 @@ NETWORK = "resnet50"
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "validate", help="predictions beside measured machines, errors as they are"
+        "validate", help="beside measured machines, formulas, another simulator: errors as they are"
     )
     parser.add_argument(
         "--table",
@@ -37,17 +39,28 @@ def configure(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fit, predict, print."""
-    from experiments.output import check_writable, deliver, to_json
+    """Fit, predict, compare, print."""
+    from experiments.output import check_writable, deliver, progress_bar, to_json
     from experiments.plots import check_plot
+    from experiments.validate.closed import (
+        closed_forms,
+        exact_section,
+        independent,
+        independent_section,
+    )
     from experiments.validate.measured import section
     from experiments.validate.picture import check_drawable, plot_validation
 
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    result = _measured(args)
-    sections = [section(result, NETWORK)]
+    with progress_bar(None) as progress:
+        result = _measured(args, progress)
+        sections = [
+            section(result, NETWORK),
+            exact_section(list(closed_forms(progress))),
+            independent_section(list(independent())),
+        ]
     if args.plot:
         check_drawable(len(result.rows))
         plot_validation(result, args.plot)
@@ -59,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(args: argparse.Namespace) -> Validation:
+def _measured(args: argparse.Namespace, progress: Callable[[str], None]) -> Validation:
     from experiments.validate.measured import validate
     from experiments.validate.steps import Pod
     from experiments.validate.table import SYSTEMS, read, shipped
@@ -68,7 +81,7 @@ def _measured(args: argparse.Namespace) -> Validation:
 
     rows = shipped() if args.table is None else read(args.table)
     devices = {name: load_device(name, args.set)[0] for name in SYSTEMS}
-    return validate(rows, shipped(), devices, Pod(load_network(NETWORK)))
+    return validate(rows, shipped(), devices, Pod(load_network(NETWORK), progress))
 
 
 def _text(part: Section) -> str:

@@ -19,7 +19,15 @@ INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "
 SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
-OTHERS = ("key", "speedup", "peak_memory_bytes", "energy_j", "traffic_bytes")
+OTHERS = (
+    "key",
+    "speedup",
+    "peak_memory_bytes",
+    "cores_over_memory",
+    "idle_cores",
+    "energy_j",
+    "traffic_bytes",
+)
 WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
 
 

@@ -32,7 +32,7 @@ def test_a_core_has_an_equal_share_of_its_chip() -> None:
     device, _ = load_device("tpu-v3", ["roofline.matrix_efficiency=0.5", "roofline.overhead=3 us"])
     core = core_of(device)
     assert core.flops_per_s == 123e12 / 2 * 0.5
-    assert core.hbm_bytes_per_s == pytest.approx(450e9 * 0.749)
+    assert core.hbm_bytes_per_s == pytest.approx(450e9 * 0.75)
     assert core.hbm_capacity_bytes == 16 * 2**30
     assert (core.overhead_s, core.tile, core.pad_matrix_unit) == (3e-6, True, 0)
 
