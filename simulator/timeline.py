@@ -90,6 +90,8 @@ class Timeline:
     columns: Columns
     events: int
     """Wake-ups of processes: their starts, and one for each operation they wait for."""
+    link_bytes: tuple[float, ...] = ()
+    """Bytes over every link of ``program.wires``, in its order; none where there are no wires."""
 
     def __len__(self) -> int:
         return len(self.columns.end)
