@@ -48,7 +48,7 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
     axes.set_yticks([])
     axes.set_xlabel("critical path: time in the step [ms]", fontsize=8)
     axes.tick_params(labelsize=7)
-    axes.legend(ncols=5, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(0, 1.15))
+    axes.legend(ncols=5, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 0.97))
     axes.set_title(axes.get_title(loc="left"), fontsize=9, loc="left", pad=20)
 
 
