@@ -29,7 +29,7 @@ OTHER = ("#444444", "#888888", "#cccccc")
 SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2}
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
 
-WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 0.95
+WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
 """Inches: the page, and its margins beside, above, between and below the charts."""
 NAME_SIZE = 6.0
 LONGEST_LABEL = 48

@@ -101,7 +101,7 @@ def _lanes(
         if not rows and site.unit == "board":
             yield Lane(label, ())
         for number, row in enumerate(rows, 1):
-            yield Lane(label if number == 1 else f"{label}, at once {number}", tuple(row))
+            yield Lane(label if number == 1 else f"{label}, row {number}", tuple(row))
         return
     for kind in ("core", "hbm"):
         same: dict[tuple[Slice, ...], list[int]] = {}

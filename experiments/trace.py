@@ -71,7 +71,7 @@ def _rows(
     for direction, towards in enumerate(DIRECTIONS):
         moving = [done for done in slices if done.operation.received[direction]]
         for number, row in enumerate(tracks(moving) or [[]], 1):
-            again = "" if number == 1 else f", at once {number}"
+            again = "" if number == 1 else f", row {number}"
             yield name + towards + again, direction, row
 
 

@@ -21,7 +21,8 @@ def plot_explanation(result: Explanation, path: str) -> None:
     """The path as a strip through the step; below it, an average core's time by layer."""
     rows = min(MOST_LAYERS, len(result.paths.layers))
     figure, (strip, layers) = new_figure(9, 2.6 + 0.25 * rows, 2, 1)
-    strip.get_gridspec().set_height_ratios([1, 0.6 + 0.3 * rows])
+    if grid := strip.get_gridspec():
+        grid.set_height_ratios([1, 0.6 + 0.3 * rows])
     case = result.case
     title = f"{case.network.name}, {case.planner} on {case.array.name}, batch {case.batch}"
     strip.set_title(f"{plain(title)}: {result.iteration_s:.4g} s", fontsize=9, loc="left")
