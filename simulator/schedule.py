@@ -86,13 +86,17 @@ class Schedule:
         return found
 
     def needs(self, owner: int, position: int) -> list[int]:
-        """What its accelerator had to have done before an operation, as positions."""
+        """What its accelerator had done before an operation could begin, as positions.
+
+        Besides what it needs, what the core computed before: operations are
+        issued in order, an exchange also, where that had ended by then.
+        """
         leaf = self.accelerators[owner].leaf
         if leaf.needs is None:
             return [position - 1] if position else []
         needed = list(leaf.needs[position])
-        before = self._previous[id(leaf)][position]
-        if leaf.operations[position].level == COMPUTE_LEVEL and before >= 0:
+        before, first = self._previous[id(leaf)][position], self.first[owner]
+        if before >= 0 and self.ends[first + before] <= self.starts[first + position]:
             needed.append(before)
         return needed
 

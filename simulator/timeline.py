@@ -155,8 +155,9 @@ class Timeline:
 
     @property
     def traffic_bytes(self) -> float:
-        """Bytes received in the whole array, summed over its records."""
-        return math.fsum(total.bytes for total in self.totals().values())
+        """Bytes received in the whole array, summed over its records; HBM traffic is not."""
+        totals = self.totals().items()
+        return math.fsum(t.bytes for (_, kind), t in totals if kind is not Kind.MEMORY)
 
     @property
     def energy_j(self) -> float | None:
