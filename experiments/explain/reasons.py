@@ -116,10 +116,7 @@ def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
         return None
     latency = topic == "latency"
     pair = (before.latency_s, after.latency_s) if latency else (before.bandwidth, after.bandwidth)
-    if not np.array_equal(*pair) or (first.topology.kind, first.topology.shape) != (
-        second.topology.kind,
-        second.topology.shape,
-    ):
+    if not np.array_equal(*pair) or before.names != after.names:
         return None
     what = "latency" if latency else "bandwidth"
     topology = second.topology
