@@ -128,8 +128,9 @@ def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
 @st.composite
 def timelines(draw: st.DrawFn, model: Model | None = None, folded: bool | None = None) -> Timeline:
     """A step of a small random network, array and plan under either model."""
+    models: tuple[Model, ...] = (model,) if model else ("published", "deployed")
     execution = Execution(
-        model or draw(st.sampled_from(("published", "deployed"))),
+        draw(st.sampled_from(models)),
         overlap=draw(st.booleans()),
         whole_shards=draw(st.booleans()),
     )

@@ -224,8 +224,9 @@ def test_a_deployed_steps_lanes_hold_every_record_and_never_overlap(tmp_path: Pa
     deployed = ["--execution", "deployed", "--array", "accpar-mixed-switch", *SMALL]
     parsed = Parsed(page(tmp_path, *deployed, "--networks", "lenet"))
     data = json.loads(parsed.text("script")[0])
-    ends = [0] * len(data["lanes"])
-    stands_for = [int(re.search(r"(\d+)(, row \d+)?$", lane)[1]) for lane in data["lanes"]]
+    names = [lane.partition(", row")[0] for lane in data["lanes"]]
+    ends = [0] * len(names)
+    stands_for = [int(re.split(r"\W", lane.rpartition(" ")[2])[1]) for lane in names]
     operations = 0
     for lane, _, start, length in data["records"]:  # by start
         assert start >= ends[lane]
