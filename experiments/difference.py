@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from planners.steps import Kind, Phase
-from simulator import PICOSECONDS
+from simulator import PICOSECONDS, Operation
+from simulator.waits import core_steps
 
 if TYPE_CHECKING:
     from simulator import Timeline
@@ -60,11 +61,9 @@ def difference(planners: tuple[str, str], steps: tuple[Timeline, Timeline]) -> D
     cores = steps[0].cores
     if steps[1].cores != cores:
         raise ValueError(f"timelines of {cores} and {steps[1].cores} cores cannot be compared")
-    phases = [
-        {key: total.core_ps for key, total in step.totals().items() if total.core_ps}
-        for step in steps
-    ]
-    layers = [core_ps_by_layer(step) for step in steps]
+    spent = [list(core_ps(step)) for step in steps]
+    phases = [_sums(((op.phase, op.kind), ps) for op, ps in step if ps) for step in spent]
+    layers = [_sums((op.layer, ps) for op, ps in step) for step in spent]
     whole = (steps[0].iteration_ps, steps[1].iteration_ps)
     waiting = Part(
         (
@@ -85,16 +84,31 @@ def _order(row: tuple[tuple[Phase, Kind], object]) -> tuple[int, int]:
     return list(Phase).index(phase), list(Kind).index(kind)
 
 
-def core_ps_by_layer(timeline: Timeline) -> Counter[str]:
-    """Core-picoseconds that each layer, or boundary between two, keeps cores or their links busy.
+def core_ps(timeline: Timeline) -> Iterator[tuple[Operation, int]]:
+    """Core-picoseconds that operations cost, an operation as often as cores had to do with it.
 
-    A boundary is called "a to b", as its operations are.
+    Its time on cores that compute it, and, of an exchange, the time in which
+    cores that take part computed nothing and waited while it, or another, was
+    under way. What is left of the step is waiting.
     """
-    spent: Counter[str] = Counter()
-    operations, resources = timeline.program.operations, timeline.resources
-    for number, index, start, end in zip(*timeline.columns, strict=True):
-        spent[operations[index].layer] += (end - start) * resources[number].cores
-    return spent
+    for step in core_steps(timeline):
+        for operation, ps in step.computed:
+            yield operation, ps * step.cores
+        for wait in step.waits:
+            if wait.exchange is not None and wait.exposed:
+                yield wait.exchange, wait.exposed * step.cores
+
+
+def core_ps_by_phase(timeline: Timeline) -> dict[tuple[Phase, Kind], int]:
+    """``core_ps`` by phase and kind."""
+    return _sums(((op.phase, op.kind), ps) for op, ps in core_ps(timeline))
+
+
+def _sums(spent: Iterable[tuple[Key, int]]) -> dict[Key, int]:
+    sums: Counter[Key] = Counter()
+    for key, ps in spent:
+        sums[key] += ps
+    return dict(sums)
 
 
 def _both(

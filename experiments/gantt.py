@@ -22,13 +22,14 @@ SHADES = {
     "forward": ("#1d4e79", "#4f8ac4", "#c3d8ee"),
     "backward": ("#14591d", "#4ba65a", "#c4e5c9"),
     "gradient": ("#8c1c2c", "#e5707e", "#f9d0d5"),
+    "update": ("#4b2e83", "#9479c9", "#ddd2f0"),
 }
 """Phase to its dark, middle and light shade."""
 OTHER = ("#444444", "#888888", "#cccccc")
-SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2}
+SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2}
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
 
-WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 0.95
+WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
 """Inches: the page, and its margins beside, above, between and below the charts."""
 NAME_SIZE = 6.0
 LONGEST_LABEL = 48
@@ -44,9 +45,11 @@ class Style(NamedTuple):
 
 
 def style(phase: str, kind: str) -> Style:
-    """Computing dark, partial sums in the phase's colour, boundaries light and hatched."""
+    """Computing dark, sums in the phase's colour, boundaries light and hatched, HBM light."""
     shades = SHADES.get(phase, OTHER)
     shade = SHADE_OF_KIND.get(kind, 1)
+    if kind == "memory":
+        return Style(shades[2], "white", None, "black")
     if shade == 2:
         return Style(shades[2], shades[1], "//////", "black")
     return Style(shades[shade], "white", None, "white" if shade == 0 else "black")

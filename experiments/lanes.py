@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.sites import BOARD, Site, labels
@@ -45,11 +45,14 @@ class Chart:
 def chart(title: str, timeline: Timeline, chosen: Sequence[Site], *, folded: bool) -> Chart:
     """A lane for each chosen link, and for each board's cores, and HBMs, that did the same.
 
-    Memories without a record have no lane.
+    Where several exchanges of a link were under way at once it has as many
+    lanes as they need. Memories without a record have no lane, nor have links
+    where the run is of single cores; folded, those that did the same share one.
     """
-    names = labels(chosen, timeline, folded=folded)
     slices = slices_by_resource(timeline)
-    lanes = [lane for site in chosen for lane in _lanes(site, names[site.name], timeline, slices)]
+    shown = alike(chosen, slices) if folded else list(chosen)
+    names = labels(shown, timeline, folded=folded)
+    lanes = [lane for site in shown for lane in _lanes(site, names[site.name], timeline, slices)]
     return Chart(title, timeline.iteration_ps, tuple(lanes))
 
 
@@ -62,20 +65,52 @@ def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:
     return found
 
 
+def alike(everything: Sequence[Site], slices: Sequence[list[Slice]]) -> list[Site]:
+    """Single cores of one device that did the same as one site, the first, for all of them.
+
+    The plan may set them apart although in the end they have equal shards.
+    """
+    merged: dict[object, Site] = {}
+    for site in everything:
+        key: object = site.name
+        if site.level == BOARD and site.unit == "core":
+            key = (site.devices, *(tuple(slices[number]) for number in site.resources))
+        old = merged.get(key)
+        count = site.multiplicity + (old.multiplicity if old else 0)
+        merged[key] = replace(old or site, multiplicity=count)
+    return list(merged.values())
+
+
+def tracks(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """Slices in the order in which they began, in as few rows as they need not to overlap."""
+    rows: list[list[Slice]] = []
+    for done in sorted(slices, key=lambda s: (s.start_ps, s.end_ps)):
+        row = next((row for row in rows if row[-1].end_ps <= done.start_ps), None)
+        if row is None:
+            rows.append([done])
+        else:
+            row.append(done)
+    return rows
+
+
 def _lanes(
     site: Site, label: str, timeline: Timeline, slices: Sequence[list[Slice]]
 ) -> Iterator[Lane]:
     if site.level != BOARD:
-        yield Lane(label, tuple(slices[site.resources[0]]))
+        rows = tracks(slices[site.resources[0]])
+        if not rows and site.unit == "board":
+            yield Lane(label, ())
+        for number, row in enumerate(rows, 1):
+            yield Lane(label if number == 1 else f"{label}, row {number}", tuple(row))
         return
     for kind in ("core", "hbm"):
-        alike: dict[tuple[Slice, ...], list[int]] = {}
+        same: dict[tuple[Slice, ...], list[int]] = {}
         for number in site.resources:
             if timeline.resources[number].kind == kind:
-                alike.setdefault(tuple(slices[number]), []).append(number)
-        for done, members in alike.items():
+                same.setdefault(tuple(slices[number]), []).append(number)
+        for done, members in same.items():
             name = label if kind == "core" else f"HBM of {label}"
-            if len(alike) > 1:  # cores of one board that part ways: say which these are
+            if len(same) > 1:  # cores of one board that part ways: say which these are
                 place = timeline.resources[members[0]].name
                 name = place + (f" and {len(members) - 1} alike" if len(members) > 1 else "")
             if done or kind == "core":

@@ -105,7 +105,7 @@ def _compared(study: Study, array: Array, progress: Callable[[str], None]) -> Co
 def _plans(study: Study) -> Markup:
     plans = [
         (
-            array,
+            study.execution.planned(array),
             [
                 plan_step(study.mapped, p, array, study.batch, execution=study.execution)
                 for p in study.planners

@@ -225,7 +225,9 @@ def _rows(
             timeline, alone = baseline, None
         else:
             plan, timeline = step(array, network, planner)
-            alone = step(_fastest(array), network, planner)[1] if _uneven(plan, array) else None
+            alone = (
+                step(fastest_alone(array), network, planner)[1] if _uneven(plan, array) else None
+            )
         progress(f"{network.name} {planner}")
         measures = measured(metrics, timeline)
         if energy_j := measures.get("energy_j"):
@@ -267,7 +269,7 @@ def _uneven(plan: Plan, array: Array) -> bool:
     return any(partition.share != even for partition in plan.root.partitions)
 
 
-def _fastest(array: Array) -> Array:
+def fastest_alone(array: Array) -> Array:
     """The array's fastest kind of device alone."""
     fastest = max(array.group.kinds, key=lambda kind: _speed(kind[0]))
     name = f"{array.name}, {fastest[0].name} alone"

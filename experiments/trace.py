@@ -6,10 +6,11 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.lanes import Slice, slices_by_resource
+from experiments.lanes import Slice, slices_by_resource, tracks
 from experiments.output import whole_file
 from experiments.sites import BOARD, Site, labels
 
@@ -42,20 +43,36 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     for process, pid in processes.items():
         yield _metadata("process_name", pid, 0, name=process)
         yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+    threads = count(len(processes) + 1)  # no thread has a process's number
     for site in chosen:
         pid = processes[_process(site, names)]
         for number in site.resources:
             resource = timeline.resources[number]
             name = _thread(resource, names[site.name], folded=folded)
-            for direction, towards in enumerate(DIRECTIONS if resource.kind == "link" else [""]):
-                order = 2 * number + direction
-                tid = len(processes) + 1 + order  # no thread has a process's number
-                yield _metadata("thread_name", pid, tid, name=name + towards)
-                yield _metadata("thread_sort_index", pid, tid, sort_index=order)
-                for done in slices[number]:
-                    moved = done.operation.received[direction]
-                    if moved or resource.kind != "link":
-                        yield _complete(done, resource, pid, tid, moved)
+            for thread, direction, done in _rows(name, resource, slices[number]):
+                tid = next(threads)
+                yield _metadata("thread_name", pid, tid, name=thread)
+                yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
+                for each in done:
+                    moved = each.operation.received[direction]
+                    yield _complete(each, resource, pid, tid, moved)
+
+
+def _rows(
+    name: str, resource: Resource, slices: Sequence[Slice]
+) -> Iterator[tuple[str, int, Sequence[Slice]]]:
+    """The threads of a resource: name, direction and slices that do not overlap.
+
+    A link has one for each direction, or more where exchanges were under way at once.
+    """
+    if resource.kind != "link":
+        yield name, 0, slices
+        return
+    for direction, towards in enumerate(DIRECTIONS):
+        moving = [done for done in slices if done.operation.received[direction]]
+        for number, row in enumerate(tracks(moving) or [[]], 1):
+            again = "" if number == 1 else f", row {number}"
+            yield name + towards + again, direction, row
 
 
 def _process(site: Site, names: Mapping[str, str]) -> str:

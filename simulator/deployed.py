@@ -33,7 +33,7 @@ from simulator.lower import duration_ps
 from simulator.memory import DeviceMemory, OutOfMemoryError, device_memory, overflow
 from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
-from simulator.roofline import Core, core_of, costs
+from simulator.roofline import Core, bounds, core_of, costs
 from simulator.shards import Cores, Part, Shard, Shards, divide
 from simulator.traffic import GRADIENT_BYTES, operators
 from workloads import Graph, Network, partition_graph
@@ -364,6 +364,7 @@ class _Step:
             duration=duration_ps(math.fsum(cost.seconds for cost in done), 1.0),
             flops=math.fsum(cost.flops for cost in done),
             memory=memory,
+            bound_s=bounds(done, core),
         )
 
     def _add(

@@ -82,7 +82,8 @@ class Machine:
         if any(process.is_alive for process in self._running):
             raise DeadlockError(self._who_waits())
         events = self._wakeups + len(self._log.end)
-        return Timeline(self.program, tuple(self.resources), self._log, events)
+        link_bytes = tuple(self.network.link_bytes.tolist())
+        return Timeline(self.program, tuple(self.resources), self._log, events, link_bytes)
 
     def _place(self, node: Branch | Leaf) -> list[int]:
         """Build a sub-tree's boards and links; returns its boards' numbers."""

@@ -31,7 +31,9 @@ class Operation:
     Under the deployed model an exchange has ``jobs``, which the network
     carries one after the other and which decide how long it takes (``received``
     is then what all cores of each half receive), and a core's operation keeps
-    its slice of the HBM busy with ``memory``, another operation, meanwhile.
+    its slice of the HBM busy with ``memory``, another operation, meanwhile;
+    ``bound_s`` are the seconds of it that its FLOPs, its HBM traffic and fixed
+    overheads account for.
     """
 
     index: int
@@ -45,6 +47,7 @@ class Operation:
     energy_j: float = 0.0
     jobs: tuple[Job, ...] = ()
     memory: Operation | None = None
+    bound_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def bytes(self) -> float:

@@ -70,6 +70,17 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     return OperatorCost(operator.name, operator.phase, work, moved, busy + core.overhead_s)
 
 
+def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, float]:
+    """Seconds of these operators that FLOPs, HBM traffic and overheads account for."""
+    by_flops: list[float] = []
+    by_traffic: list[float] = []
+    for item in done:
+        compute_s, move_s = item.flops / core.flops_per_s, item.bytes / core.hbm_bytes_per_s
+        (by_flops if compute_s >= move_s else by_traffic).append(max(compute_s, move_s))
+    overheads_s = core.overhead_s * (len(by_flops) + len(by_traffic))
+    return math.fsum(by_flops), math.fsum(by_traffic), overheads_s
+
+
 def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
     """FLOPs of an operator; with a matrix ``unit``, as if its weights' matrix filled whole ones.
 

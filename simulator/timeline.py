@@ -93,6 +93,8 @@ class Timeline:
     columns: Columns
     events: int
     """Wake-ups of processes: their starts, and one for each operation they wait for."""
+    link_bytes: tuple[float, ...] = ()
+    """Bytes over every link of ``program.wires``, in its order; none where there are no wires."""
 
     def __len__(self) -> int:
         return len(self.columns.end)
@@ -172,8 +174,9 @@ class Timeline:
 
     @property
     def traffic_bytes(self) -> float:
-        """Bytes received in the whole array, summed over its records."""
-        return math.fsum(total.bytes for total in self.totals().values())
+        """Bytes received in the whole array, summed over its records; HBM traffic is not."""
+        totals = self.totals().items()
+        return math.fsum(t.bytes for (_, kind), t in totals if kind is not Kind.MEMORY)
 
     @property
     def energy_j(self) -> float | None:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hardware import Array, Device, Group
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Scale, legal, shrunk
+from simulator import Execution, Timeline, simulate
+from simulator.execution import Model
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 
 SMALL = st.sampled_from((1, 2, 4))
@@ -177,3 +179,18 @@ def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
 
     root = split(array.group, (WHOLE,) * len(graph))
     return Plan("random", network.name, batch, "time", names, root)
+
+
+@st.composite
+def timelines(draw: st.DrawFn, model: Model | None = None, folded: bool | None = None) -> Timeline:
+    """A step of a small random network, array and plan under either model."""
+    models: tuple[Model, ...] = (model,) if model else ("published", "deployed")
+    execution = Execution(
+        draw(st.sampled_from(models)),
+        overlap=draw(st.booleans()),
+        whole_shards=draw(st.booleans()),
+    )
+    network, array = draw(networks(4)), draw(arrays(3, 2))
+    plan = draw(plans(network, execution.planned(array), 12))
+    folded = draw(st.booleans()) if folded is None else folded
+    return simulate(network, plan, array, execution, folded=folded)

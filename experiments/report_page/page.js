@@ -88,15 +88,16 @@
       const [layer, phase, kind] = step.operations[index];
       const top = AXIS + lane * LANE + LABEL;
       const from = Math.max(Math.floor(left), 0), wide = Math.max(Math.min(right, width) - from, 1);
+      const high = step.kinds[kind] === "memory" ? BAR / 2 : BAR;
       pen.fillStyle = colours[phase];
-      pen.fillRect(from, top, wide, BAR);
+      pen.fillRect(from, top + BAR - high, wide, high);
       if (step.kinds[kind] === "boundary") stripe(from, top, wide, page);
       if (wide > 4) {
         pen.fillStyle = page; // a gap to the next one
         pen.fillRect(from + wide - 0.5, top, 0.5, BAR);
       }
       const name = step.layers[layer];
-      if (wide > 24 && pen.measureText(name).width < wide - 8) {
+      if (high === BAR && wide > 24 && pen.measureText(name).width < wide - 8) {
         pen.fillStyle = text;
         pen.fillText(name, from + 4, top + BAR / 2 + 0.5);
       }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments.difference import core_ps_by_phase
+from experiments.lanes import Slice, alike, slices_by_resource, tracks
 from experiments.report_page.markup import Markup, data_block, number, section, table, tag
+from experiments.sites import sites
 from planners.steps import Kind, Phase
 from simulator import PICOSECONDS, Timeline
 
@@ -53,7 +56,8 @@ def step(title: str, timeline: Timeline) -> Markup:
 def _legend() -> Markup:
     phases = [tag("li", tag("span", class_=f"key {phase}"), phase) for phase in PHASES]
     striped = tag("li", tag("span", class_="key striped"), "re-laid at a boundary")
-    return tag("ul", *phases, striped, class_="legend")
+    low = tag("li", tag("span", class_="key low"), "half as high: HBM traffic")
+    return tag("ul", *phases, striped, low, class_="legend")
 
 
 def step_data(timeline: Timeline) -> dict[str, Any]:
@@ -61,19 +65,20 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
 
     Only lanes on which something takes time; the longest ``MOST_RECORDS`` operations.
     """
-    columns = zip(*timeline.columns, strict=True)
-    records = [(r, op, start, end - start) for r, op, start, end in columns if end > start]
-    longest = sorted(records, key=lambda record: -record[3])[:MOST_RECORDS]
-    operations = timeline.program.operations
-    used = {record[0] for record in longest}
-    lanes = [i for i in range(len(timeline.resources)) if i in used]
-    place = {resource: lane for lane, resource in enumerate(lanes)}
-    layers = list(dict.fromkeys(op.layer for op in operations))
-    layer = {name: i for i, name in enumerate(layers)}
+    lanes = _lanes(timeline)
+    records = [
+        (lane, done) for lane, (_, row) in enumerate(lanes) for done in row if done[1] > done[0]
+    ]
+    kept = sorted(records, key=lambda record: record[1].start_ps - record[1].end_ps)[:MOST_RECORDS]
+    shown = sorted({lane for lane, _ in kept})
+    place = {lane: i for i, lane in enumerate(shown)}
+    operations = {op.index: op for _, (_, _, op) in kept}
+    places = {index: i for i, index in enumerate(sorted(operations))}
+    layer = {name: i for i, name in enumerate(dict.fromkeys(operations[i].layer for i in places))}
     return {
         "end": timeline.iteration_ps,
-        "lanes": [_lane(timeline, i) for i in lanes],
-        "layers": layers,
+        "lanes": [lanes[i][0] for i in shown],
+        "layers": list(layer),
         "phases": PHASES,
         "kinds": KINDS,
         "operations": [
@@ -85,21 +90,31 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
                 op.bytes,
                 op.flops,
             ]
-            for op in operations
+            for op in map(operations.__getitem__, places)
         ],
         "records": sorted(
-            ([place[r], op, start, length] for r, op, start, length in longest),
+            ([place[i], places[op.index], start, end - start] for i, (start, end, op) in kept),
             key=lambda record: (record[2], record[0], record[1]),
         ),
-        "instant": len(timeline) - len(records),
-        "left_out": len(records) - len(longest),
+        "instant": sum(len(row) for _, row in lanes) - len(records),
+        "left_out": len(records) - len(kept),
     }
 
 
-def _lane(timeline: Timeline, index: int) -> str:
-    resource = timeline.resources[index]
-    device = f", {resource.device}" if resource.device else ""
-    return f"{resource.name}{device} ×{resource.multiplicity:,}"  # noqa: RUF001
+def _lanes(timeline: Timeline) -> list[tuple[str, list[Slice]]]:
+    """Name and slices of every lane; a link has as many as its exchanges need not to overlap."""
+    slices = slices_by_resource(timeline)
+    found: list[tuple[str, list[Slice]]] = []
+    for site in alike(sites(timeline), slices):
+        for i in site.resources:
+            resource = timeline.resources[i]
+            count = site.multiplicity if site.unit == "core" else resource.multiplicity
+            device = f", {resource.device.name}" if resource.device else ""
+            name = f"{resource.name}{device} ×{count:,}"  # noqa: RUF001
+            rows = tracks(slices[i]) if resource.kind == "link" else [slices[i]]
+            again = ["", *(f", row {row}" for row in range(2, len(rows) + 1))]
+            found += [(name + more, row) for more, row in zip(again, rows, strict=False)]
+    return found
 
 
 def _left_out(data: dict[str, Any]) -> str:
@@ -112,10 +127,11 @@ def _left_out(data: dict[str, Any]) -> str:
 
 
 def _totals(title: str, timeline: Timeline) -> Markup:
+    spent = core_ps_by_phase(timeline)
     rows = [
         [
             f"{phase} {kind}",
-            number(total.core_ps / timeline.cores / PICOSECONDS, ".9f"),
+            number(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS, ".9f"),
             number(total.bytes, ".4g"),
             number(total.flops, ".4g"),
         ]

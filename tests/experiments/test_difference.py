@@ -13,7 +13,7 @@ from experiments.difference import WAITING, Difference, difference
 from hardware import load_array
 from planners import load_planner
 from simulator import Timeline, simulate
-from tests.strategies import arrays, networks, plans
+from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
@@ -43,6 +43,21 @@ def test_the_parts_add_up(data: st.DataObject, batch: int) -> None:
     adds_up(result)
     changes = [abs(part.change_ps) for part in result.layers[:-1]]
     assert changes == sorted(changes, reverse=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(timelines("deployed"))
+def test_the_parts_add_up_where_exchanges_overlap(timeline: Timeline) -> None:
+    result = difference(("a", "a"), (timeline, timeline))
+    adds_up(result)
+    whole, shares = timeline.iteration_ps * timeline.cores, timeline.shares()
+    sums = {"compute": 0, "other": 0}
+    for part in result.phases[:-1]:
+        sums["compute" if part.kind == "compute" else "other"] += part.core_ps[0]
+    if whole:
+        assert sums["compute"] / whole == pytest.approx(shares.computing)
+        assert sums["other"] / whole == pytest.approx(shares.communicating, abs=1e-12)
+        assert result.phases[-1].core_ps[0] / whole == pytest.approx(shares.waiting, abs=1e-12)
 
 
 def test_parts_are_what_the_records_say() -> None:

@@ -1,21 +1,24 @@
 """Which lanes a run has, what they are called, and what is on them."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.lanes import chart
+from experiments.lanes import Slice, chart, tracks
 from experiments.output import UsageError
 from experiments.sites import BOARD, chosen, labels, sites
+from experiments.step import run_step
 from hardware import load_array
 from planners import load_planner
-from simulator import Machine, Timeline, lower, simulate
-from tests.strategies import arrays, networks, plans
+from simulator import Execution, Machine, Timeline, lower, simulate
+from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
 LENET = load_network("lenet")
+ONE = load_array("accpar-homogeneous", ["devices.0.count=1"])
 
 
 def run(*changes: str, folded: bool = True, planner: str = "data_parallel") -> Timeline:
@@ -124,3 +127,74 @@ def test_memories_and_odd_cores_have_lanes_when_they_do_something() -> None:
     (memory_lane,) = lanes[3:]
     assert memory_lane.label == "board1.chip0.hbm and 1 alike"
     assert memory_lane.busy_ps == program.operations[0].duration_ps
+
+
+def deployed(planner: str = "data_parallel", *, folded: bool = True) -> Timeline:
+    """Four boards of two kinds, and a batch that does not go round."""
+    array = load_array("accpar-mixed-switch", ["devices.0.count=2", "devices.1.count=2"])
+    return run_step(LENET, planner, array, 50, execution=Execution("deployed"), folded=folded)[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(timelines())
+def test_slices_of_a_lane_never_overlap_and_none_is_lost(timeline: Timeline) -> None:
+    everything = sites(timeline)
+    numbers = [number for site in everything for number in site.resources]
+    assert numbers == list(range(len(timeline.resources)))
+    lanes = chart("", timeline, everything, folded=False).lanes
+    assert max(Counter(lane.label for lane in lanes).values(), default=1) == 1
+    for lane in lanes:
+        for before, after in pairwise(lane.slices):
+            assert before.end_ps <= after.start_ps
+    if timeline.program.wires:
+        assert sum(len(lane.slices) for lane in lanes) == len(timeline)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=25))
+def test_links_have_as_many_rows_as_exchanges_are_under_way_at_once(
+    spans: list[tuple[int, int]],
+) -> None:
+    operation = lower(LENET, load_planner("owt")(LENET, ONE, 1), ONE).operations[0]
+    slices = [Slice(start, start + length, operation) for start, length in spans]
+    rows = tracks(slices)
+    assert sorted(s for row in rows for s in row) == sorted(slices)
+    for row in rows:
+        for before, after in pairwise(row):
+            assert before.end_ps <= after.start_ps
+    if all(length for _, length in spans):
+        most = max((sum(a <= at < a + n for a, n in spans) for at in range(40)), default=0)
+        assert len(rows) == most
+
+
+def test_lanes_of_single_cores() -> None:
+    """The mixed pair of boards by core: those with equal shards share a lane."""
+    timeline = deployed()
+    everything = sites(timeline)
+    cores = [site for site in everything if site.level == BOARD]
+    assert sum(site.multiplicity for site in cores) == 32
+    assert {site.unit for site in everything} == {"core"}
+    lanes = chart("", timeline, everything, folded=True).lanes
+    called = [lane.label for lane in lanes]
+    numbers = [label.split(" core")[0] for label in called if " of accpar" in label]
+    assert sum(int(n) for n in numbers if n.isdigit()) == 32
+    assert all(lane.slices for lane in lanes)
+    assert not any("board" in label for label in called)
+    own = [lane.slices for lane in lanes if lane.label[0].isdigit()]
+    assert len(own) == len(set(own))
+
+
+def test_chosen_cores_have_lanes_of_their_own() -> None:
+    timeline = deployed(folded=False)
+    shown = chosen(sites(timeline), "core0, 17-18")
+    called = [lane.label for lane in chart("", timeline, shown, folded=False).lanes]
+    of_cores = [label for label in called if label.startswith("core")]
+    assert of_cores == [
+        "core0, accpar-tpu-v2",
+        "core17, accpar-tpu-v3",
+        "core18, accpar-tpu-v3",
+    ]
+    assert "link level 0, cores 0-31" in called
+    with pytest.raises(UsageError, match=r"cores are 0\.\.\.31"):
+        chosen(sites(timeline), "32")
+    with pytest.raises(UsageError, match="names or numbers of cores, as core0,core3"):
+        chosen(sites(timeline), "board0")

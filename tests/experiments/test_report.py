@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,10 +22,11 @@ from experiments.report import report
 from experiments.report_page import plans, results, step
 from experiments.report_page.chart import bars, scale
 from experiments.report_page.markup import data_block, tag
+from experiments.step import run_step
 from experiments.store import Store
 from hardware import load_array
 from planners import Split, load_planner
-from simulator import simulate
+from simulator import Execution, simulate
 from tests.experiments.pages import EVIL, PLAIN, Parsed, study
 from workloads import load_network
 
@@ -216,6 +218,27 @@ def test_the_timelines_data_are_its_records(tmp_path: Path) -> None:
     assert found == wanted
     assert len(data["records"]) + data["instant"] == len(timeline)
     assert data["end"] == timeline.iteration_ps
+
+
+def test_a_deployed_steps_lanes_hold_every_record_and_never_overlap(tmp_path: Path) -> None:
+    deployed = ["--execution", "deployed", "--array", "accpar-mixed-switch", *SMALL]
+    parsed = Parsed(page(tmp_path, *deployed, "--networks", "lenet"))
+    data = json.loads(parsed.text("script")[0])
+    names = [lane.partition(", row")[0] for lane in data["lanes"]]
+    ends = [0] * len(names)
+    stands_for = [int(re.split(r"\W", lane.rpartition(" ")[2])[1]) for lane in names]
+    operations = 0
+    for lane, _, start, length in data["records"]:  # by start
+        assert start >= ends[lane]
+        ends[lane] = start + length
+        operations += stands_for[lane]
+    array, network = load_array("accpar-mixed-switch", SMALL[1::2]), load_network("lenet")
+    timeline = run_step(network, "accpar", array, 512, execution=Execution("deployed"))[1]
+    assert operations == sum(total.operations for total in timeline.totals().values())
+    rows = parsed.exact["Where the time of lenet, accpar, on accpar-mixed-switch, batch 512 goes"]
+    spent = sum(row[1] or 0 for row in rows[1:-3])
+    waiting = (rows[-1][1] or 0) * timeline.iteration_s
+    assert spent + waiting == pytest.approx(timeline.iteration_s)
 
 
 def test_a_very_long_timeline_keeps_its_longest_operations(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,7 +280,7 @@ def test_dark_and_light_are_both_legible(made: Path, look: Opener) -> None:
         assert contrast(page, quiet) >= 4.5
         assert contrast(note, text) >= 7
         pictures.add(seen.picture)
-        for phase in ("forward", "backward", "gradient"):  # layers' names on their bars
+        for phase in ("forward", "backward", "gradient", "update"):  # layers' names on their bars
             bar = seen.run(
                 f"getComputedStyle(document.querySelector('.key.{phase}')).backgroundColor"
             )

@@ -44,3 +44,5 @@ def test_bandwidth(tmp_path: Path) -> None:
     assert [row["planner"] for row in table[:4]] == ["data_parallel", "owt", "hypar", "accpar"]
     assert {float(row["network.bandwidth [bit/s]"]) for row in table} == {1e9, 1e10, 1e11, 1e12}
     assert (tmp_path / "bandwidth.png").exists()
+    assert len(rows(tmp_path / "bandwidth-deployed.csv")) == len(table)
+    assert (tmp_path / "bandwidth-deployed.png").exists()

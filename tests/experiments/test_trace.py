@@ -21,7 +21,7 @@ from hardware import load_array
 from planners import load_planner
 from simulator import Record, Timeline, simulate
 from tests import trace_checker
-from tests.strategies import arrays, networks, plans
+from tests.strategies import arrays, networks, plans, timelines
 from tests.trace_checker import Track
 from workloads import load_network
 
@@ -81,6 +81,20 @@ def test_any_network_array_and_plan(data: st.DataObject, batch: int, folded: boo
     timeline = simulate(network, plan, array, folded=folded)
     with tempfile.TemporaryDirectory() as folder:
         holds(trace_checker.check(write(timeline, Path(folder), folded=folded)), timeline)
+
+
+@settings(max_examples=60, deadline=None)
+@given(timelines("deployed", folded=False))
+def test_exchanges_that_overlap_have_threads_of_their_own(timeline: Timeline) -> None:
+    """The checker demands slices that nest; every record and byte is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        tracks = trace_checker.check(write(timeline, Path(folder), folded=False))
+    shown = [done for track in tracks for done in track.slices]
+    totals = timeline.totals().values()
+    assert sums(shown)[2] == pytest.approx(math.fsum(t.bytes for t in totals), rel=1e-9)
+    assert sums(shown)[3] == pytest.approx(math.fsum(t.flops for t in totals), rel=1e-12)
+    on_units = [done for done in shown if done["level"] < 0]
+    assert len(on_units) == sum(record.level < 0 for record in timeline)
 
 
 @pytest.mark.parametrize("folded", [True, False])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hardware import Device, Roofline, load_device
 from planners.steps import Phase
-from simulator.roofline import Core, core_of, cost, costs, flops, map_bytes, traffic
+from simulator.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.shards import Shard
 from simulator.traffic import Map, Operator, operators
 from tests.strategies import convolutional_networks
@@ -50,6 +50,21 @@ def test_the_slower_of_computing_and_moving_decides() -> None:
     assert by_memory.seconds == pytest.approx(moved / 1e9)
     slow = replace(PLAIN, flops_per_s=1e6, overhead_s=1.0)
     assert cost(PRODUCT, SHARD, slow).seconds == pytest.approx(work / 1e6 + 1.0)
+
+
+@given(st.floats(1e6, 1e13), st.floats(1e6, 1e12), st.floats(0, 1))
+def test_bounds_share_out_all_of_the_time(
+    flops_per_s: float, hbm_bytes_per_s: float, overhead_s: float
+) -> None:
+    core = replace(
+        PLAIN, flops_per_s=flops_per_s, hbm_bytes_per_s=hbm_bytes_per_s, overhead_s=overhead_s
+    )
+    done = costs([PRODUCT, replace(PRODUCT, macs=0.0)], SHARD, core)
+    by_flops, by_traffic, overheads_s = bounds(done, core)
+    assert by_flops + by_traffic + overheads_s == pytest.approx(sum(c.seconds for c in done))
+    assert overheads_s == 2 * overhead_s
+    assert by_traffic >= done[1].bytes / hbm_bytes_per_s  # what has no FLOPs waits for its bytes
+    assert (by_flops > 0) == (done[0].flops / flops_per_s >= done[0].bytes / hbm_bytes_per_s)
 
 
 @pytest.mark.parametrize("empty", [Shard(0, 3, 5), Shard(10, 0, 5), Shard(10, 3, 0)])

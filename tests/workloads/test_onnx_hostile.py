@@ -96,6 +96,12 @@ def test_weights_of_impossible_shapes(tmp_path: Path, dims: tuple[int, ...], wor
     refused(tmp_path, model([CONV], {"w": dims}), words)
 
 
+def test_large_weights_in_the_file_are_only_dims(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "x w", "y")]
+    network = read(tmp_path, nodes, {"w": (20_000, 20_000)}, x=("batch", 20_000))
+    assert network.weights == 400_000_000  # 1.6 GB as float; the data was stripped
+
+
 def test_shapes_that_overflow(tmp_path: Path) -> None:
     nodes = [CONV, node("Reshape", "c big", "y", name="wide")]
     for size in ((1 << 62, 4), (-5, -1), (0, 1 << 40)):

@@ -106,6 +106,11 @@ class _Factors:
             size //= part
 
 
+def swapped(dims: Dims) -> Dims:
+    """The last two dimensions the other way round."""
+    return dims if len(dims) < 2 else (*dims[:-2], dims[-1], dims[-2])
+
+
 def like(dims: Dims, shape: Sequence[int]) -> Dims:
     """Dimensions of the same meaning and another size (a slice, a window, a padding)."""
     if len(dims) != len(shape):

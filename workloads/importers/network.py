@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.importers import matmuls, sequences, windows
+from workloads.importers import attention, einsum, matmuls, sequences, windows
 from workloads.importers.assembler import Assembler
 from workloads.importers.neutral import Constant, Model, Operation
 from workloads.layers import INPUT, Network, NetworkError, Tensor
@@ -15,8 +15,8 @@ VERBS: dict[str, Callable[[Assembler, Operation], None]] = {
     "avg_pool": windows.pool,
     "mean": windows.mean,
     "matmul": matmuls.matmul,
-    "einsum": matmuls.einsum,
-    "attention": matmuls.attention,
+    "einsum": einsum.einsum,
+    "attention": attention.attention,
     "embedding": sequences.embedding,
     "lstm": sequences.cell,
     "gru": sequences.cell,

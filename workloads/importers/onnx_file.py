@@ -19,8 +19,8 @@ MOST_BYTES = 2**31 - 1
 """Protobuf's own limit for one message."""
 MOST_NODES = 20_000
 MOST_TENSORS = 100_000
-MOST_INLINE = 1 << 28
-"""Most elements of a tensor that is not in another file; more do not fit in one of 2 GiB."""
+MOST_MADE = 1 << 28
+"""Most elements of a constant that operators make."""
 
 
 def is_onnx(name: str) -> bool:

@@ -12,7 +12,7 @@ from onnx import numpy_helper, shape_inference
 
 from workloads.importers import onnx_guard, onnx_operators, onnx_values
 from workloads.importers.neutral import Constant, Model, Operation, Shape
-from workloads.importers.onnx_file import MOST_INLINE
+from workloads.importers.onnx_file import MOST_BYTES, MOST_MADE
 from workloads.layers import NetworkError
 
 _LARGEST = 1 << 62
@@ -113,7 +113,7 @@ class Reader:
         external = tensor.data_location == onnx.TensorProto.EXTERNAL
         if external:
             self._check_location(tensor, where)
-        elif elements > MOST_INLINE:
+        elif _bytes(tensor, elements) > MOST_BYTES:
             raise NetworkError(
                 f"{self.path}, {where}: {elements:,} elements do not fit in the file; "
                 "a tensor of that size belongs in external data"
@@ -190,7 +190,7 @@ class Reader:
             for key, n in self.constants[name].trained.items()
         }
         elements = sum(math.prod(shape) for shape in shapes.values())
-        if elements > MOST_INLINE:
+        if elements > MOST_MADE:
             raise NetworkError(f"it makes a constant of {elements:,} elements")
         found = onnx_values.fold(node, self.values, elements, self.opsets.get("", 1))
         for name, array in zip(node.output, found or (), strict=False):

@@ -35,23 +35,30 @@ def from_torch(
     from workloads.importers.torch_graph import Reader
 
     title = name or str(getattr(module, "__name__", type(module).__name__))
-    args, kwargs = _arguments(inputs)
+    mode = (
+        None if isinstance(module, torch.nn.Module) else FakeTensorMode(allow_non_fake_inputs=True)
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's own, about modules that set attributes
-            if isinstance(module, torch.nn.Module):
-                program = torch.export.export(module, args, kwargs, strict=False)
-            else:
-                with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-                    with _nothing_drawn():
-                        module = module()
-                    title = name or type(module).__name__
-                    args, kwargs = _mapped((args, kwargs), mode.from_tensor)
-                    program = torch.export.export(module, args, kwargs, strict=False)
+            built, program = _exported(module, _arguments(inputs), mode)
     except Exception as error:  # whatever a stranger's module raises while it is traced
         text = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         raise NetworkError(f"{title}: torch.export cannot trace it: {text}") from None
-    return assemble(Reader(title, program).model())
+    return assemble(Reader(name or type(built).__name__, program).model())
+
+
+def _exported(module: Any, inputs: tuple[tuple[Any, ...], dict[str, Any]], mode: Any) -> Any:
+    """The module, built under ``mode`` where there is one, and its program."""
+    import torch
+
+    if mode is None:
+        return module, torch.export.export(module, *inputs, strict=False)
+    with mode:
+        with _nothing_drawn():
+            built = module()
+        fakes = torch.utils._pytree.tree_map_only(torch.Tensor, mode.from_tensor, inputs)
+        return built, torch.export.export(built, *fakes, strict=False)
 
 
 @contextlib.contextmanager
@@ -77,10 +84,3 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(inputs, Sequence):
         return tuple(inputs), {}
     return (inputs,), {}
-
-
-def _mapped(values: Any, fake: Callable[[Any], Any]) -> Any:
-    """Tensors of a tuple or mapping as fake ones."""
-    import torch
-
-    return torch.utils._pytree.tree_map_only(torch.Tensor, fake, values)

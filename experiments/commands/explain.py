@@ -1,0 +1,267 @@
+"""``accelarray explain``: why a step takes as long as it does, and what would help."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_communication,
+    add_execution,
+    add_objective,
+    add_output,
+    array_of,
+    execution_of,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.explain.study import Explanation
+
+MOST_ROWS = 8
+"""Layers, and links, in the tables; ``--format json`` has all."""
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "explain", help="why a step takes as long as it does, and what would help"
+    )
+    parser.add_argument(
+        "network",
+        metavar="NETWORK",
+        help="a network (see: list networks), or the path of a layer file",
+    )
+    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
+    add_array(parser)
+    add_batch(parser)
+    add_objective(parser)
+    add_communication(parser)
+    add_execution(parser)
+    add_output(parser, "table", "json")
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate the step and its variants, then deliver."""
+    from experiments.cases import Case
+    from experiments.explain.picture import plot_explanation
+    from experiments.explain.study import explain, steps_of
+    from experiments.output import check_writable, deliver, progress_bar, to_json
+    from experiments.plots import check_plot
+    from planners import load_planner
+    from workloads import load_network
+
+    if args.plot:
+        check_plot(args.plot)
+    check_writable(args.output, args.plot)
+    load_planner(args.planner)
+    case = Case(
+        load_network(args.network),
+        args.planner,
+        array_of(args),
+        args.batch,
+        args.objective,
+        args.communication,
+        execution_of(args),
+    )
+    with progress_bar(steps_of(case, args.set)) as progress:
+        result = explain(case, args.array, args.set, progress)
+    if args.plot:
+        plot_explanation(result, args.plot)
+    deliver(to_json(to_dict(result)) if args.format == "json" else to_table(result), args.output)
+    return 0
+
+
+def to_dict(result: Explanation) -> dict[str, Any]:
+    """What ``--format json`` prints: all of it, times in seconds."""
+    from dataclasses import asdict
+
+    from experiments.explain.study import notes
+
+    paths = result.paths
+    return result.case.inputs | {
+        "iteration_s": result.iteration_s,
+        "cores": paths.cores,
+        "idle_cores": paths.idle_cores,
+        "critical_path": _path_dict(result),
+        "layers": [
+            {
+                "layer": spent.layer,
+                "computing_s": paths.seconds(spent.computing_ps),
+                "exposed_s": paths.seconds(spent.exposed_ps),
+                "waiting_s": paths.seconds(spent.waiting_ps),
+            }
+            for spent in paths.layers
+        ],
+        "links": [asdict(link) for link in result.links],
+        "units": [asdict(unit) for unit in result.units],
+        "twice_as_fast": [
+            asdict(knob)
+            | {
+                "same_plan_speedup": result.iteration_s / knob.same_plan_s,
+                "replanned_speedup": result.iteration_s / knob.replanned_s,
+            }
+            for knob in result.knobs
+        ],
+        "set": [asdict(setting) for setting in result.settings],
+        "data_parallel_s": result.data_parallel_s,
+        "fast_alone_s": result.fast_alone_s,
+        "notes": notes(result),
+    }
+
+
+def _path_dict(result: Explanation) -> dict[str, Any]:
+    from simulator import PICOSECONDS
+
+    paths = result.paths
+    return {
+        "segments": [
+            {
+                "layer": segment.operation.layer,
+                "phase": str(segment.operation.phase),
+                "kind": str(segment.operation.kind),
+                "level": segment.operation.level,
+                "start_ps": segment.start_ps,
+                "end_ps": segment.end_ps,
+                "share": paths.share(segment.duration_ps),
+                "bounds_ps": segment.bounds_ps(),
+            }
+            for segment in paths.path
+        ],
+        "bounds_s": {bound: ps / PICOSECONDS for bound, ps in paths.by_bound().items()},
+        "kinds": [
+            {"phase": phase, "kind": kind, "seconds": ps / PICOSECONDS, "share": paths.share(ps)}
+            for (phase, kind), ps in paths.by_kind().items()
+        ],
+        "layers": [
+            {"layer": layer, "seconds": ps / PICOSECONDS, "share": paths.share(ps)}
+            for layer, ps in paths.by_layer().items()
+        ],
+    }
+
+
+def to_table(result: Explanation) -> str:
+    """The tables people read."""
+    from experiments.explain.study import notes
+    from experiments.output import text_of
+
+    case = result.case
+    title = (
+        f"{case.network.name}, {case.planner} on {case.array.name}, batch {case.batch}, "
+        f"{case.execution}: {result.iteration_s:.9f} s"
+    )
+    tables = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
+    if result.settings:
+        tables.append(_settings(result))
+    return text_of(title, "", *tables, *notes(result))
+
+
+def _table(title: str, *columns: str, words: int = 1) -> Table:
+    """A table whose first ``words`` columns are text, the others numbers."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < words else "right")
+    return table
+
+
+def _path(result: Explanation) -> Table:
+    paths = result.paths
+    table = _table("Critical path", "what it does", "seconds", "of the step")
+    for bound, ps in paths.by_bound().items():
+        if ps:
+            table.add_row(_WORDS[bound], _seconds(ps), f"{paths.share(ps):.1%}")
+    table.add_section()
+    for (phase, kind), ps in paths.by_kind().items():
+        table.add_row(f"{phase} {kind}", _seconds(ps), f"{paths.share(ps):.1%}")
+    return table
+
+
+_WORDS = {
+    "FLOPs": "computes, bound by FLOPs",
+    "HBM": "computes, bound by HBM traffic",
+    "overhead": "overhead of operators",
+    "links": "exchanges: bytes",
+    "latency": "exchanges: latency",
+}
+
+
+def _seconds(ps: int) -> str:
+    from simulator import PICOSECONDS
+
+    return f"{ps / PICOSECONDS:.9f}"
+
+
+def _layers(result: Explanation) -> Table:
+    paths, on_path = result.paths, result.paths.by_layer()
+    columns = ("layer", "critical path", "computing", "exposed", "waiting")
+    table = _table("Layers: seconds on the critical path, and of an average core", *columns)
+    rows = sorted(paths.layers, key=lambda spent: -on_path.get(spent.layer, 0))
+
+    def cells(*ps: int) -> list[str]:
+        return [_seconds(ps[0]), *(f"{paths.seconds(part):.9f}" for part in ps[1:])]
+
+    sums = [(on_path.get(s.layer, 0), s.computing_ps, s.exposed_ps, s.waiting_ps) for s in rows]
+    for spent, row in list(zip(rows, sums, strict=True))[:MOST_ROWS]:
+        table.add_row(spent.layer, *cells(*row))
+    if rest := sums[MOST_ROWS:]:
+        table.add_row(f"{len(rest)} others", *cells(*map(sum, zip(*rest, strict=True))))
+    table.add_section()
+    table.add_row("all", *cells(*map(sum, zip(*sums, strict=True))))
+    return table
+
+
+def _links(result: Explanation) -> Table:
+    table = _table("Busiest links", "link", "alike", "GB over one", "GB/s", "utilisation")
+    for link in result.links[:MOST_ROWS]:
+        rate = "" if link.bytes_per_s is None else f"{link.bytes_per_s / 1e9:.4g}"
+        moved = f"{link.bytes / 1e9:.4g}"
+        table.add_row(link.name, f"{link.count:,}", moved, rate, f"{link.utilisation:.1%}")
+    if not result.links:
+        table.add_row("none carries anything")
+    return table
+
+
+def _units(result: Explanation) -> Table:
+    columns = ("unit", "count", "busy", "the busiest", "of its peak")
+    table = _table("Busiest units", *columns)
+    for unit in result.units:
+        shares = (unit.busy, unit.busiest, unit.of_peak)
+        name = "HBM" if unit.unit == "hbm" else "cores"
+        table.add_row(
+            f"{name} of {unit.device}", f"{unit.count:,}", *(f"{share:.2%}" for share in shares)
+        )
+    return table
+
+
+def _knobs(result: Explanation) -> Table:
+    table = _table("Twice as fast", "what", "same plan", "planned anew", "why nothing changes")
+    table.columns[3].justify = "left"
+    for knob in result.knobs:
+        speedups = (result.iteration_s / s for s in (knob.same_plan_s, knob.replanned_s))
+        table.add_row(knob.what, *(f"{x:.3f}x" for x in speedups), knob.reason or "")
+    return table
+
+
+def _settings(result: Explanation) -> Table:
+    columns = ("--set", "seconds without it", "speedup by it", "why nothing changes")
+    table = _table("What was changed", *columns)
+    table.columns[3].justify = "left"
+    for setting in result.settings:
+        before = setting.unchanged_s
+        cells = (
+            ("", "")
+            if before is None
+            else (
+                f"{before:.9f}",
+                f"{before / result.iteration_s:.3f}x",
+            )
+        )
+        table.add_row(setting.assignment, *cells, setting.reason or "")
+    return table

@@ -1,0 +1,75 @@
+"""A picture of an explanation: the critical path, and what layers keep cores waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.explain.study import Explanation
+from experiments.figures import shortened
+from experiments.plots import COLOURS, new_figure, plain, save
+from simulator import PICOSECONDS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_LAYERS = 15
+LONGEST_NAME = 28
+BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOURS, strict=False))
+
+
+def plot_explanation(result: Explanation, path: str) -> None:
+    """The path as a strip through the step; below it, an average core's time by layer."""
+    rows = min(MOST_LAYERS, len(result.paths.layers))
+    figure, (strip, layers) = new_figure(9, 2.6 + 0.25 * rows, 2, 1)
+    if grid := strip.get_gridspec():
+        grid.set_height_ratios([1, 0.6 + 0.3 * rows])
+    case = result.case
+    title = f"{case.network.name}, {case.planner} on {case.array.name}, batch {case.batch}"
+    strip.set_title(f"{plain(title)}: {result.iteration_s:.4g} s", fontsize=9, loc="left")
+    _draw_path(strip, result)
+    _draw_layers(layers, result, rows)
+    save(figure, path)
+
+
+def _draw_path(axes: Axes, result: Explanation) -> None:
+    """Every segment at its time, by what it goes to; parts of one segment one after another."""
+    spans: dict[str, list[tuple[float, float]]] = {bound: [] for bound in BOUND_COLOURS}
+    for segment in result.paths.path:
+        at = segment.start_ps
+        for bound, ps in segment.bounds_ps().items():
+            if ps:
+                spans[bound].append((at / PICOSECONDS * 1e3, ps / PICOSECONDS * 1e3))
+            at += ps
+    for bound, parts in spans.items():
+        if parts:
+            share = result.paths.share(result.paths.by_bound()[bound])
+            colour = BOUND_COLOURS[bound]
+            axes.broken_barh(parts, (0, 1), color=colour, lw=0, label=f"{bound} {share:.1%}")
+    axes.set_xlim(0, result.iteration_s * 1e3)
+    axes.set_yticks([])
+    axes.set_xlabel("critical path: time in the step [ms]", fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.legend(ncols=5, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 0.97))
+    axes.set_title(axes.get_title(loc="left"), fontsize=9, loc="left", pad=20)
+
+
+def _draw_layers(axes: Axes, result: Explanation, rows: int) -> None:
+    paths = result.paths
+    order = sorted(paths.layers, key=lambda s: -s.computing_ps - s.exposed_ps - s.waiting_ps)
+    shown = order[:rows]
+    left = [0.0] * rows
+    for name, colour in (
+        ("computing", COLOURS[0]),
+        ("exposed", COLOURS[2]),
+        ("waiting", "#dddddd"),
+    ):
+        widths = [1e3 * paths.seconds(getattr(spent, f"{name}_ps")) for spent in shown]
+        axes.barh(range(rows), widths, 0.8, left=left, color=colour, label=name)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    names = [plain(shortened(spent.layer, LONGEST_NAME)) for spent in shown]
+    axes.set_yticks(range(rows), names, fontsize=7)
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_xlabel("an average core's time by layer, or boundary, that it works or waits for [ms]")
+    axes.xaxis.label.set_fontsize(8)
+    axes.legend(fontsize=7, frameon=False, loc="lower right")

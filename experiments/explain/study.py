@@ -1,0 +1,107 @@
+"""Everything that ``accelarray explain`` says about one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from experiments.cases import Case
+from experiments.explain.busiest import LinkUse, UnitUse, links, units
+from experiments.explain.path import Paths, paths_of
+from experiments.explain.reasons import Facts
+from experiments.explain.whatif import KNOBS, Knob, Setting, step_of, turn, without
+from experiments.speedup import BASELINE, fastest_alone
+from simulator import Timeline
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """One step, and what it would be otherwise; times in seconds.
+
+    ``data_parallel_s`` and ``fast_alone_s`` (the planner on the fastest kind of
+    device alone) are None where they would be the step itself.
+    """
+
+    case: Case
+    iteration_s: float
+    paths: Paths
+    links: tuple[LinkUse, ...]
+    units: tuple[UnitUse, ...]
+    knobs: tuple[Knob, ...]
+    settings: tuple[Setting, ...]
+    data_parallel_s: float | None
+    fast_alone_s: float | None
+
+
+def steps_of(case: Case, changes: Sequence[str]) -> int:
+    """How often ``progress`` will hear of something."""
+    others = (case.planner != BASELINE) + (len(case.array.group.kinds) > 1)
+    return 1 + len(KNOBS) + len(changes) + others
+
+
+def explain(
+    case: Case,
+    name: str,
+    changes: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda done: None,
+) -> Explanation:
+    """Simulate a case and what stands beside it; its array is ``name`` with ``changes``."""
+    plan, timeline = step_of(case)
+    paths = paths_of(timeline)
+    progress(str(case.network.name))
+    bounds = {bound: paths.share(ps) for bound, ps in paths.by_bound().items()}
+    facts = Facts(case, bounds)
+
+    def knobs() -> Iterator[Knob]:
+        for what in KNOBS:
+            yield turn(what, case, plan, timeline, facts)
+            progress(f"{what} twice as fast")
+
+    def settings() -> Iterator[Setting]:
+        for number, change in enumerate(changes):
+            yield without(number, name, changes, case, timeline)
+            progress(f"without {change}")
+
+    data_parallel = fast_alone = None
+    if case.planner != BASELINE:
+        data_parallel = _seconds(replace(case, planner=BASELINE))
+        progress(BASELINE)
+    if len(case.array.group.kinds) > 1:
+        fast_alone = _seconds(replace(case, array=fastest_alone(case.array)))
+        progress("the fastest devices alone")
+    return Explanation(
+        case,
+        timeline.iteration_s,
+        paths,
+        tuple(links(timeline)),
+        tuple(units(timeline)),
+        tuple(knobs()),
+        tuple(settings()),
+        data_parallel,
+        fast_alone,
+    )
+
+
+def _seconds(case: Case) -> float:
+    timeline: Timeline = step_of(case)[1]
+    return timeline.iteration_s
+
+
+def notes(result: Explanation) -> list[str]:
+    """What to know about the plan, in sentences."""
+    case, found = result.case, list[str]()
+    ours = f"{result.iteration_s:.6g} s"
+    if result.data_parallel_s is not None and result.data_parallel_s < result.iteration_s:
+        found.append(
+            f"{case.planner} is slower than data parallelism on this array: {ours} against "
+            f"{result.data_parallel_s:.6g} s."
+        )
+    if result.fast_alone_s is not None and result.fast_alone_s < result.iteration_s:
+        device, count = fastest_alone(case.array).group.kinds[0]
+        found.append(
+            f"{case.planner} on the {count:,} {device.name} alone is faster than on the whole "
+            f"array: {result.fast_alone_s:.6g} s against {ours}."
+        )
+    if idle := result.paths.idle_cores:
+        found.append(f"{idle:,} of {result.paths.cores:,} cores compute nothing.")
+    return found

@@ -1,0 +1,75 @@
+"""``accelarray explain`` as people and programs read it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+RING = ["--array", "ring-8", "--execution", "deployed", "--overlap", "none"]
+CASES = [
+    ["alexnet", "--planner", "accpar"],
+    ["lenet", "--planner", "accpar", "--array", "tpu-v2-8", "--execution", "deployed"],
+    ["lenet", "--planner", "owt", *RING, "--set", "network.latency=1 ms"],
+]
+
+
+@pytest.mark.parametrize("args", CASES)
+def test_json_adds_up(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *args, "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    whole_ps = round(data["iteration_s"] * 1e12)
+    path = data["critical_path"]
+    assert sum(s["end_ps"] - s["start_ps"] for s in path["segments"]) == whole_ps
+    assert sum(sum(s["bounds_ps"].values()) for s in path["segments"]) == whole_ps
+    assert sum(s["share"] for s in path["segments"]) == pytest.approx(1)
+    for sums in (path["kinds"], path["layers"]):
+        assert sum(row["seconds"] for row in sums) == pytest.approx(data["iteration_s"])
+    assert sum(path["bounds_s"].values()) == pytest.approx(data["iteration_s"])
+    spent = [row[k] for row in data["layers"] for k in ("computing_s", "exposed_s", "waiting_s")]
+    assert sum(spent) == pytest.approx(data["iteration_s"])
+    assert [knob["what"] for knob in data["twice_as_fast"]] == ["links", "HBM", "cores"]
+    for knob in data["twice_as_fast"]:
+        speedup = data["iteration_s"] / knob["same_plan_s"]
+        assert knob["same_plan_speedup"] == pytest.approx(speedup)
+        assert (knob["reason"] is None) == (
+            max(abs(1 - 1 / knob[f"{p}_speedup"]) for p in ("same_plan", "replanned")) > 1e-3
+        )
+    assert len(data["set"]) == args.count("--set")
+
+
+def test_the_table_and_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plot = tmp_path / "why.svg"
+    assert main(["explain", *CASES[2], "--plot", str(plot)]) == 0
+    text = capsys.readouterr().out
+    for words in ("Critical path", "Busiest links", "Twice as fast", "network.latency=1 ms"):
+        assert words in text
+    assert "exchanges: latency" in text
+    drawing = plot.read_text()
+    for words in ("lenet, owt on ring-8, batch 512", "critical path: time", "latency 9"):
+        assert words in drawing
+
+
+def test_a_single_core_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    one = ["--set", "devices.0.count=1"]
+    for execution in ("published", "deployed"):
+        args = ["lenet", "--planner", "accpar", "--array", "accpar-homogeneous", *one]
+        assert main(["explain", *args, "--execution", execution]) == 0
+        assert "computes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["lenett", "--planner", "owt"], "did you mean lenet"),
+        (["lenet", "--planner", "otw"], "did you mean owt"),
+        (["lenet", "--planner", "owt", "--plot", "a.txt"], "must end in"),
+        (["lenet", "--planner", "owt", "--overlap", "none"], "no meaning"),
+    ],
+)
+def test_users_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *args]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err

@@ -1,0 +1,179 @@
+"""Twice as fast, changed values, and why they change nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.cases import Case
+from experiments.explain.reasons import Facts, topic_of, why_nothing
+from experiments.explain.study import Explanation, explain, notes, steps_of
+from experiments.explain.whatif import KNOBS, alike, doubled, step_of
+from hardware import load_array
+from planners import load_planner
+from simulator import PUBLISHED, Execution
+from workloads import load_network
+
+LENET = load_network("lenet")
+DEPLOYED = Execution("deployed")
+WIRED = {"links": "links.bandwidth", "HBM": "hbm.bandwidth", "cores": "chip.peak"}
+
+
+def explained(
+    array: str,
+    *changes: str,
+    planner: str = "data_parallel",
+    execution: Execution = DEPLOYED,
+    batch: int = 512,
+    network: str = "lenet",
+) -> Explanation:
+    case = Case(
+        load_network(network),
+        planner,
+        load_array(array, changes),
+        batch,
+        execution=execution,
+    )
+    heard: list[str] = []
+    result = explain(case, array, changes, heard.append)
+    assert len(heard) == steps_of(case, changes)
+    return result
+
+
+@pytest.mark.parametrize("what", KNOBS)
+def test_doubled_is_what_set_would_do(what: str) -> None:
+    values = {"links": "124 GB/s", "HBM": "1400 GB/s", "cores": "90 TFLOP/s"}
+    changes = [f"devices.0.{WIRED[what]}={values[what]}"]
+    if what == "links":
+        (device, _), *_ = load_array("tpu-v2-8").group.kinds
+        changes.append(f"network.bandwidth={2 * device.network_bytes_per_s} B/s")
+    wanted = load_array("tpu-v2-8", changes).group
+    assert doubled(load_array("tpu-v2-8"), what).group == wanted
+    topology = load_array("accpar-mixed-switch", ["topology.bandwidth=1 GB/s"])
+    assert doubled(topology, "links").topology.bytes_per_s == 2e9
+    assert doubled(topology, "HBM").topology.bytes_per_s == 1e9
+
+
+def test_a_knob_is_the_step_on_that_array() -> None:
+    result = explained("accpar-mixed", planner="accpar", execution=PUBLISHED, network="alexnet")
+    faster = load_array("accpar-mixed")
+    for knob in result.knobs:
+        array = doubled(faster, knob.what)
+        case = Case(load_network("alexnet"), "accpar", array, 512)
+        assert knob.replanned_s == step_of(case)[1].iteration_s
+    links, memory, _ = result.knobs
+    assert links.same_plan_s < 0.51 * result.iteration_s
+    assert memory.same_plan_s == memory.replanned_s == result.iteration_s
+    assert memory.reason == "the published model has no memory: HBM values are not used"
+    assert links.reason is None
+
+
+def test_hbm_bound_steps_gain_nothing_from_faster_cores() -> None:
+    """With so many FLOP/s everything is bound by HBM traffic or overhead."""
+    result = explained("tpu-v2-8", "devices.0.chip.peak=4500 TFLOP/s")
+    knobs = {knob.what: knob for knob in result.knobs}
+    assert knobs["cores"].reason is not None
+    assert knobs["cores"].reason.startswith("computing bound by FLOPs is ")
+    assert knobs["HBM"].reason is None
+
+
+@pytest.mark.parametrize(
+    ("array", "execution", "change", "words"),
+    [
+        ("accpar-mixed", PUBLISHED, "devices.0.hbm.bandwidth=1 GB/s", "has no memory"),
+        ("accpar-mixed", PUBLISHED, "devices.0.hbm.capacity=1 GB", "has no memory"),
+        ("accpar-mixed", PUBLISHED, "devices.1.roofline.overhead=1 ms", "at the peak rate"),
+        ("accpar-mixed", PUBLISHED, "topology.kind=switch", "topology and links between chips"),
+        ("accpar-mixed", PUBLISHED, "network.latency=1 ms", "latency is not used"),
+        ("accpar-mixed", PUBLISHED, "devices.0.count=128", "what the spec says anyway"),
+        ("hypar-16", PUBLISHED, "devices.0.energy.mac=1 pJ", "joules, not time"),
+        ("tpu-v2-8", DEPLOYED, "devices.0.hbm.capacity=4 GB", "whether the plan fits"),
+        ("tpu-v2-pod", DEPLOYED, "network.bandwidth=1 Gbit/s", "no message crosses a board's"),
+        ("tpu-v2-pod", DEPLOYED, "network.latency=1 ms", "no message crosses a board's"),
+    ],
+)
+def test_why_a_changed_value_changes_nothing(
+    array: str, execution: Execution, change: str, words: str
+) -> None:
+    planner = "hypar" if array == "hypar-16" else "data_parallel"
+    result = explained(array, change, execution=execution, planner=planner)
+    (setting,) = result.settings
+    assert setting.assignment == change
+    assert setting.unchanged_s == result.iteration_s
+    assert setting.reason is not None
+    assert words in setting.reason
+
+
+def test_a_topologys_bandwidth_hides_the_devices() -> None:
+    changes = ("topology.bandwidth=1 GB/s", "network.bandwidth=3 GB/s")
+    first, second = explained("ring-8", *changes).settings
+    assert second.reason == "topology.bandwidth of this array stands in its place"
+    assert first.reason is None
+
+
+def test_a_changed_value_that_counts_has_no_reason() -> None:
+    result = explained("tpu-v2-8", "devices.0.hbm.bandwidth=70 GB/s")
+    (setting,) = result.settings
+    assert setting.reason is None
+    plain = step_of(Case(LENET, "data_parallel", load_array("tpu-v2-8"), 512, execution=DEPLOYED))
+    assert setting.unchanged_s == plain[1].iteration_s
+    assert setting.unchanged_s < result.iteration_s
+
+
+def test_values_that_only_stand_together_say_so() -> None:
+    result = explained("tpu-v2-8", "topology.shape=[4,2]", "devices.0.count=2")
+    assert [setting.unchanged_s for setting in result.settings] == [None, None]
+    for setting, nodes in zip(result.settings, (4, 8), strict=True):
+        assert f"{nodes} nodes; there are" in (setting.reason or "")
+
+
+def test_hidden_exchanges_are_said_to_be_hidden() -> None:
+    case = Case(LENET, "data_parallel", load_array("ring-8"), 64, execution=DEPLOYED)
+    bounds = {"FLOPs": 0.25, "HBM": 0.75, "overhead": 0.0, "links": 0.0, "latency": 0.0}
+    faster = replace(case, array=doubled(case.array, "links"))
+    reason = why_nothing("network.bandwidth", Facts(case, bounds), Facts(faster, bounds))
+    assert reason.startswith("all exchanges are hidden behind computing")
+    bounds |= {"HBM": 0.7495, "latency": 0.0005}
+    reason = why_nothing("network.bandwidth", Facts(case, bounds), Facts(faster, bounds))
+    assert reason == (
+        "exchanges that move bytes are nothing of the critical path; "
+        "75.0% of it is computing bound by HBM traffic"
+    )
+
+
+def test_plans_that_lose_are_told() -> None:
+    losing = explained("accpar-mixed", planner="owt", execution=PUBLISHED, network="resnet18")
+    assert any("owt is slower than data parallelism" in note for note in notes(losing))
+    result = explained("accpar-mixed", planner="accpar", execution=PUBLISHED, network="alexnet")
+    assert result.fast_alone_s is not None
+    assert result.fast_alone_s < result.iteration_s
+    assert notes(result) == [
+        f"accpar on the 128 accpar-tpu-v3 alone is faster than on the whole array: "
+        f"{result.fast_alone_s:.6g} s against {result.iteration_s:.6g} s.",
+        "1,024 of 2,048 cores compute nothing.",
+    ]
+    baseline = explained("accpar-homogeneous", execution=PUBLISHED)
+    assert (baseline.data_parallel_s, baseline.fast_alone_s, notes(baseline)) == (None, None, [])
+    idle = explained("tpu-v2-8", batch=5)
+    assert notes(idle) == ["3 of 8 cores compute nothing."]
+
+
+def test_plans_are_alike_by_what_they_split() -> None:
+    array = load_array("accpar-mixed")
+    plans = [load_planner(name)(LENET, array, 512) for name in ("data_parallel", "owt")]
+    again = load_planner("owt")(LENET, doubled(array, "links"), 512)
+    assert alike(plans[1], again)
+    assert not alike(plans[0], plans[1])
+
+
+@pytest.mark.parametrize(
+    ("key", "topic"),
+    [
+        ("hbm.bandwidth", "hbm"),
+        ("devices.1.hbm.capacity", "capacity"),
+        ("devices.0.links.bandwidth", "wires"),
+        ("topology.latency", "latency"),
+        ("devices.0.count", ""),
+    ],
+)
+def test_topics(key: str, topic: str) -> None:
+    assert topic_of(key) == topic
