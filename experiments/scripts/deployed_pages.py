@@ -1,1 +1,2 @@
-def page(table, target): pass
+def page(table, target):
+    pass

@@ -1,23 +1,25 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import load_device
 from planners.steps import Phase
 from simulator.memory import memory_use, parameters
-from simulator.roofline import Core, core_of, map_bytes
+from simulator.roofline import Core, core_of, map_bytes, map_channels
 from simulator.shards import Shard
 from simulator.traffic import Map, Operator, Operators, operators
+from tests.simulator.shapes import unsplit
 from tests.strategies import convolutional_networks
 from workloads import Builder, Network, load_network
+from workloads.zoo import NETWORKS
 
 CORE = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0)
 
 
 def whole(ops: Operators, rows: float) -> list[Shard]:
-    return [Shard(rows, node.in_channels, node.out_channels) for node in ops.graph]
+    return [unsplit(node, rows) for node in ops.graph]
 
 
 def oracle(ops: Operators, shards: Sequence[Shard]) -> list[float]:
@@ -43,8 +45,7 @@ def copies(op: Operator, shards: Sequence[Shard]) -> set[tuple[str, float, float
 
 
 def key(tensor: Map, shard: Shard) -> tuple[str, float, float, float]:
-    channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
-    row = round(channels * tensor.area, 3)
+    row = round(map_channels(tensor, shard) * tensor.area, 3)
     return tensor.tensor, shard.rows, row, map_bytes(tensor, shard, tile=False)
 
 
@@ -71,6 +72,7 @@ def gradient_lives(mine: list[Operator], node: int, now: int) -> bool:
     return start <= now <= last[0]
 
 
+@settings(deadline=None)
 @given(convolutional_networks(most=8), st.data())
 def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
     ops = operators(network)
@@ -147,6 +149,61 @@ def test_an_order_of_ones_own() -> None:
     log = dict(zip(use.operators, use.series, strict=True))
     kept = 16 + 6  # what the last layer's gradient still has to read
     assert log["pool backward"] == 10 * 64 + 64 + 128 + 256 + 16 + 256 + kept
+
+
+def kept_by_blocks(s: int, d: int, heads: int, layers: int) -> int:
+    """Elements a row that a transformer's blocks keep for backward, linear outputs with GELU raw.
+
+    Norms' and adds' outputs, queries, keys and values, probabilities, context, 4 d hidden.
+    """
+    return layers * (s * 12 * d + heads * s * s)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "heads", "layers", "around", "vocabulary"),
+    [
+        # ids, embedding and its norm, transform and its norm; pooler and its two classes
+        ("bert-base:seq=128", 768, 12, 12, 128 * (1 + 4 * 768) + 768 + 2, 30_522),
+        # ids, embedding, last norm
+        ("gpt2:seq=128", 768, 12, 12, 128 * (1 + 2 * 768), 50_257),
+        ("gpt2-medium:seq=64", 1024, 16, 24, 64 * (1 + 2 * 1024), 50_257),
+    ],
+)
+def test_transformers_by_closed_form(
+    name: str, features: int, heads: int, layers: int, around: int, vocabulary: int
+) -> None:
+    """All is kept and the softmax over the words holds three of its maps: that is the peak."""
+    network, rows = load_network(name), 64
+    s = int(name.rpartition("=")[2])
+    use = memory_use(operators(network), whole(operators(network), rows), CORE)
+    kept = kept_by_blocks(s, features, heads, layers) + around + 3 * s * vocabulary
+    assert use.held_bytes == pytest.approx(10 * network.parameters)
+    assert use.peak_bytes == pytest.approx(10 * network.parameters + 2 * rows * kept)
+    assert use.operator == "softmax backward"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_parameters_are_held_once(name: str) -> None:
+    network = load_network(name)
+    ops = operators(network)
+    held = sum(parameters(ops, v, shard) for v, shard in enumerate(whole(ops, 1)))
+    assert held == pytest.approx(network.parameters)
+
+
+def test_tied_gradients_are_held_from_their_first_use_on() -> None:
+    net = Builder("tied", 1, 5)
+    net.embedding("table", 1000, 8)
+    net.linear("middle", 8)
+    net.linear("head", 1000, shared="table")
+    ops = operators(net.build())
+    use = memory_use(ops, whole(ops, 1), CORE)
+    log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
+    ids, maps, logits = 2 * 5, 2 * 40, 2 * 5000
+    assert log["head backward"] == ids + 2 * maps + logits + maps
+    assert log["head gradient"] == ids + 2 * maps + logits + maps + 4 * 8000
+    assert log["middle backward"] == ids + 3 * maps + 4 * 8000
+    assert log["table gradient"] == ids + maps + 4 * (8000 + 64)
+    assert log["table update"] == 4 * (8000 + 64)
 
 
 def test_resnet50_fits_where_it_was_run() -> None:
