@@ -169,13 +169,14 @@ def _normed(
 
 
 def _follow_gradients(found: Tensors) -> None:
-    """Fill in which gradients each layer receives and writes, last layer first."""
+    """Fill in which gradients each layer receives and writes, last layer first; ids have none."""
     for layer in found.layers.values():
         found.shapes[layer.name] = layer.output
         for place, shape in enumerate(layer.operands):
             found.shapes[gradient(layer, place)] = shape
     for name, layer in reversed(found.layers.items()):
-        parts = dict.fromkeys(found.written[r][place] for r, place in found.readers[name])
+        readers = [use for use in found.readers[name] if found.layers[use[0]].kind != "embedding"]
+        parts = dict.fromkeys(found.written[reader][place] for reader, place in readers)
         found.gradients[name] = tuple(parts) or (found.root[name],)
         own = tuple(gradient(layer, place) for place in range(len(layer.inputs)))
         through = name in found.normed and found.passes(name)
