@@ -27,6 +27,7 @@ from simulator.exchanges import (
     Sums,
     backward_layouts,
     forward_layouts,
+    tied_layouts,
 )
 from simulator.execution import Execution
 from simulator.lower import duration_ps
@@ -35,7 +36,7 @@ from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, bounds, core_of, costs
 from simulator.shards import Cores, Part, Shard, Shards, divide
-from simulator.traffic import GRADIENT_BYTES, operators
+from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, operators
 from workloads import Graph, Network, partition_graph
 
 Key = tuple[Any, ...]
@@ -144,6 +145,10 @@ class _Step:
         for v, node in enumerate(graph):
             for e, producer in enumerate(node.producers):
                 self.consumers[producer].append((v, e))
+        self.tied: dict[int, list[Key]] = {}
+        for v, node in enumerate(graph):
+            if node.tied is not None:
+                self.tied.setdefault(node.tied, []).append(("tied", v))
 
     def _open_scripts(self, part: Part) -> tuple[Script, ...]:
         """A script for every class of cores; ``under`` has those of each part."""
@@ -174,7 +179,11 @@ class _Step:
                 bucket = self._fill(bucket, v)
         self._exchange_gradients(bucket)
         for v in range(len(self.graph)):
-            self._compute(v, Phase.UPDATE, [("gradient", v)], [("weights", v)])
+            after = [("gradient", v), *self.tied.get(v, ())]
+            self._compute(v, Phase.UPDATE, after, [("weights", v)])
+        for v, node in enumerate(self.graph):
+            if node.tied is not None:
+                self._move_tied(v, Phase.UPDATE, [("weights", node.tied)])
 
     def _forward(self, v: int) -> None:
         node = self.graph[v]
@@ -194,20 +203,23 @@ class _Step:
         node = self.graph[v]
         inputs: list[Key] = [("moved", Phase.BACKWARD, v, w, e) for w, e in self.consumers[v]]
         inputs = inputs or [("features", v)]
-        made = "errors" if node.kind == "matmul" else "gradient"
-        self._compute(v, Phase.BACKWARD, inputs, [("errors", v)])
+        made: list[Key] = [("gradient", v), ("tied", v)]
+        self._compute(v, Phase.BACKWARD, inputs, [("errors", v), *made])
         if not node.join:
             self._sum(Phase.BACKWARD, (v,))
-        if made == "errors":
-            self._compute(v, Phase.GRADIENT, [*inputs, (made, v)], [(made, v)])
+        if node.kind == "matmul":
+            made.append(("errors", v))
+            self._compute(v, Phase.GRADIENT, [*inputs, *made], made)
         for e, u in enumerate(node.producers):
             self._relay(Phase.BACKWARD, u, v, e)
-        if not node.join and made == "gradient":
-            self._compute(v, Phase.GRADIENT, [*inputs, (made, v)], [(made, v)])
+        if not node.join and node.kind != "matmul":
+            self._compute(v, Phase.GRADIENT, [*inputs, *made], made)
 
     def _fill(self, bucket: list[int], v: int) -> list[int]:
         """Put a layer's gradient into the bucket, exchanged first where it cannot join."""
-        if self.graph[v].join:
+        if self.graph[v].tied is not None:
+            self._sum_tied(v)
+        if not self._gradient_bytes(v, self.root.shards[v]):
             return bucket
         if bucket and not self._alike(bucket[0], v):
             self._exchange_gradients(bucket)
@@ -238,7 +250,7 @@ class _Step:
         name, kind = MADE_BY[phase]
         keys: list[Key] = [(name, v) for v in nodes]
         if phase is Phase.GRADIENT:
-            keys.append(STREAM)
+            keys += [STREAM, *(key for v in nodes for key in self.tied.get(v, ()))]
         layer = self.graph[nodes[0]].name
         if len(nodes) > 1:
             layer += f" and {len(nodes) - 1} more"
@@ -252,20 +264,55 @@ class _Step:
         if size(self.root.shards):
             Sums(nodes, kind, size, emit).all_reduce(self.root)
 
+    def _sum_tied(self, v: int) -> None:
+        """The gradient of a later use of a weight, on its way to the sums of its owner."""
+        node, keys = self.graph[v], [("tied", v), STREAM]
+
+        def size(shards: Shards) -> float:
+            return self._matrix_bytes(self.work[v].shared_parameters, shards[v])
+
+        def emit(request: Request) -> None:
+            self._send(request, Kind.SUMS, Phase.GRADIENT, node.name, (v,), keys)
+
+        Sums((v,), I, size, emit, node.tied).all_reduce(self.root)
+        self._move_tied(v, Phase.GRADIENT, keys)
+
+    def _move_tied(self, v: int, phase: Phase, keys: Sequence[Key]) -> None:
+        """Re-lay a gradient for the weight's owner, or the new weight for its other use."""
+        forth, back = tied_layouts(self.graph, v)
+        layouts = forth if phase is Phase.GRADIENT else back
+        nodes = layouts[0].node, layouts[1].node
+        layer = " to ".join(self.graph[node].name for node in nodes)
+
+        def emit(request: Request) -> None:
+            self._send(request, Kind.BOUNDARY, phase, layer, nodes, keys)
+
+        whole = self._matrix_bytes(self.work[v].shared_parameters, self.root.shards[v])
+        if phase is Phase.UPDATE:
+            whole *= MAP_BYTES / GRADIENT_BYTES
+        Relay(*layouts, emit).move(self.root, whole)
+
     def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
         node = self.graph[v]
         if phase is Phase.FORWARD:
             outputs = shard.outputs * shard.groups
             return shard.rows * outputs * node.out_area * self.element_bytes
+        if phase is Phase.BACKWARD and not self.work[v].passes_errors:
+            return 0.0
         if phase is Phase.BACKWARD:
             inputs = shard.inputs * shard.groups
             return shard.rows * inputs * node.in_area * self.element_bytes
         return self._gradient_bytes(v, shard)
 
     def _gradient_bytes(self, v: int, shard: Shard) -> float:
-        work = self.work[v]
-        pairs = work.pair_parameters * shard.inputs + work.channel_parameters
-        return pairs * shard.outputs * shard.groups * GRADIENT_BYTES
+        """Gradients of the parameters that a node brings, of norms and biases behind it too."""
+        work, held = self.work[v], self._held(v, shard)
+        rest = work.channel_parameters * held.outputs * held.groups * GRADIENT_BYTES
+        return self._matrix_bytes(work.pair_parameters, held) + rest
+
+    @staticmethod
+    def _matrix_bytes(pairs: float, shard: Shard) -> float:
+        return pairs * shard.inputs * shard.outputs * shard.groups * GRADIENT_BYTES
 
     def _relay(self, phase: Phase, producer: int, consumer: int, edge: int) -> None:
         """Re-lay the tensor between two nodes for the one that reads it."""
@@ -339,9 +386,10 @@ class _Step:
 
     def _held(self, v: int, shard: Shard) -> Shard:
         """What operators of a node find on a core: joins are split by what they read."""
-        if self.graph[v].join:
-            return shard._replace(outputs=shard.inputs if shard.outputs else 0)
-        return shard
+        node = self.graph[v]
+        if not node.join or not shard.outputs:
+            return shard
+        return shard._replace(outputs=shard.inputs * node.out_channels / node.in_channels)
 
     def memory(self) -> tuple[DeviceMemory, ...]:
         """How full the HBM of each device's fullest core gets."""

@@ -54,13 +54,15 @@ class Sums:
     """Partial sums of one tensor of ``nodes`` that splits of type ``kind`` leave behind.
 
     ``nodes`` are split by the same types everywhere (a bucket, or one node);
-    ``size`` gives the bytes of their tensors for shards of all nodes.
+    ``size`` gives the bytes of their tensors for shards of all nodes. Where
+    the node ``carrier`` is of the same type too, its sums carry these.
     """
 
     nodes: tuple[int, ...]
     kind: PartitionType
     size: Callable[[Shards], float]
     emit: Emit
+    carrier: int | None = None
 
     def all_reduce(self, part: Part) -> None:
         """Every core of ``part`` ends with the whole sums of its shard."""
@@ -97,10 +99,11 @@ class Sums:
             _each(part, self._gather)
 
     def _joined(self, part: Part) -> bool:
-        return part.partitions[self.nodes[0]].type is self.kind
+        return self._joins([partition.type for partition in part.partitions])
 
     def _joins(self, types: Types) -> bool:
-        return types[self.nodes[0]] is self.kind
+        carried = self.carrier is not None and types[self.carrier] is self.kind
+        return types[self.nodes[0]] is self.kind and not carried
 
     def _pieces(self, part: Part) -> tuple[float, float]:
         """Bytes of the sums that each half's cores keep when they are scattered over both."""
@@ -155,6 +158,51 @@ AS_MADE = (I, III, II, II)
 """A layer of type I makes rows, one of II the whole, one of III or IV columns."""
 
 
+AS_WEIGHT = (III, I, II, II)
+"""A layer of type I has the whole of its weights, one of II rows, one of III or IV columns."""
+AS_TURNED = (III, II, I, II)
+"""The same for a layer whose weights are the transpose."""
+
+
+class TiedLayout(NamedTuple):
+    """How a node lays out a weight that ``other`` uses too and cuts in another dimension.
+
+    The whole wherever it does not: nothing has to move there.
+    """
+
+    node: int
+    as_type: tuple[PartitionType, ...]
+    other: Layout
+
+    def at(self, part: Part) -> tuple[PartitionType, float]:
+        """The layout at one split and the first half's share."""
+        partition = part.partitions[self.node]
+        return self._apart(partition.type, self.other.at(part)[0]), partition.share
+
+    def of(self, types: Types) -> PartitionType:
+        """The layout at one level of a block."""
+        return self._apart(types[self.node], self.other.of(types))
+
+    def _apart(self, kind: PartitionType, other: PartitionType) -> PartitionType:
+        own = self.as_type[kind]
+        return III if own is other or other is III else own
+
+
+def tied_layouts(graph: Graph, user: int) -> tuple[tuple[TiedLayout, Layout], ...]:
+    """Held and read: of a gradient on the way to the weight's owner, of the weight on its way back.
+
+    ``user`` is a node with tied weights.
+    """
+    owner = graph[user].tied or 0
+    turned = graph[user].in_channels != graph[owner].in_channels
+    tables = {user: AS_TURNED if turned else AS_WEIGHT, owner: AS_WEIGHT}
+    reads = {node: Layout(node, table) for node, table in tables.items()}
+    return tuple(
+        (TiedLayout(one, tables[one], reads[other]), reads[other])
+        for one, other in ((user, owner), (owner, user))
+    )
+
+
 def forward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout, Layout]:
     """How features are held behind ``producer`` and read by ``consumer``."""
     as_type = AS_READ if graph[producer].join else AS_MADE
@@ -170,7 +218,7 @@ def backward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout
 class Relay:
     """Moving one tensor from the layout it is ``held`` in to the one it is ``read`` in."""
 
-    held: Layout
+    held: Layout | TiedLayout
     read: Layout
     emit: Emit
 

@@ -18,7 +18,7 @@ from itertools import accumulate
 from hardware import Device
 from planners.steps import Phase
 from simulator.machine import SimulationError
-from simulator.roofline import Core, core_of, map_bytes
+from simulator.roofline import Core, core_of, map_bytes, map_channels
 from simulator.shards import Shard
 from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 
@@ -196,14 +196,13 @@ def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list
 
 def _elements(tensor: Map, shard: Shard) -> float:
     """Elements of a row, by which two copies are told apart."""
-    channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
-    return round(channels * shard.groups * tensor.area, 3)
+    return round(map_channels(tensor, shard) * tensor.area, 3)
 
 
 def _gradients(
     operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard]
 ) -> list[_Held]:
-    """Gradients of each node's parameters, until their update."""
+    """Gradients of each node's parameters, until their update; tied weights' once."""
     start: dict[int, int] = {}
     end: dict[int, int] = {}
     for i, op in enumerate(mine):
@@ -213,6 +212,9 @@ def _gradients(
             start[op.node] = i
         if op.phase is Phase.UPDATE:
             end[op.node] = i
+    for v, node in enumerate(operators.graph):
+        if node.tied in start and v in start:  # a weight's last use begins its gradient
+            start[node.tied] = min(start[node.tied], start[v])
     return [
         _Held(start.get(v, last), last, GRADIENT_BYTES * parameters(operators, v, shards[v]))
         for v, last in end.items()

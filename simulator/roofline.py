@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hardware import Device
+from planners.partition import II, I
 from planners.steps import Phase
 from simulator.shards import Shard
 from simulator.traffic import MAP_BYTES, Map, Operator
@@ -67,7 +68,8 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     work = flops(operator, shard, core.pad_matrix_unit)
     moved = traffic(operator, shard, core.tile)
     busy = max(work / core.flops_per_s, moved / core.hbm_bytes_per_s)
-    return OperatorCost(operator.name, operator.phase, work, moved, busy + core.overhead_s)
+    seconds = busy + operator.steps * core.overhead_s
+    return OperatorCost(operator.name, operator.phase, work, moved, seconds)
 
 
 def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, float]:
@@ -84,30 +86,38 @@ def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, floa
 def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
     """FLOPs of an operator; with a matrix ``unit``, as if its weights' matrix filled whole ones.
 
-    The matrix has input channels by output channels, the kernel's elements
+    Each group's matrix has input channels by output channels, the kernel's elements
     along the side that is summed over (backward that is the outputs' side).
     """
-    inputs, outputs = shard.inputs, shard.outputs * shard.groups
+    inputs, outputs = shard.inputs, shard.outputs
+    matrix = inputs * outputs
     if unit and operator.macs:
         backward = operator.phase is Phase.BACKWARD
         tall, wide = (outputs, inputs) if backward else (inputs, outputs)
         matrix = padded(tall * operator.kernel, unit) * padded(wide, unit) / operator.kernel
-        return 2 * operator.macs * shard.rows * matrix
-    return 2 * operator.macs * shard.rows * inputs * outputs
+    return 2 * operator.macs * shard.rows * matrix * shard.groups
 
 
 def traffic(operator: Operator, shard: Shard, tile: bool) -> float:
     """Bytes an operator reads from HBM and writes to it."""
-    maps = sum(map_bytes(m, shard, tile) for m in (*operator.reads, *operator.writes))
-    weights = operator.pair_bytes * shard.inputs + operator.channel_bytes
+    used = (*operator.reads, *operator.writes)
+    maps = sum(tensor.share * map_bytes(tensor, shard, tile) for tensor in used)
+    pair = operator.pair_bytes + operator.row_bytes * shard.rows
+    weights = pair * shard.inputs + operator.channel_bytes
     return maps + weights * shard.outputs * shard.groups
 
 
+def map_channels(tensor: Map, shard: Shard) -> float:
+    """Channels of a map on a core."""
+    if tensor.along is I:
+        return tensor.channels
+    each = shard.inputs if tensor.along is II else shard.outputs
+    return tensor.channels * each * shard.groups
+
+
 def map_bytes(tensor: Map, shard: Shard, tile: bool) -> float:
-    """Bytes of a map in HBM; tiled whichever way round wastes less."""
-    rows = shard.rows
-    each = shard.inputs if tensor.of_input else shard.outputs
-    channels = tensor.channels * each * shard.groups
+    """Bytes of a whole map in HBM; tiled whichever way round wastes less."""
+    rows, channels = shard.rows, map_channels(tensor, shard)
     if not tile:
         return rows * channels * tensor.area * MAP_BYTES
     low, high = TILE

@@ -1,22 +1,55 @@
 """Which tensors of a training step are in HBM, and which exist only while they are read.
 
-Batch norm, ReLU and flatten are applied by whoever reads them: reading one
-is reading its root, the tensor that was written. Backward, each layer writes
-one gradient, that of its input; a join's is the same for all its inputs.
+Batch norm, element-wise operators of one input and views ride: whoever reads
+one reads its root, the tensor that was written. Backward, each layer writes a
+gradient for each of its inputs; an ``add``'s is the same for all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads import Graph, Layer, Network, partition_graph
-from workloads.layers import INPUT, JOINS
+from workloads import Graph, Layer, Network, Tensor, partition_graph
+from workloads.layers import INPUT, JOINS, OTHER
 
-RIDES = frozenset({"batch_norm", "relu", "flatten"})
-"""Kinds that write nothing forward: they ride on their consumers' reads."""
+_VIEWS = "flatten reshape view transpose permute squeeze unsqueeze identity slice split shift"
+VIEWS = frozenset(_VIEWS.split())
+"""Other ways to see a tensor, or a part of it: nothing is computed."""
+_LINEAR = "add_table add sub neg scale div mul cast dropout rotary"
+LINEAR = frozenset(_LINEAR.split())
+"""Element-wise with constants or masks: backward needs no values."""
+_CURVED = """
+    relu relu6 leaky_relu prelu elu selu celu gelu quick_gelu silu swish mish sigmoid hardsigmoid
+    hard_sigmoid hardswish hard_swish hardtanh tanh softplus softsign clip clamp abs erf exp log
+    pow sqrt rsqrt reciprocal sin cos
+"""
+CURVED = frozenset(_CURVED.split())
+"""Element-wise operators whose backward needs values."""
 
 Names = dict[str, tuple[str, ...]]
-"""Layers' names by a layer's name."""
+"""Layers' or tensors' names by a layer's name."""
+Use = tuple[str, int]
+"""A layer, and which of its inputs."""
+Readers = dict[str, tuple[Use, ...]]
+
+
+def rides(layer: Layer) -> bool:
+    """Whether a layer writes nothing forward: it rides on its consumers' reads."""
+    if layer.kind != OTHER:
+        return layer.kind in ("batch_norm", "relu", "flatten")
+    if len(layer.inputs) > 1:
+        return False
+    if layer.operator in VIEWS:
+        return layer.output.elements <= layer.input.elements
+    return layer.operator in LINEAR | CURVED and layer.output.elements == layer.input.elements
+
+
+def bends(layer: Layer) -> bool:
+    """Whether backward needs the values that a riding layer was applied to."""
+    if layer.kind != OTHER:
+        return layer.kind != "flatten"
+    scaled = layer.operator in ("mul", "scale", "div") and layer.extra > 0
+    return scaled or layer.operator in CURVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,85 +61,101 @@ class Tensors:
     riders looked through. ``trained`` are layers with parameters in or before
     them: only their gradients are needed. ``gradients`` are the tensors whose
     sum is the gradient of a layer's output (the last layer's is formed in
-    place of its output); ``normed`` the roots that a join alone reads, through
-    a batch norm, whose backward reductions it does in passing.
+    place of its output), ``written`` those a layer writes, one for each input,
+    and ``shapes`` has the shape of each; ``normed`` the roots that a join
+    alone reads, through a batch norm, whose backward reductions it does in passing.
     """
 
     graph: Graph
     layers: dict[str, Layer]
     root: dict[str, str]
     riders: Names
-    readers: Names
+    readers: Readers
     trained: frozenset[str]
     normed: Names
     gradients: Names
+    written: Names
+    shapes: dict[str, Tensor]
 
     def changed(self, root: str) -> bool:
         """Whether something rides on a root that backward needs its values for."""
-        return _changed(self.layers, self.riders[root])
+        return any(bends(self.layers[name]) for name in self.riders[root])
+
+    def whole(self, name: str) -> bool:
+        """Whether one tensor is the whole gradient of a layer's output."""
+        parts = self.gradients[name]
+        return len(parts) == 1 and (
+            self.shapes[parts[0]].elements >= self.layers[name].output.elements
+        )
 
     def passes(self, join: str) -> bool:
         """Whether a join's gradient is the one it receives, so that nothing is to be done."""
-        return not self.normed[join] and _passes(self.gradients[join], self.changed(join))
+        alike = self.layers[join].kind == "add"
+        return alike and not self.normed[join] and self.whole(join) and not self.changed(join)
 
 
-def gradient(reader: str) -> str:
-    """The name of the gradient of a layer's input."""
-    return f"gradient of {reader}'s input"
+def gradient(reader: Layer, place: int = 0) -> str:
+    """The name of the gradient of one of a layer's inputs."""
+    number = "" if reader.kind == "add" or len(reader.inputs) == 1 else f" {place + 1}"
+    return f"gradient of {reader.name}'s input{number}"
 
 
 def tensors(network: Network) -> Tensors:
     """The tensors of a network."""
     layers = {layer.name: layer for layer in network.layers}
     root = _roots(network)
-    riders = {
-        name: tuple(x for x in layers if root[x] == name and x != name) for name in {*root.values()}
-    }
+    held: dict[str, list[str]] = {name: [] for name in root.values()}
+    for name in layers:
+        if root[name] != name:
+            held[root[name]].append(name)
     readers = _readers(network)
-    normed = {
-        join.name: _normed(join, layers, root, readers)
-        for join in network.layers
-        if join.kind in JOINS
-    }
-    return Tensors(
+    found = Tensors(
         graph=partition_graph(network),
         layers=layers,
         root=root,
-        riders=riders,
+        riders={name: tuple(riding) for name, riding in held.items()},
         readers=readers,
         trained=_trained(network),
-        normed=normed,
-        gradients=_gradients(network, root, riders, readers, normed),
+        normed={
+            join.name: _normed(join, layers, root, readers)
+            for join in network.layers
+            if join.kind in JOINS
+        },
+        gradients={},
+        written={},
+        shapes={INPUT: network.input},
     )
+    _follow_gradients(found)
+    return found
 
 
 def _roots(network: Network) -> dict[str, str]:
     root = {INPUT: INPUT}
     for layer in network.layers:
-        root[layer.name] = root[layer.inputs[0]] if layer.kind in RIDES else layer.name
+        root[layer.name] = root[layer.inputs[0]] if rides(layer) else layer.name
     return root
 
 
-def _readers(network: Network) -> Names:
-    readers: dict[str, list[str]] = {
+def _readers(network: Network) -> Readers:
+    readers: dict[str, list[Use]] = {
         name: [] for name in (INPUT, *(layer.name for layer in network.layers))
     }
     for layer in reversed(network.layers):
-        for source in dict.fromkeys(layer.inputs):
-            readers[source] += readers[layer.name] if layer.kind in RIDES else [layer.name]
+        for place, source in reversed(list(enumerate(layer.inputs))):
+            readers[source] += readers[layer.name] if rides(layer) else [(layer.name, place)]
     return {name: tuple(dict.fromkeys(reversed(found))) for name, found in readers.items()}
 
 
 def _trained(network: Network) -> frozenset[str]:
     trained: set[str] = set()
     for layer in network.layers:
-        if layer.parameters or not trained.isdisjoint(layer.inputs):
+        if layer.parameters or layer.shared or not trained.isdisjoint(layer.inputs):
             trained.add(layer.name)
     return frozenset(trained)
 
 
 def _normed(
-    join: Layer, layers: dict[str, Layer], root: dict[str, str], readers: Names
+    join: Layer, layers: dict[str, Layer], root: dict[str, str], readers: Readers
 ) -> tuple[str, ...]:
     def through_norm(name: str) -> bool:
         while name != root[name]:
@@ -116,33 +165,22 @@ def _normed(
         return False
 
     roots = [root[name] for name in join.inputs if through_norm(name)]
-    return tuple(name for name in roots if readers[name] == (join.name,))
+    return tuple(name for name in roots if {reader for reader, _ in readers[name]} == {join.name})
 
 
-def _gradients(
-    network: Network, root: dict[str, str], riders: Names, readers: Names, normed: Names
-) -> Names:
-    layers = {layer.name: layer for layer in network.layers}
-    gradients: Names = {}
-    written: Names = {}
-    for name in (*(layer.name for layer in reversed(network.layers)), INPUT):
-        parts = dict.fromkeys(part for reader in readers[name] for part in written[reader])
-        gradients[name] = tuple(parts) or (root[name],)
-        through = (
-            name in normed
-            and not normed[name]
-            and _passes(gradients[name], _changed(layers, riders[name]))
-        )
-        written[name] = gradients[name] if through else (gradient(name),)
-    return gradients
-
-
-def _changed(layers: dict[str, Layer], riders: tuple[str, ...]) -> bool:
-    return any(layers[name].kind != "flatten" for name in riders)
-
-
-def _passes(gradients: tuple[str, ...], changed: bool) -> bool:
-    return len(gradients) == 1 and not changed
+def _follow_gradients(found: Tensors) -> None:
+    """Fill in which gradients each layer receives and writes, last layer first; ids have none."""
+    for layer in found.layers.values():
+        found.shapes[layer.name] = layer.output
+        for place, shape in enumerate(layer.operands):
+            found.shapes[gradient(layer, place)] = shape
+    for name, layer in reversed(found.layers.items()):
+        readers = [use for use in found.readers[name] if found.layers[use[0]].kind != "embedding"]
+        parts = dict.fromkeys(found.written[reader][place] for reader, place in readers)
+        found.gradients[name] = tuple(parts) or (found.root[name],)
+        own = tuple(gradient(layer, place) for place in range(len(layer.inputs)))
+        through = name in found.normed and found.passes(name)
+        found.written[name] = found.gradients[name] * len(own) if through else own
 
 
 def owners(network: Network, graph: Graph) -> dict[str, tuple[int, bool]]:
@@ -152,13 +190,11 @@ def owners(network: Network, graph: Graph) -> dict[str, tuple[int, bool]]:
     to the first node, which has nothing else to read.
     """
     index = {node.name: i for i, node in enumerate(graph)}
-    owner: dict[str, tuple[int, bool]] = {}
-    ahead = {INPUT}
+    owner: dict[str, tuple[int, bool]] = {INPUT: (0, True)}
     for layer in network.layers:
         if layer.name in index:
             owner[layer.name] = index[layer.name], False
-        elif layer.inputs[0] in ahead:
-            ahead.add(layer.name)
         else:
-            owner[layer.name] = owner[layer.inputs[0]]
-    return owner | dict.fromkeys(ahead - {INPUT}, (0, True))
+            behind = (owner[name] for name in layer.inputs if not owner[name][1])
+            owner[layer.name] = next(behind, owner[INPUT])
+    return owner

@@ -1,23 +1,25 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import load_device
 from planners.steps import Phase
 from simulator.memory import memory_use, parameters
-from simulator.roofline import Core, core_of, map_bytes
+from simulator.roofline import Core, core_of, map_bytes, map_channels
 from simulator.shards import Shard
 from simulator.traffic import Map, Operator, Operators, operators
-from tests.strategies import convolutional_networks
+from tests.simulator.shapes import unsplit
+from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Network, load_network
+from workloads.zoo import NETWORKS
 
 CORE = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0)
 
 
 def whole(ops: Operators, rows: float) -> list[Shard]:
-    return [Shard(rows, node.in_channels, node.out_channels) for node in ops.graph]
+    return [unsplit(node, rows) for node in ops.graph]
 
 
 def oracle(ops: Operators, shards: Sequence[Shard]) -> list[float]:
@@ -30,7 +32,7 @@ def oracle(ops: Operators, shards: Sequence[Shard]) -> list[float]:
             if not shard.empty:
                 count = parameters(ops, v, shard)
                 held += 10 * count
-                held += 4 * count if gradient_lives(mine, v, now) else 0
+                held += 4 * count if gradient_lives(ops, mine, v, now) else 0
         keys = {k for op in mine for k in copies(op, shards)}
         held += sum(size for *key, size in keys if lives(mine, shards, key, now))
         total.append(held)
@@ -43,9 +45,8 @@ def copies(op: Operator, shards: Sequence[Shard]) -> set[tuple[str, float, float
 
 
 def key(tensor: Map, shard: Shard) -> tuple[str, float, float, float]:
-    channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
-    row = round(channels * tensor.area, 3)
-    return tensor.tensor, shard.rows, row, map_bytes(tensor, shard, tile=False)
+    row = round(map_channels(tensor, shard) * tensor.area, 3)
+    return tensor.tensor, shard.rows, row, round(map_bytes(tensor, shard, tile=False), 6)
 
 
 def lives(mine: list[Operator], shards: Sequence[Shard], copy: list[object], now: int) -> bool:
@@ -60,24 +61,32 @@ def lives(mine: list[Operator], shards: Sequence[Shard], copy: list[object], now
     return min(own) <= now <= max(own)
 
 
-def gradient_lives(mine: list[Operator], node: int, now: int) -> bool:
-    phases = [(i, op.phase) for i, op in enumerate(mine) if op.node == node]
-    last = [i for i, phase in phases if phase is Phase.UPDATE]
+def gradient_lives(ops: Operators, mine: list[Operator], node: int, now: int) -> bool:
+    last = [i for i, op in enumerate(mine) if op.node == node and op.phase is Phase.UPDATE]
+    users = [v for v, other in enumerate(ops.graph) if v == node or other.tied == node]
+    starts = [gradient_starts(mine, v) for v in users]
     if not last:
         return False
-    product = [i for i, phase in phases if phase is Phase.GRADIENT]
-    backward = [i for i, phase in phases if phase is Phase.BACKWARD]
-    start = product[-1] if product else (backward or last)[0]
+    start = min([i for i in starts if i is not None], default=last[0])
     return start <= now <= last[0]
 
 
-@given(convolutional_networks(most=8), st.data())
+def gradient_starts(mine: list[Operator], node: int) -> int | None:
+    """Where the product makes it, else where the first operator behind does."""
+    phases = [(i, op.phase) for i, op in enumerate(mine) if op.node == node]
+    product = [i for i, phase in phases if phase is Phase.GRADIENT]
+    backward = [i for i, phase in phases if phase is Phase.BACKWARD]
+    return product[-1] if product else backward[0] if backward else None
+
+
+@settings(deadline=None)
+@given(st.one_of(convolutional_networks(most=8), networks(6)), st.data())
 def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
     ops = operators(network)
     parts = st.sampled_from((0.0, 0.25, 0.5, 1.0, 1.0, 1.0))
     shards = [
-        Shard(6 * data.draw(parts), node.in_channels * data.draw(parts), node.out_channels)
-        for node in ops.graph
+        shard._replace(rows=6 * data.draw(parts), inputs=shard.inputs * data.draw(parts))
+        for shard in whole(ops, 1)
     ]
     assert memory_use(ops, shards, CORE).series == pytest.approx(oracle(ops, shards))
 
@@ -147,6 +156,61 @@ def test_an_order_of_ones_own() -> None:
     log = dict(zip(use.operators, use.series, strict=True))
     kept = 16 + 6  # what the last layer's gradient still has to read
     assert log["pool backward"] == 10 * 64 + 64 + 128 + 256 + 16 + 256 + kept
+
+
+def kept_by_blocks(s: int, d: int, heads: int, layers: int) -> int:
+    """Elements a row that a transformer's blocks keep for backward, linear outputs with GELU raw.
+
+    Norms' and adds' outputs, queries, keys and values, probabilities, context, 4 d hidden.
+    """
+    return layers * (s * 12 * d + heads * s * s)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "heads", "layers", "around", "vocabulary"),
+    [
+        # ids, embedding and its norm, transform and its norm; pooler and its two classes
+        ("bert-base:seq=128", 768, 12, 12, 128 * (1 + 4 * 768) + 768 + 2, 30_522),
+        # ids, embedding, last norm
+        ("gpt2:seq=128", 768, 12, 12, 128 * (1 + 2 * 768), 50_257),
+        ("gpt2-medium:seq=64", 1024, 16, 24, 64 * (1 + 2 * 1024), 50_257),
+    ],
+)
+def test_transformers_by_closed_form(
+    name: str, features: int, heads: int, layers: int, around: int, vocabulary: int
+) -> None:
+    """All is kept and the softmax over the words holds three of its maps: that is the peak."""
+    network, rows = load_network(name), 64
+    s = int(name.rpartition("=")[2])
+    use = memory_use(operators(network), whole(operators(network), rows), CORE)
+    kept = kept_by_blocks(s, features, heads, layers) + around + 3 * s * vocabulary
+    assert use.held_bytes == pytest.approx(10 * network.parameters)
+    assert use.peak_bytes == pytest.approx(10 * network.parameters + 2 * rows * kept)
+    assert use.operator == "softmax backward"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_parameters_are_held_once(name: str) -> None:
+    network = load_network(name)
+    ops = operators(network)
+    held = sum(parameters(ops, v, shard) for v, shard in enumerate(whole(ops, 1)))
+    assert held == pytest.approx(network.parameters)
+
+
+def test_tied_gradients_are_held_from_their_first_use_on() -> None:
+    net = Builder("tied", 1, 5)
+    net.embedding("table", 1000, 8)
+    net.linear("middle", 8)
+    net.linear("head", 1000, shared="table")
+    ops = operators(net.build())
+    use = memory_use(ops, whole(ops, 1), CORE)
+    log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
+    ids, maps, logits = 2 * 5, 2 * 40, 2 * 5000
+    assert log["head backward"] == ids + 2 * maps + logits + maps
+    assert log["head gradient"] == ids + 2 * maps + logits + maps + 4 * 8000
+    assert log["middle backward"] == ids + 3 * maps + 4 * 8000
+    assert log["table gradient"] == ids + maps + 4 * (8000 + 64)
+    assert log["table update"] == 4 * (8000 + 64)
 
 
 def test_resnet50_fits_where_it_was_run() -> None:

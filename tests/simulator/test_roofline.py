@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Device, Roofline, load_device
+from planners.partition import II, III, IV, legal
 from planners.steps import Phase
 from simulator.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.shards import Shard
 from simulator.traffic import Map, Operator, operators
-from tests.strategies import convolutional_networks
+from tests.simulator.shapes import halves, unsplit
+from tests.strategies import convolutional_networks, networks
 from workloads import Network, load_network
 
 PLAIN = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0)
@@ -19,8 +21,8 @@ PRODUCT = Operator(
     "conv forward",
     0,
     Phase.FORWARD,
-    (Map("in", True, 1.0, 16),),
-    (Map("out", False, 1.0, 4),),
+    (Map("in", II, 1.0, 16),),
+    (Map("out", III, 1.0, 4),),
     macs=9 * 4,
     pair_bytes=9 * 2,
     kernel=9,
@@ -88,8 +90,8 @@ def test_no_rows_or_channels_no_operator(empty: Shard) -> None:
 )
 def test_tiles_either_way_round(rows: float, channels: float, elements: int) -> None:
     shard = Shard(rows, 1, channels)
-    assert map_bytes(Map("x", False, 1.0, 49), shard, tile=True) == elements * 49 * 2
-    assert map_bytes(Map("x", False, 1.0, 49), shard, tile=False) == rows * channels * 49 * 2
+    assert map_bytes(Map("x", III, 1.0, 49), shard, tile=True) == elements * 49 * 2
+    assert map_bytes(Map("x", III, 1.0, 49), shard, tile=False) == rows * channels * 49 * 2
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
@@ -99,11 +101,11 @@ def test_tiles_counted_one_by_one(rows: int, channels: int) -> None:
 
     elements = min(tiled(rows, channels), tiled(channels, rows))
     shard = Shard(rows, channels, 1)
-    assert map_bytes(Map("x", True, 1.0, 1), shard, tile=True) == elements * 2
+    assert map_bytes(Map("x", II, 1.0, 1), shard, tile=True) == elements * 2
 
 
 def test_parts_of_channels_do_not_round_up_by_accident() -> None:
-    ninth = Map("x", False, 1.1 / 0.1 / 11, 1)  # 1.0000000000000002
+    ninth = Map("x", III, 1.1 / 0.1 / 11, 1)  # 1.0000000000000002
     assert map_bytes(ninth, Shard(8, 1, 128), tile=True) == 8 * 128 * 2
 
 
@@ -131,19 +133,53 @@ def test_halves_of_the_rows_move_the_same_maps(network: Network, rows: int, part
         assert parts * flops(op, part) == pytest.approx(flops(op, whole))
 
 
-@given(convolutional_networks(), st.integers(1, 300), st.booleans())
+@given(networks(), st.integers(1, 40), st.sampled_from((0.5, 0.25, 0.7)), st.data())
+def test_the_parts_of_any_legal_split(
+    network: Network, rows: int, share: float, data: st.DataObject
+) -> None:
+    """FLOPs are shared out exactly; nothing is read or written less than once."""
+    ops = operators(network)
+    for node, work in zip(ops.graph, ops.nodes, strict=True):
+        shard = unsplit(node, rows)
+        kind = data.draw(st.sampled_from(legal(node)))
+        parts = halves(node, shard, kind, share)
+        for op in (*work.forward, *work.backward, *work.gradient, *work.update):
+            replicated = node.join and kind is III
+            done = sum(flops(op, part) for part in parts)
+            assert done == pytest.approx(flops(op, shard) * (2 if replicated else 1))
+            for tile in (False, True):
+                moved = [traffic(op, part, tile) for part in parts]
+                assert sum(moved) >= traffic(op, shard, tile) * (1 - 1e-9)
+                assert max(moved) <= traffic(op, shard, tile) * (1 + 1e-9)
+            if kind is IV and op.phase is not Phase.UPDATE:
+                moved = [traffic(op, part, tile=False) for part in parts]
+                assert sum(moved) == pytest.approx(traffic(op, shard, tile=False))
+
+
+@given(networks(), st.integers(1, 300), st.booleans())
 def test_never_below_the_bounds(network: Network, rows: int, tile: bool) -> None:
     device = Device("d", 1, 1, 1e12, 1e12, 1e10, 1e9, roofline=Roofline(tile=tile))
     core, ops = core_of(device), operators(network)
     for op in ops.schedule():
-        node = ops.graph[op.node]
-        shard = Shard(rows, node.in_channels, node.out_channels)
+        shard = unsplit(ops.graph[op.node], rows)
         took = cost(op, shard, core)
         assert took.seconds >= core.overhead_s + max(took.flops / 1e12, took.bytes / 1e10)
         assert took.bytes >= traffic(op, shard, tile=False) * (1 - 1e-12)
         padded = cost(op, shard, replace(core, pad_matrix_unit=128))
         assert math.isclose(padded.bytes, took.bytes)
         assert padded.seconds >= took.seconds
+
+
+def test_steps_in_time_have_an_overhead_each() -> None:
+    slow = replace(PLAIN, overhead_s=1.0)
+    once, often = (cost(replace(PRODUCT, steps=n), SHARD, slow).seconds for n in (1, 50))
+    assert often == pytest.approx(once + 49)
+
+
+def test_each_group_has_a_matrix_of_its_own() -> None:
+    depthwise = Shard(10, 1, 1, 32)
+    assert flops(PRODUCT, depthwise) == 2 * 10 * 9 * 4 * 32
+    assert flops(PRODUCT, depthwise, 128) == pytest.approx(2 * 10 * 4 * 128 * 128 * 32)
 
 
 def test_a_leaf_of_resnet50_is_costed_in_milliseconds() -> None:
