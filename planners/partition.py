@@ -247,7 +247,7 @@ def tied_sums(
     kind, other = types
     if kind is I:
         return (max(0.0, size.weights - owner_size.weights) if other is I else size.weights), 0.0
-    if node.in_channels != owner.in_channels:  # an embedding's rows are the columns of its head
+    if "embedding" in {node.kind} ^ {owner.kind}:  # its rows are the columns of its head
         other = TRANSPOSED[other]
     return 0.0, 0.0 if other in (I, kind) else 2 * size.weights
 

@@ -194,7 +194,7 @@ def tied_layouts(graph: Graph, user: int) -> tuple[tuple[TiedLayout, Layout], ..
     ``user`` is a node with tied weights.
     """
     owner = graph[user].tied or 0
-    turned = graph[user].in_channels != graph[owner].in_channels
+    turned = "embedding" in {graph[user].kind} ^ {graph[owner].kind}
     tables = {user: AS_TURNED if turned else AS_WEIGHT, owner: AS_WEIGHT}
     reads = {node: Layout(node, table) for node, table in tables.items()}
     return tuple(
