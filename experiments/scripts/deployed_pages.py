@@ -1,2 +1,1 @@
-def page(table, target):
-    pass
+def page(table, target): pass

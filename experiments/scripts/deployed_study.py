@@ -56,7 +56,9 @@ def study(networks: list[Network]) -> pandas.DataFrame:
     sets = list(itertools.product(WIRES, ("mixed", "homogeneous"), CASES, OVERLAPS))
     with progress_bar((len(sets) + 2) * len(networks) * len(PLANNERS)) as progress:
         for kind in ("mixed", "homogeneous"):
-            result = compare(load_array(f"accpar-{kind}"), networks, list(PLANNERS), 512, progress)
+            result = compare(
+                load_array(f"accpar-{kind}"), networks, list(PLANNERS), 512, progress
+            )
             frames.append(
                 result.to_frame().assign(
                     wires="published model", array=kind, batch=CASES[0][0], overlap=False
@@ -65,12 +67,7 @@ def study(networks: list[Network]) -> pandas.DataFrame:
         for wires, kind, (label, batch, whole), overlap in sets:
             execution = Execution("deployed", overlap=overlap, whole_shards=whole)
             result = compare(
-                array_of(wires, kind),
-                networks,
-                list(PLANNERS),
-                batch,
-                progress,
-                execution=execution,
+                array_of(wires, kind), networks, list(PLANNERS), batch, progress, execution=execution
             )
             frames.append(
                 result.to_frame().assign(wires=wires, array=kind, batch=label, overlap=overlap)
