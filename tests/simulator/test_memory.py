@@ -44,7 +44,7 @@ def copies(op: Operator, shards: Sequence[Shard]) -> set[tuple[str, float, float
 
 def key(tensor: Map, shard: Shard) -> tuple[str, float, float, float]:
     channels = tensor.channels * (shard.inputs if tensor.of_input else shard.outputs)
-    row = round(channels * tensor.area, 3)
+    row = round(channels * shard.groups * tensor.area, 3)
     return tensor.tensor, shard.rows, row, map_bytes(tensor, shard, tile=False)
 
 
