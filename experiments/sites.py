@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
 from simulator import Branch, Leaf
+from simulator.exposure import leaves
 
 if TYPE_CHECKING:
     from simulator import Timeline
@@ -54,6 +55,8 @@ def sites(timeline: Timeline) -> list[Site]:
         name = resource.partition(".")[0] if leaf else resource
         level = BOARD if isinstance(node, Leaf) else node.level
         boards, devices = _under(node)
+        if isinstance(node, Leaf) and node.single:
+            first = node.first
         resources = range(start, start + count)
         found.append(
             Site(name, level, first, boards, node.multiplicity, devices, above, resources, unit)
@@ -75,12 +78,10 @@ def _resources(node: Branch | Leaf) -> int:
 
 
 def _under(node: Branch | Leaf) -> tuple[int, tuple[str, ...]]:
-    """Boards under one such node in the whole array, and their devices."""
-    if isinstance(node, Leaf):
-        return 1, (node.device.name,)
-    halves = [_under(half) for half in node.halves]
-    boards = sum(count for count, _ in halves) * (2 if len(halves) == 1 else 1)
-    return boards, tuple(dict.fromkeys(name for _, names in halves for name in names))
+    """Boards, or cores, under one such node in the whole array, and their devices."""
+    below = list(leaves(node))
+    number = sum(leaf.multiplicity for leaf in below) // node.multiplicity
+    return number, tuple(dict.fromkeys(leaf.device.name for leaf in below))
 
 
 def chosen(everything: Sequence[Site], devices: str) -> list[Site]:

@@ -54,11 +54,15 @@ MADE_BY = {
 
 @dataclass(slots=True)
 class Script:
-    """What one class of ``cores`` does; ``made`` says which operations made what last."""
+    """What one class of ``cores`` does, of which ``first`` is the first.
+
+    ``made`` says which operations made what last.
+    """
 
     device: Device
     shards: Shards
     cores: int
+    first: int
     operations: list[Operation] = field(default_factory=list)
     needs: list[tuple[int, ...]] = field(default_factory=list)
     made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
@@ -148,7 +152,9 @@ class _Step:
         else:
             device = part.group.kinds[0][0]
             found = tuple(
-                Script(device, shards, len(cores) * len(part.firsts))
+                Script(
+                    device, shards, len(cores) * len(part.firsts), int(part.firsts[0] + cores[0])
+                )
                 for shards, cores in part.classes(folded=self.folded)
             )
         self.under[id(part)] = found
@@ -181,16 +187,22 @@ class _Step:
             self._sum(Phase.FORWARD, (v,))
 
     def _backward(self, v: int) -> None:
+        """Errors first, on their way to the producers while the gradient is computed.
+
+        A matmul's "gradient" is the error of its second operand.
+        """
         node = self.graph[v]
-        edges = [(v, w, e) for w, e in self.consumers[v]]
-        for edge in edges:
-            self._relay(Phase.BACKWARD, *edge)
-        inputs: list[Key] = [("moved", Phase.BACKWARD, *edge) for edge in edges]
+        inputs: list[Key] = [("moved", Phase.BACKWARD, v, w, e) for w, e in self.consumers[v]]
         inputs = inputs or [("features", v)]
+        made = "errors" if node.kind == "matmul" else "gradient"
         self._compute(v, Phase.BACKWARD, inputs, [("errors", v)])
         if not node.join:
             self._sum(Phase.BACKWARD, (v,))
-            made = "errors" if node.kind == "matmul" else "gradient"
+        if made == "errors":
+            self._compute(v, Phase.GRADIENT, [*inputs, (made, v)], [(made, v)])
+        for e, u in enumerate(node.producers):
+            self._relay(Phase.BACKWARD, u, v, e)
+        if not node.join and made == "gradient":
             self._compute(v, Phase.GRADIENT, [*inputs, (made, v)], [(made, v)])
 
     def _fill(self, bucket: list[int], v: int) -> list[int]:
@@ -387,7 +399,7 @@ class _Step:
             below: list[Branch | Leaf] = [self.tree(half) for half in part.distinct()]
         else:
             below = [
-                Leaf(s.device, tuple(s.operations), 0, 1, s.cores, tuple(s.needs))
+                Leaf(s.device, tuple(s.operations), 0, 1, s.cores, tuple(s.needs), s.first)
                 for s in self.under[id(part)]
             ]
         if not part.halves and not part.types:

@@ -78,6 +78,8 @@ class Leaf:
     cores_per_chip: int
     multiplicity: int = 1
     needs: tuple[tuple[int, ...], ...] | None = None
+    first: int = 0
+    """Of a class of single cores, the number of the first one in the array."""
 
     @property
     def single(self) -> bool:
