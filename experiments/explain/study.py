@@ -11,7 +11,7 @@ from experiments.explain.path import Paths, paths_of
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, step_of, turn, without
 from experiments.speedup import BASELINE, fastest_alone
-from simulator import Timeline
+from simulator import Timeline, overflow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,7 +19,8 @@ class Explanation:
     """One step, and what it would be otherwise; times in seconds.
 
     ``data_parallel_s`` and ``fast_alone_s`` (the planner on the fastest kind of
-    device alone) are None where they would be the step itself.
+    device alone) are None where they would be the step itself, ``overflow``
+    where the step fits in memory.
     """
 
     case: Case
@@ -31,6 +32,7 @@ class Explanation:
     settings: tuple[Setting, ...]
     data_parallel_s: float | None
     fast_alone_s: float | None
+    overflow: str | None = None
 
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:
@@ -79,6 +81,7 @@ def explain(
         tuple(settings()),
         data_parallel,
         fast_alone,
+        overflow(case.network.name, case.planner, case.array.name, timeline.memory),
     )
 
 
@@ -104,4 +107,6 @@ def notes(result: Explanation) -> list[str]:
         )
     if idle := result.paths.idle_cores:
         found.append(f"{idle:,} of {result.paths.cores:,} cores compute nothing.")
+    if result.overflow:
+        found.append(f"{result.overflow}.")
     return found

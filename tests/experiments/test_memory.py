@@ -99,6 +99,14 @@ def test_speedup_marks_what_idles_and_what_overflows(capsys: pytest.CaptureFixtu
     assert 14 * 61e6 < rows[1]["peak_memory_bytes"] < 2**30
 
 
+def test_explain_says_so_too(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["explain", "resnet18", "--planner", "data_parallel", *FULL]
+    assert main(args) == 0
+    assert FAULT in capsys.readouterr().out
+    assert main([*args, "--strict-memory"]) == 2
+    assert FAULT in capsys.readouterr().err
+
+
 def test_levels_warn_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMANDS["speedup"], "--levels", "1,2", "--batch", "2048"]) == 0
     assert capsys.readouterr().err.count(FAULT) == 2
