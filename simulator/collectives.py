@@ -12,14 +12,14 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from hardware.wires import Wires
-from simulator.network import Load, Network, Phase
+from simulator.network import Job, Load, Network
 from simulator.patterns import BUILDERS, COLLECTIVES, CollectiveError, Step, Steps
 from simulator.program import PICOSECONDS
 from simulator.rings import runs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Phases = tuple[Phase, ...]
+Phases = tuple[Job, ...]
 ALGORITHMS = (*BUILDERS, "hierarchical")
 MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
@@ -142,11 +142,11 @@ def _kept(wires: Wires, key: Hashable, make: Callable[[], Any]) -> Any:
     return kept[key]
 
 
-def _phase(wires: Wires, name: str, step: Step, size_bytes: float) -> Phase:
+def _phase(wires: Wires, name: str, step: Step, size_bytes: float) -> Job:
     latency_s = step.count * step.latency_s
     if step.stages:
         latency_s = _fill_s(step, size_bytes, step.load.seconds_per_byte(wires.bandwidth))
-    return Phase(name, step.load, step.share * size_bytes, latency_s, step.count)
+    return Job(name, step.load, step.share * size_bytes, latency_s, step.count)
 
 
 def _fill_s(step: Step, size_bytes: float, byte_s: float) -> float:
@@ -242,7 +242,7 @@ def swap(
     load = np.zeros(len(wires.bandwidth))
     for flows, largest, _ in ways:
         load += flows * (largest / most if most else 0.0)
-    return (Phase("swap", Load.of(load), most, max(latency for _, _, latency in ways)),)
+    return (Job("swap", Load.of(load), most, max(latency for _, _, latency in ways)),)
 
 
 def _one_way(

@@ -1,7 +1,6 @@
 """Lowering under the deployed model: roofline computing, real wires, exchanges that overlap.
 
-Every class of cores that do the same has a script: its operations in order and, for each, the
-earlier ones it has to wait for. Features, errors and gradients are followed
+Every class of cores that do the same has a script. Features, errors and gradients are followed
 by name through the step; what is re-laid or summed waits for whoever makes
 it, and whoever needs it waits for that alone.
 """
@@ -11,16 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from hardware import Array, Device, Wires, wires_of
+from hardware import Array, Wires, wires_of
 from planners import Plan, PlanError
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase
-from simulator.collectives import phases, predicted_ps, swap
 from simulator.exchanges import (
     Relay,
     Request,
@@ -32,15 +27,14 @@ from simulator.exchanges import (
 from simulator.execution import Execution
 from simulator.lower import duration_ps
 from simulator.memory import DeviceMemory, OutOfMemoryError, device_memory, overflow
-from simulator.network import Phase as Job
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, bounds, core_of, costs
-from simulator.shards import Cores, Part, Shard, Shards, divide
+from simulator.scripts import Key, Script
+from simulator.shards import Part, Shard, Shards, divide
 from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, operators
+from simulator.transport import carried
 from workloads import Graph, Network, partition_graph
 
-Key = tuple[Any, ...]
-"""What an operation makes: ("features", v), ("moved features", p, c), and so on."""
 ORDER: Key = ("order",)
 """The last operation of a core, for those that follow strictly."""
 STREAM: Key = ("stream",)
@@ -51,43 +45,6 @@ MADE_BY = {
     Phase.GRADIENT: ("gradient", I),
 }
 """What the product of each phase makes, and the type that leaves partial sums of it."""
-
-
-@dataclass(slots=True)
-class Script:
-    """What one class of ``cores`` does, of which ``first`` is the first.
-
-    ``made`` says which operations made what last.
-    """
-
-    device: Device
-    shards: Shards
-    cores: int
-    first: int
-    operations: list[Operation] = field(default_factory=list)
-    needs: list[tuple[int, ...]] = field(default_factory=list)
-    made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
-
-    def add(self, operation: Operation, after: Sequence[Key], makes: Sequence[Key]) -> None:
-        """Append an operation that waits for what makes ``after``."""
-        self.needs.append(self.makers(after))
-        place = (len(self.operations),)
-        for key in makes:
-            self.made[key] = place
-        self.operations.append(operation)
-
-    def hand_on(self, after: Sequence[Key], makes: Sequence[Key]) -> None:
-        """Where nothing has to be done, ``makes`` is there when ``after`` is."""
-        found = self.makers(after)
-        for key in makes:
-            self.made[key] = found
-
-    def makers(self, keys: Sequence[Key]) -> tuple[int, ...]:
-        """The operations that made these, where this core took part in it."""
-        made = self.made
-        if len(keys) == 1:
-            return made.get(keys[0], ())
-        return tuple(sorted({place for key in keys for place in made.get(key, ())}))
 
 
 def lower_deployed(
@@ -341,35 +298,11 @@ class _Step:
         keys: Sequence[Key],
     ) -> None:
         """An exchange on the wires: the cores of its part that take part wait for it."""
-        jobs, received = self._jobs(request)
+        jobs, received = carried(request, self.wires, self.execution.algorithm)
         operation = self._new(kind, phase, layer, request.part.level, jobs=jobs, received=received)
         for script in self.under[id(request.part)]:
             if any(not script.shards[node].empty for node in nodes):
                 self._add(script, operation, keys, keys)
-
-    def _jobs(self, request: Request) -> tuple[tuple[Job, ...], tuple[float, float]]:
-        """What the network does for all copies of a part, and the bytes one copy's halves get."""
-        firsts = request.part.firsts
-        if request.collective == "swap":
-            first, second = (np.add.outer(firsts, cores).ravel() for cores in request.groups)
-            amounts = [np.tile(bytes_, len(firsts)) for bytes_ in request.bytes]
-            jobs = swap(self.wires, first, second, *amounts)
-            to_first, to_second = (float(bytes_.sum()) for bytes_ in request.bytes)
-            return jobs, (to_first, to_second)
-        groups, size = request.groups[0], float(request.bytes[0])
-        jobs = self._collective(request, groups, size)
-        if request.padded is not None:
-            padded = self._collective(request, request.padded, size)
-            jobs = min(jobs, padded, key=lambda way: predicted_ps(self.wires, way))
-        n = groups.shape[1]
-        laps = 2 if request.collective == "all-reduce" else 1
-        half = laps * size * (n - 1) / n * groups.size / 2
-        return jobs, (half, half)
-
-    def _collective(self, request: Request, groups: Cores, size: float) -> tuple[Job, ...]:
-        everywhere = np.add.outer(request.part.firsts, groups).reshape(-1, groups.shape[1])
-        algorithm = self.execution.algorithm
-        return phases(self.wires, request.collective, everywhere, size, algorithm)
 
     def _compute(self, v: int, phase: Phase, after: list[Key], makes: list[Key]) -> None:
         made: dict[tuple[int, Shard], Operation | None] = {}

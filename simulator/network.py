@@ -42,7 +42,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Phase:
+class Job:
     """A job of the network: flows that progress at one rate until each has moved its bytes.
 
     Steps of a collective that are alike are one phase, whose bytes and
@@ -62,8 +62,8 @@ class Phase:
 
 
 @dataclass(slots=True)
-class _Job:
-    phase: Phase
+class _Running:
+    phase: Job
     done: simpy.Event
     left_bytes: float
     rate: float = 0.0
@@ -84,15 +84,15 @@ class Network:
     def __init__(self, env: simpy.Environment, bandwidth: ArrayLike) -> None:
         self._env = env
         self._bandwidth = np.asarray(bandwidth, dtype=np.float64)
-        self._jobs: list[_Job] = []
+        self._jobs: list[_Running] = []
         self._settled_ps = 0
         self._next: simpy.Event | None = None
         self.link_bytes = np.zeros(len(self._bandwidth))
 
-    def submit(self, phase: Phase) -> simpy.Event:
+    def submit(self, phase: Job) -> simpy.Event:
         """Begin now; the event (value: the phase) fires when its bytes and latency are over."""
         done = self._env.event()
-        job = _Job(phase, done, phase.flow_bytes)
+        job = _Running(phase, done, phase.flow_bytes)
         if len(phase.load.links) == 0 or phase.flow_bytes <= 0:
             self._finish(job)
             return done
@@ -134,7 +134,7 @@ class Network:
                 job.left_bytes = max(job.left_bytes - job.rate * passed_ps / PICOSECONDS, 0.0)
             self._settled_ps = now
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: _Running) -> None:
         phase, done = job.phase, job.done
         self.link_bytes[phase.load.links] += phase.flow_bytes * phase.load.flows
         done._ok, done._value = True, phase

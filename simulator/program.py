@@ -10,7 +10,7 @@ from planners.steps import Kind, Phase
 
 if TYPE_CHECKING:
     from simulator.memory import DeviceMemory
-    from simulator.network import Phase as Job
+    from simulator.network import Job
 
 PICOSECONDS = 10**12
 """A second, in the engine's unit of time."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Wires
-from simulator.network import Load, Network, Phase, fair_rates, link_classes
+from simulator.network import Job, Load, Network, fair_rates, link_classes
 from tests.simulator.slow_network import PS, Transfer, fair, finish_times
 from tests.wiring import nodes, wires
 
@@ -19,9 +19,9 @@ def load(crosses: dict[int, Any]) -> Load:
     return Load(np.array(links, dtype=np.int64), np.array([float(crosses[i]) for i in links]))
 
 
-def phase(transfer: Transfer) -> Phase:
+def phase(transfer: Transfer) -> Job:
     crosses = load(dict(transfer.crosses))
-    return Phase("", crosses, float(transfer.flow_bytes), transfer.latency / PS)
+    return Job("", crosses, float(transfer.flow_bytes), transfer.latency / PS)
 
 
 def run(
