@@ -15,7 +15,7 @@ from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
 from simulator.timeline import Record, Shares, Timeline
 from workloads import Network
 
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 """Changes whenever any result does: stored results of another version are not used."""
 
 

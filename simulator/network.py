@@ -166,36 +166,3 @@ def fair_rates(loads: Sequence[Load], capacity: Floats) -> Floats:
         held = stops[job]
         used = np.bincount(links[held], flows[held] * level, minlength=len(capacity))
         free = np.maximum(free - used, 0.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkClasses:
-    """Links that every load crosses alike, as one: ``of`` each link its class (-1: none).
-
-    ``bandwidth`` is one link's, ``count`` says how many there are.
-    """
-
-    of: Ints
-    bandwidth: Floats
-    count: Ints
-    loads: tuple[Load, ...]
-
-
-def link_classes(loads: Sequence[Load], bandwidth: Floats) -> LinkClasses:
-    """Merge links of one bandwidth that all loads cross with equally many flows.
-
-    Shares and times on the classes are those on the links, exactly, as long as
-    only these loads are submitted. Links that none of them crosses are left out.
-    """
-    crossed = np.zeros((len(loads) + 1, len(bandwidth)))
-    crossed[0] = bandwidth
-    for row, load in zip(crossed[1:], loads, strict=True):
-        row[load.links] = load.flows
-    used = np.flatnonzero(crossed[1:].any(axis=0))
-    columns, number, count = np.unique(
-        crossed[:, used], axis=1, return_inverse=True, return_counts=True
-    )
-    of = np.full(len(bandwidth), -1, dtype=np.int64)
-    of[used] = number.ravel()
-    merged = tuple(Load.of(row) for row in columns[1:])
-    return LinkClasses(of, columns[0], count.astype(np.int64), merged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,7 +64,20 @@ def to_table(array: str, batch: int, sweep: list[Level]) -> str:
     """Geometric means by number of levels, a table for each metric."""
     from experiments.output import text_of
 
-    return text_of(*(_table(array, batch, sweep, metric) for metric in sweep[0].result.metrics))
+    tables = (_table(array, batch, sweep, metric) for metric in sweep[0].result.metrics)
+    return text_of(*tables, *_losing(sweep))
+
+
+def _losing(sweep: list[Level]) -> Iterator[str]:
+    """Where planners are slower than data parallelism."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for level in sweep:
+        for row in level.result.rows:
+            if row.speedup < 1:
+                where.setdefault((row.planner, row.network), []).append(str(level.levels))
+    for (planner, network), levels in where.items():
+        numbers = ", ".join(levels)
+        yield f"{planner} is slower than data parallelism for {network} at level {numbers}."
 
 
 WORDS = {

@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         **_occupancy(timeline),
         "phases": _phases(timeline),
         "folded": not args.unfolded,
+        "distinct_cores": sum(resource.kind == "core" for resource in timeline.resources),
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         "wall_s": wall_s,
@@ -112,14 +113,19 @@ def _occupancy(timeline: Timeline) -> dict[str, Any]:
 
 
 def _phases(timeline: Timeline) -> list[dict[str, Any]]:
-    """Per phase and kind: seconds an average core spends, and sums over the array."""
+    """Per phase and kind: seconds an average core spends, and sums over the array.
+
+    Of exchanges that overlap with computing, what is exposed counts.
+    """
+    from experiments.difference import core_ps_by_phase
     from simulator import PICOSECONDS
 
+    spent = core_ps_by_phase(timeline)
     return [
         {
             "phase": str(phase),
             "kind": str(kind),
-            "core_s": total.core_ps / timeline.cores / PICOSECONDS,
+            "core_s": spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS,
             "bytes": total.bytes,
             "flops": total.flops,
         }
@@ -152,8 +158,10 @@ def _table(result: dict[str, Any]) -> str:
     table.add_section()
     for row in result["phases"]:
         moved = f", {row['bytes']:.3e} bytes" if row["bytes"] else f", {row['flops']:.3e} FLOPs"
-        table.add_row(f"{row['phase']} {row['kind']}", f"{row['core_s']:.9f} s a core{moved}")
+        spent = f"{row['core_s']:.9f} s a core" if row["kind"] != "memory" else "meanwhile"
+        table.add_row(f"{row['phase']} {row['kind']}", spent + moved)
     table.add_section()
+    table.add_row("cores simulated", f"{result['distinct_cores']:,}")
     table.add_row("operations", f"{result['operations']:,}")
     table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
     table.add_row("wall time", f"{result['wall_s']:.2f} s")

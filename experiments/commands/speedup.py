@@ -160,12 +160,15 @@ def _levels(
 def to_dict(result: Comparison) -> dict[str, Any]:
     """What ``--format json`` prints."""
     others = {metric: result.means(metric) for metric in result.metrics if metric != "time"}
+    from experiments.speedup import notes
+
     return {
         "array": result.array,
         "batch": result.batch,
         "execution": result.execution,
         "communication": result.communication,
         "complete": result.complete,
+        "notes": notes(result),
         "rows": [row.values() for row in result.rows],
         "geomean": result.geomean,
         **{f"geomean_{metric}": means for metric, means in others.items()},

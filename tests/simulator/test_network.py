@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Wires
-from simulator.network import Job, Load, Network, fair_rates, link_classes
+from simulator.network import Job, Load, Network, fair_rates
 from tests.simulator.slow_network import PS, Transfer, fair, finish_times
-from tests.wiring import nodes, wires
+from tests.wiring import wires
 
 
 def load(crosses: dict[int, Any]) -> Load:
@@ -176,33 +176,3 @@ def test_more_bandwidth_everywhere_never_slows_a_job_alone(
     slow, *_ = run(transfers, w.bandwidth.tolist())
     fast, *_ = run(transfers, (w.bandwidth * factor).tolist())
     assert all(f <= s for f, s in zip(fast, slow, strict=True))
-
-
-@settings(deadline=None)
-@given(traffic())
-def test_merged_links_give_the_same_times(case: tuple[Wires, list[Transfer]]) -> None:
-    w, transfers = case
-    loads = [phase(t).load for t in transfers]
-    if not loads:
-        return
-    classes = link_classes(loads, w.bandwidth)
-    assert classes.count.sum() == (classes.of >= 0).sum()
-    assert len(classes.bandwidth) <= classes.count.sum()
-    merged = [
-        Transfer(t.arrival, t.flow_bytes, {int(i): Fraction(f) for i, f in items}, t.latency)
-        for t, new in zip(transfers, classes.loads, strict=True)
-        for items in [list(zip(new.links.tolist(), new.flows.tolist(), strict=True))]
-    ]
-    assert run(merged, classes.bandwidth.tolist())[0] == run(transfers, w.bandwidth.tolist())[0]
-    for link, of in enumerate(classes.of.tolist()):
-        if of >= 0:
-            assert classes.bandwidth[of] == w.bandwidth[link]
-
-
-def test_links_of_a_symmetric_job_merge_to_few() -> None:
-    w = nodes(64, "torus", (8, 8))
-    ring = np.arange(64).reshape(8, 8)
-    loads = [Load.of(w.loads(ring, np.roll(ring, -1, axis))) for axis in (0, 1)]
-    classes = link_classes(loads, w.bandwidth)
-    assert len(classes.bandwidth) < len(w.bandwidth) / 4
-    assert (classes.of == -1).sum() >= 64  # memories
