@@ -28,6 +28,30 @@ def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mix
     )
 
 
+def add_network(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+    """The network that a command is about."""
+    parser.add_argument(
+        "network",
+        nargs="?" if optional else None,
+        metavar="NETWORK",
+        help="a network (see: list networks), or the path of an .onnx or layer file",
+    )
+
+
+def add_planner(parser: argparse.ArgumentParser) -> None:
+    """``--planner``."""
+    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
+
+
+def add_step(parser: argparse.ArgumentParser, array: str | None = "accpar-mixed") -> None:
+    """What decides a step besides network and planner: array, batch and both models' options."""
+    add_array(parser, array)
+    add_batch(parser)
+    add_objective(parser)
+    add_communication(parser)
+    add_execution(parser)
+
+
 def add_batch(parser: argparse.ArgumentParser) -> None:
     """``--batch``."""
     parser.add_argument(

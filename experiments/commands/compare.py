@@ -6,13 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
     add_metrics,
-    add_objective,
+    add_network,
     add_output,
+    add_step,
     array_of,
     execution_of,
     names,
@@ -35,17 +32,9 @@ def configure(commands: Any) -> None:
     parser = commands.add_parser(
         "compare", help="two planners' steps, and where the difference comes from"
     )
-    parser.add_argument(
-        "network",
-        metavar="NETWORK",
-        help="a network (see: list networks), or the path of an .onnx or layer file",
-    )
+    add_network(parser)
     parser.add_argument("--planners", metavar="P1,P2", required=True, help="see: list planners")
-    add_array(parser)
-    add_batch(parser)
-    add_objective(parser)
-    add_communication(parser)
-    add_execution(parser)
+    add_step(parser)
     add_metrics(parser)
     add_output(parser, "table", "json")
     parser.add_argument(

@@ -6,12 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
-    add_objective,
+    add_network,
     add_output,
+    add_planner,
+    add_step,
     array_of,
     execution_of,
 )
@@ -30,17 +28,9 @@ def configure(commands: Any) -> None:
     parser = commands.add_parser(
         "explain", help="why a step takes as long as it does, and what would help"
     )
-    parser.add_argument(
-        "network",
-        metavar="NETWORK",
-        help="a network (see: list networks), or the path of a layer file",
-    )
-    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
-    add_array(parser)
-    add_batch(parser)
-    add_objective(parser)
-    add_communication(parser)
-    add_execution(parser)
+    add_network(parser)
+    add_planner(parser)
+    add_step(parser)
     add_output(parser, "table", "json")
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)

@@ -6,12 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
-    add_objective,
+    add_network,
     add_output,
+    add_planner,
+    add_step,
     array_of,
     execution_of,
     objective_of,
@@ -31,24 +29,15 @@ MOST_LEVELS = 16
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("plan", help="show how a planner splits a network")
-    parser.add_argument(
-        "network",
-        nargs="?",
-        metavar="NETWORK",
-        help="a network (see: list networks), or the path of an .onnx or layer file",
-    )
+    add_network(parser, optional=True)
     parser.add_argument(
         "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
     )
-    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
-    add_array(parser, default=None)
+    add_planner(parser)
+    add_step(parser, array=None)
     parser.add_argument(
         "--levels", metavar="H", type=int, help="2^H alike accelerators instead of an array"
     )
-    add_batch(parser)
-    add_objective(parser)
-    add_execution(parser)
-    add_communication(parser)
     add_output(parser, "table", "json")
     parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
     parser.set_defaults(run=run)

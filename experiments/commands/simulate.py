@@ -8,13 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
     add_metrics,
-    add_objective,
+    add_network,
     add_output,
+    add_planner,
+    add_step,
     add_unfolded,
     array_of,
     execution_of,
@@ -31,17 +29,9 @@ if TYPE_CHECKING:
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("simulate", help="simulate one training step")
-    parser.add_argument(
-        "network",
-        metavar="NETWORK",
-        help="a network (see: list networks), or the path of an .onnx or layer file",
-    )
-    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
-    add_array(parser)
-    add_batch(parser)
-    add_objective(parser)
-    add_communication(parser)
-    add_execution(parser)
+    add_network(parser)
+    add_planner(parser)
+    add_step(parser)
     add_metrics(parser)
     add_unfolded(parser)
     add_output(parser, "table", "json")

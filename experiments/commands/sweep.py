@@ -8,13 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
     add_metrics,
-    add_objective,
     add_planners,
+    add_step,
     execution_of,
     names,
     planners_of,
@@ -49,11 +45,7 @@ def configure(commands: Any) -> None:
         help="default: all, AccPar's nine",
     )
     add_planners(parser)
-    add_array(parser)
-    add_batch(parser)
-    add_objective(parser)
-    add_communication(parser)
-    add_execution(parser)
+    add_step(parser)
     add_metrics(parser)
     parser.add_argument(
         "--store", metavar="FILE", help="keep finished cases, run only missing ones"

@@ -6,11 +6,9 @@ import argparse
 from typing import Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
-    add_objective,
+    add_network,
+    add_planner,
+    add_step,
     add_unfolded,
     array_of,
     execution_of,
@@ -24,17 +22,9 @@ ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("timeline", help="what every core and link does when, as a file")
-    parser.add_argument(
-        "network",
-        metavar="NETWORK",
-        help="a network (see: list networks), or the path of an .onnx or layer file",
-    )
-    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
-    add_array(parser)
-    add_batch(parser)
-    add_objective(parser)
-    add_execution(parser)
-    add_communication(parser)
+    add_network(parser)
+    add_planner(parser)
+    add_step(parser)
     add_unfolded(parser)
     parser.add_argument(
         "--devices",
