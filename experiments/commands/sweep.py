@@ -190,4 +190,7 @@ def _text(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], *, full
         unit = grid.axes[0].unit
         value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
         lines.append(f"{cross.network}: {cross.first} = {cross.second} at {value}\n")
+    for (planner, network), losing in table[table["speedup"] < 1].groupby(["planner", "network"]):
+        points = f" in {len(losing)} cases" if len(losing) > 1 else ""
+        lines.append(f"{planner} is slower than data parallelism for {network}{points}\n")
     return "".join(lines)
