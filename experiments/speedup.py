@@ -317,8 +317,7 @@ def notes(result: Comparison) -> list[str]:
     ]
     for planner in result.planners:
         rows = result.of(planner)
-        if losing := [row.network for row in rows if row.speedup < 1]:
-            found.append(f"{planner} is slower than data parallelism for {', '.join(losing)}.")
+        found += slower(result, planner)
         if faster := [
             r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup
         ]:
@@ -328,6 +327,13 @@ def notes(result: Comparison) -> list[str]:
             )
         found += _occupied(planner, rows, result.cores)
     return found
+
+
+def slower(result: Comparison, *planners: str) -> Iterator[str]:
+    """For which networks planners (all, unless named) lose to data parallelism, a sentence each."""
+    for planner in planners or result.planners:
+        if losing := [row.network for row in result.of(planner) if row.speedup < 1]:
+            yield f"{planner} is slower than data parallelism for {', '.join(losing)}."
 
 
 def _occupied(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:

@@ -61,13 +61,18 @@ def chosen(
     if algorithm == "auto":
         offers = list(_offers(wires, collective, rows, size_bytes))
         with suppress(CollectiveError):
-            offers.append(chosen(wires, collective, rows, size_bytes, "hierarchical"))
+            offers.append(("hierarchical", _hierarchical(wires, collective, rows, size_bytes)))
         return min(offers, key=lambda offer: predicted_ps(wires, offer[1]))
-    if algorithm == "hierarchical":
-        return algorithm, _hierarchical(wires, collective, rows, size_bytes)
-    if algorithm not in BUILDERS:
+    if algorithm not in ALGORITHMS:
         raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
-    return algorithm, _flat(wires, algorithm, collective, rows, size_bytes)
+    try:
+        if algorithm == "hierarchical":
+            return algorithm, _hierarchical(wires, collective, rows, size_bytes)
+        return algorithm, _flat(wires, algorithm, collective, rows, size_bytes)
+    except CollectiveError as error:
+        fit = ", ".join(name for name, _ in _offers(wires, collective, rows, size_bytes))
+        message = f"{error}; for this {collective} of {rows.shape[1]} cores use auto, or {fit}"
+        raise CollectiveError(message) from None
 
 
 def predicted_ps(wires: Wires, sequence: Phases) -> int:

@@ -227,7 +227,10 @@ def _block(
     types: list[tuple[PartitionType, ...]] = []
     while True:
         if (split is None) != (group.size == 1):
-            raise PlanError(f"the plan does not fit an array of this shape (at level {level})")
+            raise PlanError(
+                f"the plan does not fit an array of this shape (at level {level}); "
+                "plan for execution.planned(array), whose leaves are cores"
+            )
         if split is None:
             return tuple(types)
         first, second = group.halves()

@@ -39,4 +39,6 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
 
 def _collective(request: Request, groups: Cores, wires: Wires, algorithm: str) -> Jobs:
     everywhere = np.add.outer(request.part.firsts, groups).reshape(-1, groups.shape[1])
+    if request.collective == "all-to-all":  # there is one way: what is named is for the others
+        algorithm = "auto"
     return phases(wires, request.collective, everywhere, float(request.bytes[0]), algorithm)

@@ -137,8 +137,11 @@ def to_table(
 ) -> str:
     """By phase and kind, then the layers that contribute most; ``whole`` has other metrics."""
     from experiments.output import text_of
+    from simulator import PUBLISHED
 
     title = f"{about['network']} on {about['array']}, batch {about['batch']}"
+    if about["execution"] != str(PUBLISHED):
+        title += f", {about['execution']}"
     phases = _table(result, title, "what")
     for part in result.phases:
         _add(phases, result, f"{part.phase} {part.kind}".strip(), part)

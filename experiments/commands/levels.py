@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def to_dict(array: str, batch: int, sweep: list[Level]) -> dict[str, Any]:
     return {
         "array": array,
         "batch": batch,
+        "execution": sweep[0].result.execution,
         "levels": [
             {
                 "levels": level.levels,
@@ -61,23 +62,13 @@ def to_csv(sweep: list[Level]) -> str:
 
 
 def to_table(array: str, batch: int, sweep: list[Level]) -> str:
-    """Geometric means by number of levels, a table for each metric."""
+    """Geometric means by number of levels, a table for each metric, and which plans lose."""
     from experiments.output import text_of
+    from experiments.speedup import slower
 
-    tables = (_table(array, batch, sweep, metric) for metric in sweep[0].result.metrics)
-    return text_of(*tables, *_losing(sweep))
-
-
-def _losing(sweep: list[Level]) -> Iterator[str]:
-    """Where planners are slower than data parallelism."""
-    where: dict[tuple[str, str], list[str]] = {}
-    for level in sweep:
-        for row in level.result.rows:
-            if row.speedup < 1:
-                where.setdefault((row.planner, row.network), []).append(str(level.levels))
-    for (planner, network), levels in where.items():
-        numbers = ", ".join(levels)
-        yield f"{planner} is slower than data parallelism for {network} at level {numbers}."
+    tables = [_table(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
+    losing = [f"{level.levels} levels: {said}" for level in sweep for said in slower(level.result)]
+    return text_of(*tables, *losing)
 
 
 WORDS = {
@@ -92,7 +83,8 @@ def _table(array: str, batch: int, sweep: list[Level], metric: str) -> Table:
 
     networks = sweep[0].result.networks
     of = networks[0] if len(networks) == 1 else f"geometric mean of {len(networks)} networks"
-    table = Table(title=f"{WORDS[metric]}, {array}, {of}, batch {batch}")
+    case = replace(sweep[0].result, array=f"{array}, {of}", batch=batch).case
+    table = Table(title=f"{WORDS[metric]}, {case}")
     table.add_column("levels", justify="right")
     table.add_column("accelerators", justify="right")
     for planner in sweep[0].result.planners:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
@@ -183,17 +182,7 @@ def _text(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], *, full
         unit = grid.axes[0].unit
         value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
         lines.append(f"{cross.network}: {cross.first} = {cross.second} at {value}\n")
-    lines += [f"{line}\n" for line in _losing(table)]
+    for (planner, network), losing in table[table["speedup"] < 1].groupby(["planner", "network"]):
+        points = f" in {len(losing)} cases" if len(losing) > 1 else ""
+        lines.append(f"{planner} is slower than data parallelism for {network}{points}\n")
     return "".join(lines)
-
-
-def _losing(table: pandas.DataFrame) -> Iterator[str]:
-    """How often, and for which networks, planners are slower than data parallelism."""
-    for planner, rows in table.groupby("planner", sort=False):
-        slower = rows[rows["speedup"] < 1]
-        if len(slower):
-            networks = ", ".join(dict.fromkeys(slower["network"]))
-            yield (
-                f"{planner} is slower than data parallelism in {len(slower)} of {len(rows)} "
-                f"cases ({networks})"
-            )

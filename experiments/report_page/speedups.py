@@ -15,7 +15,7 @@ def speedups(results: list[Comparison]) -> Markup:
 
 
 def _array(result: Comparison) -> Markup:
-    title = f"{result.array}, batch {result.batch}"
+    title = result.case
     alone = [p for p in result.planners if all(r.fast_alone_speedup for r in result.of(p))]
     head = ["network", *[f"{p} [s]" if p == BASELINE else p for p in result.planners]]
     for planner in alone:

@@ -110,3 +110,17 @@ def test_a_collective_that_does_not_exist(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit, match="2"):
         main(["collective", "all-reduces", "--bytes", "1"])
     assert "invalid choice: 'all-reduces'" in capsys.readouterr().err
+
+
+def test_a_named_algorithm_leaves_all_to_alls_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args = ["simulate", "alexnet", "--planner", "accpar", "--array", "tpu-v2-8"]
+    args += ["--execution", "deployed", "--algorithm"]
+    times = []
+    for name in ("auto", "ring"):
+        assert main([*args, name, "--format", "json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["iteration_s"])
+    assert times[0] < times[1]
+    assert main([*args, "torus"]) == 2
+    assert "of 4 cores use auto, or ring, " in capsys.readouterr().err

@@ -144,3 +144,11 @@ def test_users_errors(capsys: pytest.CaptureFixture[str], changes: list[str], wo
     out, err = capsys.readouterr()
     assert out == ""
     assert words in err
+
+
+def test_the_title_says_which_model(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["compare", "lenet", "--planners", "owt,hypar", "--array", "tpu-v2-8"]
+    assert main([*args, "--execution", "deployed"]) == 0
+    assert "batch 512, deployed" in capsys.readouterr().out
+    assert main(args) == 0
+    assert "published" not in capsys.readouterr().out

@@ -67,3 +67,17 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     table = capsys.readouterr().out
     for level in out["levels"]:
         assert f"{level['geomean']['accpar']:.3f}" in table
+
+
+def test_a_plan_that_loses_is_said_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["speedup", "--levels", "1,2", "--networks", "lenet", "--planners", "owt"]
+    args += ["--array", "tpu-v3-pod", "--batch", "65536", "--execution", "deployed"]
+    assert main([*args, "--format", "json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["execution"] == "deployed"
+    assert all(level["geomean"]["owt"] < 1 for level in out["levels"])
+    assert main(args) == 0
+    table = capsys.readouterr().out
+    assert "batch 65536, deployed" in " ".join(table.split())
+    for levels in (1, 2):
+        assert f"{levels} levels: owt is slower than data parallelism for lenet." in table

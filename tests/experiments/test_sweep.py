@@ -351,3 +351,12 @@ def test_json_rows_hold_plain_values(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert {key: first[key] for key in own.keys() - hidden} == {  # to the last digit
         key: value for key, value in own.items() if key not in hidden
     }
+
+
+def test_plans_that_lose_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["sweep", "--networks", "lenet", "--planners", "owt,hypar", "--jobs", "1"]
+    args += ["--array", "tpu-v2-8", "--execution", "deployed", "--vary", "batch=32768,65536"]
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    assert "owt is slower than data parallelism for lenet in 2 cases\n" in out
+    assert "hypar is slower" not in out

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from math import ceil, log2
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ from hypothesis import strategies as st
 
 from hardware import Wires, load_array
 from simulator import CollectiveError, chosen, closed_form, run_alone
-from simulator.collectives import ALGORITHMS, phases, predicted_ps, swap
+from simulator.collectives import ALGORITHMS, MOST_DIRECT, phases, predicted_ps, swap
 from simulator.patterns import BUILDERS, COLLECTIVES
 from simulator.rings import boxes
 from tests.wiring import KINDS, nodes, wires
 
 B, S = 1e9, 1e8
+DOCS = Path(__file__).parents[2] / "docs" / "collectives.md"
 Formula = Callable[[int], tuple[float, float]]
 SIZES = (2, 3, 4, 7, 8, 16, 31, 64, 100, 128, 256, 512, 1000, 1024)
 POWERS = tuple(n for n in SIZES if n & (n - 1) == 0)
@@ -325,6 +327,8 @@ def test_what_makes_no_sense_is_refused() -> None:
         ("direct does not do broadcast", "broadcast", range(4), "direct"),
         ("binomial does not do all-reduce", "all-reduce", range(4), "binomial"),
         ("with several each", "all-reduce", range(4), "hierarchical"),
+        ("all-reduce of 6 cores use auto, or ring, ", "all-reduce", range(6), "halving-doubling"),
+        ("all-to-all of 4 cores use auto, or direct$", "all-to-all", range(4), "ring"),
     ):
         with pytest.raises(CollectiveError, match=message):
             phases(w, collective, np.array(groups), S, algorithm)
@@ -362,3 +366,7 @@ def test_swaps_of_nothing_or_with_oneself() -> None:
     for first, second in (([], [1]), ([0, 1], [1, 2])):
         with pytest.raises(CollectiveError, match="none in common"):
             swap(w, first, second, 1, 1)
+
+
+def test_the_docs_say_when_auto_leaves_direct_out() -> None:
+    assert f"more than {MOST_DIRECT:,} messages" in DOCS.read_text()
