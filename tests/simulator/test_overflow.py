@@ -27,7 +27,9 @@ def every_core(part: Part, graph: Graph) -> Iterator[tuple[Device, list[Shard]]]
         for core in range(part.cores):
             shards = [Shard(*column) for column in part.counts[:, :, core].tolist()]
             held = [
-                s._replace(outputs=s.inputs if s.outputs else 0) if node.join else s
+                s._replace(outputs=s.inputs * node.out_channels / node.in_channels)
+                if node.join and s.outputs
+                else s
                 for s, node in zip(shards, graph, strict=True)
             ]
             yield part.group.kinds[0][0], held
