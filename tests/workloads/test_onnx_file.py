@@ -16,7 +16,7 @@ from hardware import load_array
 from planners import PLANNERS, load_planner
 from simulator import simulate
 from tests.workloads.onnx_models import model, node, read, save
-from workloads import Graph, Network, Tensor, load_network, partition_graph
+from workloads import Graph, Network, NetworkError, Tensor, load_network, partition_graph
 
 FOLDER = Path(__file__).parent.parent / "data" / "onnx"
 PARAMETERS = {"conv": 12_618, "mlp": 5_765, "block": 15_936, "recurrent": 19_594, "einsum": 704}
@@ -382,3 +382,16 @@ def test_2000_nodes_in_ten_seconds_and_a_gigabyte(tmp_path: Path) -> None:
     assert len(json.loads(shown.stdout)["layers"]) == 1200
     most_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of all children so far
     assert most_kib < 1 << 20
+
+
+def test_a_size_for_a_dimension_nobody_named_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path, model([node("MatMul", "x w", "y")], {"w": (4, 2)}, ("batch", "n", 4)))
+    assert load_network(f"{path}:n=3").macs == 24
+    with pytest.raises(NetworkError, match="no dimension is named 'nn'; named are 'batch', 'n'"):
+        load_network(f"{path}:n=3:nn=3")
+
+
+def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    steps = [node("MatMul", "x w", "h"), node("Relu", "h", "y", name="\x1b[31mred\nline")]
+    network = read(tmp_path, steps, {"w": (4, 2)}, ("batch", 4))
+    assert network.layers[-1].name == "?[31mred?line"

@@ -21,7 +21,7 @@ from workloads.importers.dims import (
     shape_of,
     tensor_of,
 )
-from workloads.importers.neutral import Constant, Model, Operation, Shape
+from workloads.importers.neutral import Constant, Model, Operation, Shape, printable
 from workloads.layers import INPUT, Layer, NetworkError, Tensor
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
@@ -115,7 +115,7 @@ class Assembler:
 
     def layer(self, operation: Operation, kind: str, name: str = "", **fields: Any) -> Layer:
         """Append a layer under a name not used so far."""
-        wanted = (name or operation.name or kind)[:_LONGEST_NAME]
+        wanted = printable(name or operation.name or kind)[:_LONGEST_NAME]
         unique, number = wanted, 2
         while unique in self._names:
             unique, number = f"{wanted}_{number}", number + 1

@@ -52,7 +52,9 @@ def assemble(model: Model) -> Network:
     try:
         return Network(model.name, _input(assembler), layers, model.description, notes)
     except NetworkError as error:
-        raise NetworkError(f"{model.origin}: {error}") from None
+        # what was not understood may be all that there was
+        unread = f" ({notes[0]})" if notes else ""
+        raise NetworkError(f"{model.origin}: {error}{unread}") from None
 
 
 def _step(assembler: Assembler, operation: Operation) -> None:

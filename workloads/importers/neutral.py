@@ -77,3 +77,8 @@ class Model:
     whole: frozenset[str] = frozenset()
     description: str = ""
     notes: tuple[str, ...] = ()
+
+
+def printable(name: str) -> str:
+    """A stranger's name without what would steer a terminal (escapes, line ends)."""
+    return "".join(c if c.isprintable() else "?" for c in name)

@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper, shape_inference
 
 from workloads.importers import onnx_guard, onnx_operators, onnx_values
-from workloads.importers.neutral import Constant, Model, Operation, Shape
+from workloads.importers.neutral import Constant, Model, Operation, Shape, printable
 from workloads.importers.onnx_file import MOST_BYTES, MOST_MADE
 from workloads.layers import NetworkError
 
@@ -50,8 +50,9 @@ class Reader:
                 inputs[value.name] = self._input(value, first=not inputs)
         if not inputs:
             raise NetworkError(f"{self.path}: the graph has no input")
+        self._check_given()
         for index, node in enumerate(self.graph.node):
-            name = (node.name or f"{node.op_type}_{index}")[:200]
+            name = printable(node.name or f"{node.op_type}_{index}")[:200]
             try:
                 self._node(name, node)
             except NetworkError as error:
@@ -73,6 +74,16 @@ class Reader:
         )
 
     # --- inputs and constants
+
+    def _check_given(self) -> None:
+        """A size for a dimension that the file does not name is a slip of the pen."""
+        values = [*self.graph.input, *self.graph.value_info, *self.graph.output]
+        dims = (dim for value in values for dim in value.type.tensor_type.shape.dim)
+        named = sorted({dim.dim_param for dim in dims if dim.dim_param})
+        for key in self.given:
+            if key not in named:
+                found = ", ".join(map(repr, named[:10])) or "none"
+                raise NetworkError(f"{self.path}: no dimension is named {key!r}; named are {found}")
 
     def _input(self, value: onnx.ValueInfoProto, *, first: bool) -> Shape:
         where = f"{self.path}, input {value.name!r}"

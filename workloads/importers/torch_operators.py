@@ -268,6 +268,12 @@ def _norm(call: _Call) -> Operation:
     return Operation(call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind})
 
 
+def _not_understood(call: _Call) -> Operation:
+    note = f"{call.node.target} with a projection is not understood"
+    attributes = {"operator": call.kind, "note": note}
+    return Operation(call.name, "other", call.all_inputs(), call.outputs, attributes)
+
+
 def _cell(call: _Call) -> list[Operation]:
     """A stack of recurrent layers as one operation for each."""
     args = list(call.node.args)
@@ -277,6 +283,8 @@ def _cell(call: _Call) -> list[Operation]:
     directions = 2 if both else 1
     names = list(call.outputs)
     per = len(weights) // (layers * directions)
+    if per > (4 if biased else 2):  # a projection of the state: a third matrix in every layer
+        return [_not_understood(call)]
     shape = call.outputs[names[0]]
     hidden = shape[-1] // directions
     source, found = tensor_name(args[0]), []
