@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from experiments.memory import occupancy
 from experiments.step import plan_step
 from hardware import COMMAND_LINE, Array
-from planners import BASELINES, OBJECTIVES, PLANNERS, Communication
+from planners import BASELINES, OBJECTIVES, PLANNERS, Communication, Plan
 from planners.registry import ENTRY_POINTS
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Program, program_of, run
 from workloads import Layer, Network
@@ -131,12 +132,22 @@ def _planner_version(name: str) -> str:
     return "unknown"
 
 
-def program(case: Case) -> Program:
-    """What a case's run does."""
+def plan_of(case: Case) -> Plan:
+    """The case's plan."""
     communication = Communication(case.communication)
     objective = replace(OBJECTIVES[case.objective], communication=communication)
-    plan = plan_step(case.network, case.planner, case.array, case.batch, objective, case.execution)
-    return program_of(case.network, plan, case.array, case.execution)
+    return plan_step(case.network, case.planner, case.array, case.batch, objective, case.execution)
+
+
+def program(case: Case) -> Program:
+    """What a case's run does."""
+    return program_of(case.network, plan_of(case), case.array, case.execution)
+
+
+def gap_of(plan: Plan) -> float | None:
+    """How far a plan may be above the least cost, as a fraction: 0 exact, None unknown."""
+    gap = plan.gap or 0.0
+    return gap if math.isfinite(gap) else None
 
 
 def run_case(case: Case) -> Outputs:
@@ -145,14 +156,17 @@ def run_case(case: Case) -> Outputs:
     ``peak_memory_bytes`` is None in the published execution model, which has no
     memory, and ``energy_j`` where a device's spec has no energies. The deployed
     model adds the cores that overflow their memory, and those that are idle.
+    ``plan_gap`` is 0 for an exact plan, and None where nothing is known.
     """
-    timeline = run(program(case))
+    plan = plan_of(case)
+    timeline = run(program_of(case.network, plan, case.array, case.execution))
     shares = timeline.shares()
     return {
         "iteration_s": timeline.iteration_s,
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
+        "plan_gap": gap_of(plan),
         "peak_memory_bytes": None,
         "energy_j": timeline.energy_j,
         "traffic_bytes": timeline.traffic_bytes,

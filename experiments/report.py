@@ -50,6 +50,7 @@ class Study:
     drawn_planner: str = "accpar"
     batch: int = PUBLISHED_BATCH
     execution: Execution = PUBLISHED
+    metrics: tuple[str, ...] = ("time",)
     rows: Sequence[Mapping[str, Any]] | None = None
     command: str = ""
 
@@ -96,6 +97,7 @@ def _compared(study: Study, array: Array, progress: Callable[[str], None]) -> Co
         study.batch,
         progress,
         execution=study.execution,
+        metrics=study.metrics,
     )
     if not result.complete:
         raise KeyboardInterrupt

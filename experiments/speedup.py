@@ -38,7 +38,8 @@ class Row:
     alone; the latter only where the plan is not spread evenly. Joules and bytes
     are those of the whole array, where asked for; ``energy_efficiency`` is over
     data parallelism. Under the deployed model it has the fullest core's peak
-    memory, and how many cores overflow or are idle.
+    memory, and how many cores overflow or are idle. Where the graph was too
+    wide for an exact plan ``exact`` is False and ``gap`` the plan's, if known.
     """
 
     network: str
@@ -53,6 +54,8 @@ class Row:
     peak_memory_bytes: float | None = None
     cores_over_memory: int | None = None
     idle_cores: int | None = None
+    exact: bool | None = None
+    gap: float | None = None
 
     def metric(self, name: str) -> float:
         """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
@@ -219,10 +222,10 @@ def _rows(
     progress: Callable[[str], None],
     metrics: tuple[str, ...],
 ) -> Iterator[Row]:
-    baseline = step(array, network, BASELINE)[1]
+    fixed, baseline = step(array, network, BASELINE)
     for planner in planners:
         if planner == BASELINE:
-            timeline, alone = baseline, None
+            plan, timeline, alone = fixed, baseline, None
         else:
             plan, timeline = step(array, network, planner)
             alone = (
@@ -241,7 +244,15 @@ def _rows(
             None if alone is None else baseline.iteration_s / alone.iteration_s,
             **measures,
             **occupancy(timeline),
+            **_gap(plan),
         )
+
+
+def _gap(plan: Plan) -> dict[str, Any]:
+    """Of a plan that is not exact, that it is not, and its gap where that is known."""
+    if plan.gap is None:
+        return {}
+    return {"exact": False, "gap": plan.gap if math.isfinite(plan.gap) else None}
 
 
 def _step(
@@ -325,6 +336,7 @@ def notes(result: Comparison) -> list[str]:
                 f"{planner} on the fastest devices alone beats {planner} on the whole array for "
                 f"{', '.join(faster)}."
             )
+        found += _inexact(planner, rows)
         found += _occupied(planner, rows, result.cores)
     return found
 
@@ -334,6 +346,17 @@ def slower(result: Comparison, *planners: str) -> Iterator[str]:
     for planner in planners or result.planners:
         if losing := [row.network for row in result.of(planner) if row.speedup < 1]:
             yield f"{planner} is slower than data parallelism for {', '.join(losing)}."
+
+
+def _inexact(planner: str, rows: Sequence[Row]) -> Iterator[str]:
+    """For which networks a planner's graph was too wide for an exact search."""
+    for row in rows:
+        if row.exact is False:
+            above = "an unknown amount" if row.gap is None else f"at most {row.gap:.2%}"
+            yield (
+                f"{planner}'s plan for {row.network} is not exact (its graph is too wide): a split "
+                f"costs {above} more than a lower bound on the least."
+            )
 
 
 def _occupied(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:

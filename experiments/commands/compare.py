@@ -15,7 +15,7 @@ from experiments.commands.arguments import (
     names,
     objective_of,
 )
-from experiments.commands.notices import network_of
+from experiments.commands.notices import network_of, warn_gap
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,12 +64,14 @@ def run(args: argparse.Namespace) -> int:
     array, network, execution = array_of(args), network_of(args.network), execution_of(args)
     metrics = parse_metrics(args.metrics)
     check_metrics(metrics, array)
-    first, second = (
-        run_step(network, planner, array, args.batch, objective_of(args), execution)[1]
+    steps = [
+        run_step(network, planner, array, args.batch, objective_of(args), execution)
         for planner in chosen
-    )
-    for planner, step in zip(chosen, (first, second), strict=True):
-        warn_overflow(network.name, planner, array.name, step)
+    ]
+    for plan, step in steps:
+        warn_overflow(network.name, plan.planner, array.name, step)
+        warn_gap(network.name, plan)
+    first, second = (step for _, step in steps)
     result = difference((chosen[0], chosen[1]), (first, second))
     about = {
         "network": network.name,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
+    add_metrics,
     add_network,
     add_output,
     add_planner,
@@ -13,6 +15,7 @@ from experiments.commands.arguments import (
     array_of,
     execution_of,
 )
+from experiments.commands.notices import gap_json, gap_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,6 +34,7 @@ def configure(commands: Any) -> None:
     add_network(parser)
     add_planner(parser)
     add_step(parser)
+    add_metrics(parser)
     add_output(parser, "table", "json")
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
@@ -41,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cases import Case
     from experiments.explain.picture import plot_explanation
     from experiments.explain.study import explain, steps_of
+    from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import check_writable, deliver, progress_bar, to_json
     from experiments.plots import check_plot
     from planners import load_planner
@@ -50,10 +55,12 @@ def run(args: argparse.Namespace) -> int:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
     load_planner(args.planner)
+    metrics, array = parse_metrics(args.metrics), array_of(args)
+    check_metrics(metrics, array)
     case = Case(
         load_network(args.network),
         args.planner,
-        array_of(args),
+        array,
         args.batch,
         args.objective,
         args.communication,
@@ -63,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
         plot_explanation(result, args.plot)
-    deliver(to_json(to_dict(result)) if args.format == "json" else to_table(result), args.output)
+    json = args.format == "json"
+    deliver(to_json(to_dict(result)) if json else to_table(result, metrics), args.output)
     return 0
 
 
@@ -76,6 +84,9 @@ def to_dict(result: Explanation) -> dict[str, Any]:
     paths = result.paths
     return result.case.inputs | {
         "iteration_s": result.iteration_s,
+        "energy_j": result.energy_j,
+        "traffic_bytes": result.traffic_bytes,
+        **gap_json(result.plan),
         "cores": paths.cores,
         "idle_cores": paths.idle_cores,
         "critical_path": _path_dict(result),
@@ -135,7 +146,7 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
     }
 
 
-def to_table(result: Explanation) -> str:
+def to_table(result: Explanation, metrics: Sequence[str] = ("time",)) -> str:
     """The tables people read."""
     from experiments.explain.study import notes
     from experiments.output import text_of
@@ -148,7 +159,12 @@ def to_table(result: Explanation) -> str:
     tables = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
     if result.settings:
         tables.append(_settings(result))
-    return text_of(title, "", *tables, *notes(result))
+    head = [title]
+    if "energy" in metrics:
+        head.append(f"energy {result.energy_j:.6g} J")
+    if "traffic" in metrics:
+        head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
+    return text_of(", ".join(head), "", *tables, *notes(result)) + gap_text(result.plan)
 
 
 def _table(title: str, *columns: str, words: int = 1) -> Table:

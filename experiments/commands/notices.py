@@ -38,6 +38,14 @@ def gap_text(plan: Plan) -> str:
     )
 
 
+def warn_gap(network: str, plan: Plan) -> None:
+    """The same sentence on stderr."""
+    from experiments.output import warn
+
+    if said := gap_text(plan):
+        warn(f"{network}, {plan.planner}: {said[0].lower()}{said[1:].rstrip()}")
+
+
 def gap_json(plan: Plan) -> dict[str, Any]:
     """``exact``, and ``gap``: what ``gap_text`` says as a fraction (None: exact, or unknown)."""
     known = plan.gap is not None and math.isfinite(plan.gap)

@@ -9,6 +9,7 @@ from experiments.commands.arguments import (
     add_array,
     add_batch,
     add_execution,
+    add_metrics,
     add_planners,
     array_of,
     execution_of,
@@ -41,6 +42,7 @@ def configure(commands: Any) -> None:
     add_planners(parser)
     add_batch(parser)
     add_execution(parser)
+    add_metrics(parser)
     parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
     parser.add_argument(
         "--timeline",
@@ -69,19 +71,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace) -> Study:
+    from experiments.metrics import check_metrics, parse_metrics
     from experiments.report import Study
     from experiments.store import Store
     from workloads import ZOO
 
     networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
     planners = planners_of(args)
+    arrays, metrics = tuple(_arrays(args)), parse_metrics(args.metrics)
+    for array in arrays:
+        check_metrics(metrics, array)
     rows = None
     if args.store:
         with Store(args.store, create=False) as store:
             rows = store.rows()
     wanted = network_of(args.timeline) if args.timeline else None
     return Study(
-        arrays=tuple(_arrays(args)),
+        arrays=arrays,
         networks=tuple(networks),
         planners=tuple(planners),
         mapped=wanted or _among(networks, MAPPED),
@@ -89,6 +95,7 @@ def _study(args: argparse.Namespace) -> Study:
         drawn_planner=PLANNER if PLANNER in planners else planners[-1],
         batch=args.batch,
         execution=execution_of(args),
+        metrics=metrics,
         rows=rows,
         command=_command(args),
     )
@@ -118,8 +125,8 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
     words += [
         word
-        for name in ("execution", "overlap", "shards", "bucket", "algorithm")
-        if getattr(args, name) not in (None, "published")
+        for name in ("execution", "metrics", "overlap", "shards", "bucket", "algorithm")
+        if getattr(args, name) not in (None, "published", "time")
         for word in (f"--{name}", getattr(args, name))
     ]
     words += ["--strict-memory"] if args.strict_memory else []

@@ -14,7 +14,7 @@ from experiments.commands.arguments import (
     execution_of,
     objective_of,
 )
-from experiments.commands.notices import network_of
+from experiments.commands.notices import network_of, warn_gap
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
 
@@ -57,10 +57,11 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     array, network, execution = array_of(args), network_of(args.network), execution_of(args)
     folded = not args.unfolded and args.devices is None
-    _, timeline = run_step(
+    plan, timeline = run_step(
         network, args.planner, array, args.batch, objective_of(args), execution, folded=folded
     )
     warn_overflow(network.name, args.planner, array.name, timeline)
+    warn_gap(network.name, plan)
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)

@@ -11,6 +11,7 @@ from experiments.explain.path import Paths, paths_of
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, step_of, turn, without
 from experiments.speedup import BASELINE, fastest_alone
+from planners import Plan
 from simulator import Timeline, overflow
 
 
@@ -20,7 +21,7 @@ class Explanation:
 
     ``data_parallel_s`` and ``fast_alone_s`` (the planner on the fastest kind of
     device alone) are None where they would be the step itself, ``overflow``
-    where the step fits in memory.
+    where the step fits in memory, ``energy_j`` where a device has no energies.
     """
 
     case: Case
@@ -32,7 +33,10 @@ class Explanation:
     settings: tuple[Setting, ...]
     data_parallel_s: float | None
     fast_alone_s: float | None
-    overflow: str | None = None
+    overflow: str | None
+    plan: Plan
+    energy_j: float | None
+    traffic_bytes: float
 
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:
@@ -82,6 +86,9 @@ def explain(
         data_parallel,
         fast_alone,
         overflow(case.network.name, case.planner, case.array.name, timeline.memory),
+        plan,
+        timeline.energy_j,
+        timeline.traffic_bytes,
     )
 
 

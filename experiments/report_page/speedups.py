@@ -25,9 +25,28 @@ def _array(result: Comparison) -> Markup:
         "article",
         tag("h3", result.array),
         table(f"Speedups on {title}", head, rows, _foot(result, alone)),
+        *(_metric(result, metric) for metric in result.metrics if metric != "time"),
         *(tag("p", note, class_="note") for note in notes(result)),
         _bars(result, title),
     )
+
+
+def _metric(result: Comparison, metric: str) -> Markup:
+    """Energy efficiency over data parallelism, or GB of a step."""
+    words = {"energy": "Energy efficiency over data parallelism", "traffic": "GB of a step"}
+    scale = 1e9 if metric == "traffic" else 1.0
+    rows = [
+        [
+            network,
+            *(
+                number(row.metric(metric) / scale, ".3f")
+                for row in result.rows
+                if row.network == network
+            ),
+        ]
+        for network in result.networks
+    ]
+    return table(f"{words[metric]}, {result.case}", ["network", *result.planners], rows)
 
 
 def _cells(result: Comparison, network: str, alone: list[str]) -> Iterator[Markup]:
