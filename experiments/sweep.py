@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.cases import Case, program
+from experiments.model_options import MODEL_OPTIONS, with_options
 from experiments.output import UsageError
 from experiments.runner import run_cases
 from experiments.speedup import BASELINE, refuse_twins
-from experiments.vary import MOST_POINTS, OPTIONS, Axis, Value
+from experiments.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value
 from hardware import load_array
 from planners import OBJECTIVES
 from simulator import DEPLOYED, PUBLISHED, Execution, overflow
@@ -54,7 +55,8 @@ class Grid:
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
-        execution = _execution(chosen.get("execution"), self.execution)
+        options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
+        execution = with_options(_execution(chosen.get("execution"), self.execution), options)
         planners = dict.fromkeys([BASELINE, *self.planners])
         return [
             Case(network, planner, array, batch, objective, self.communication, execution)
@@ -114,14 +116,14 @@ def _table(
 ) -> pandas.DataFrame:
     import pandas
 
-    changed = {axis.key for axis in grid.axes} - set(OPTIONS)  # shown as numbers instead
+    changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
     rows = []
     for point, group in zip(points, cases, strict=True):
         outputs = {(case.network.name, case.planner): results[case.key] for case in group}
         varied = {
             axis.title: value.number if axis.numeric else value.label
             for axis, value in zip(grid.axes, point, strict=True)
-            if axis.key not in OPTIONS  # those are inputs of every case
+            if axis.key not in INPUTS  # those are inputs of every case
         }
         for case in group:
             if case.planner not in grid.planners:

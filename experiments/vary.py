@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.model_options import MODEL_OPTIONS
 from experiments.output import UsageError
 from hardware import format_quantity, split_quantity
 
-OPTIONS = ("array", "batch", "execution", "objective")
-"""Keys that are options of a case; every other key is a path in the array's spec."""
+INPUTS = ("array", "batch", "execution", "objective")
+"""Keys that are inputs of a case and have a column of their own."""
+OPTIONS = (*INPUTS, *MODEL_OPTIONS)
+"""Keys that are options; every other key is a path in the array's spec."""
 MOST_POINTS = 100_000
 
 

@@ -158,34 +158,18 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
 
 def execution_of(args: argparse.Namespace) -> Execution:
     """The execution model that the arguments describe; raises UsageError."""
-    from experiments.output import UsageError
-    from hardware import parse_quantity
-    from simulator import ALGORITHMS, Execution
+    from dataclasses import replace
 
-    given = {
-        name: getattr(args, name)
-        for name in ("overlap", "shards", "bucket", "algorithm", "strict_memory")
-        if getattr(args, name) is not None
-    }
+    from experiments.model_options import MODEL_OPTIONS, with_options
+    from experiments.output import UsageError
+    from simulator import DEPLOYED, PUBLISHED
+
+    options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}
     if args.execution == "published":
-        for name in (key.replace("_", "-") for key in given):
+        for name in (*options, *(["strict-memory"] if args.strict_memory else [])):
             raise UsageError(f"--{name} has no meaning under --execution published")
-        return Execution()
-    try:
-        bucket = parse_quantity(given["bucket"], "B") if "bucket" in given else 0.0
-    except ValueError as error:
-        raise UsageError(f"--bucket {args.bucket!r}: {error}") from None
-    algorithm = given.get("algorithm", "auto")
-    if algorithm not in ("auto", *ALGORITHMS):
-        raise UsageError(f"--algorithm {algorithm!r}: one of auto, {', '.join(ALGORITHMS)}")
-    return Execution(
-        "deployed",
-        overlap=given.get("overlap", "full") == "full",
-        whole_shards=given.get("shards", "whole") == "whole",
-        bucket_bytes=bucket,
-        algorithm=algorithm,
-        strict_memory=given.get("strict_memory", False),
-    )
+        return PUBLISHED
+    return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
 
 
 def add_output(parser: argparse.ArgumentParser, *formats: str) -> None:

@@ -360,3 +360,39 @@ def test_plans_that_lose_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "owt is slower than data parallelism for lenet in 2 cases\n" in out
     assert "hypar is slower" not in out
+
+
+def test_options_of_the_deployed_model_vary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "t.csv"
+    cli(
+        capsys,
+        "sweep",
+        *("--array", "tpu-v2-8", "--execution", "deployed", "--networks", "lenet"),
+        *("--vary", "overlap=full,none", "--vary", "bucket=1 kB,1 MB", "--planners", "owt"),
+        *("--output", str(output), "--jobs", "1"),
+    )
+    table = pandas.read_csv(output)
+    assert list(table["overlap"]) == ["full", "full", "none", "none"]
+    assert list(table["bucket [B]"]) == [1e3, 1e6, 1e3, 1e6]
+    assert table["key"].is_unique
+    apart, together = table[table["overlap"] == "none"], table[table["overlap"] == "full"]
+    assert (apart["iteration_s"].to_numpy() > together["iteration_s"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("varied", "words"),
+    [
+        ("overlap=full", "overlap=full has no meaning under the published execution model"),
+        ("execution=other", "--vary execution=other: one of published, deployed"),
+    ],
+)
+def test_options_that_make_no_sense(
+    capsys: pytest.CaptureFixture[str], varied: str, words: str
+) -> None:
+    assert main(["sweep", "--networks", "lenet", "--vary", varied]) == 2
+    assert words in capsys.readouterr().err
+    deployed = ["--execution", "deployed", "--vary", "shards=half"]
+    assert main(["sweep", "--networks", "lenet", *deployed]) == 2
+    assert "shards=half: one of whole, exact" in capsys.readouterr().err
