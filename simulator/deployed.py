@@ -27,11 +27,12 @@ from simulator.exchanges import (
 from simulator.execution import Execution
 from simulator.lower import duration_ps
 from simulator.memory import DeviceMemory, OutOfMemoryError, device_memory, overflow
+from simulator.operators import GRADIENT_BYTES, MAP_BYTES
 from simulator.program import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.roofline import Core, bounds, core_of, costs
 from simulator.scripts import Key, Script
 from simulator.shards import Part, Shard, Shards, divide
-from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, operators
+from simulator.traffic import operators
 from simulator.transport import carried
 from workloads import Graph, Network, partition_graph
 

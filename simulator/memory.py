@@ -18,9 +18,9 @@ from itertools import accumulate
 from hardware import Device
 from planners.steps import Phase
 from simulator.machine import SimulationError
+from simulator.operators import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 from simulator.roofline import Core, core_of, map_bytes, map_channels
 from simulator.shards import Shard
-from simulator.traffic import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 
 STATE_BYTES = MAP_BYTES + 4 + 4
 """Held for a parameter all the time: bfloat16 weight, float32 master copy, float32 momentum."""

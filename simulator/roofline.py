@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from hardware import Device
 from planners.partition import II, I
 from planners.steps import Phase
+from simulator.operators import MAP_BYTES, Map, Operator
 from simulator.shards import Shard
-from simulator.traffic import MAP_BYTES, Map, Operator
 
 TILE = (8, 128)
 """How XLA lays activations out in a TPU's HBM: rows and channels in tiles, either way round."""

@@ -13,105 +13,18 @@ from dataclasses import dataclass
 
 from planners.partition import II, III, I, PartitionType
 from planners.steps import Phase
+from simulator.operators import (
+    GRADIENT_BYTES,
+    MAP_BYTES,
+    UPDATE_BYTES,
+    Map,
+    NodeOperators,
+    Operator,
+    Operators,
+)
 from simulator.tensors import gradient, owners, rides, tensors
-from workloads import Graph, Layer, Network, Tensor
+from workloads import Layer, Network, Tensor
 from workloads.layers import CELLS, INPUT, JOINS
-
-MAP_BYTES = 2
-"""Activations, their gradients, and weights as operators read them: bfloat16."""
-GRADIENT_BYTES = 4
-"""A weight's gradient: float32."""
-UPDATE_BYTES = 28
-"""The optimizer's traffic for a parameter: LARS with momentum reads weight and gradient for
-their norms (8 B), then reads both and the momentum, and writes weight and momentum (20 B)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Map:
-    """An activation or its gradient: ``channels`` of ``area`` elements, of which ``share`` is used.
-
-    ``channels`` are for each of the node's, split as its inputs are (``along``
-    II) or as its outputs (III); or simply channels, split by rows alone (I).
-    ``share`` is below 1 where a view of a part is read.
-    """
-
-    tensor: str
-    along: PartitionType
-    channels: float
-    area: float
-    share: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """What a core does at a time, for one node of the partition graph.
-
-    For each pair of input and output channels of a group: ``macs`` are
-    multiply-accumulates of a row, ``pair_bytes`` the weights' traffic,
-    ``row_bytes`` that of a row which gathers or scatters (an embedding's);
-    ``kernel`` the weights of a pair. ``channel_bytes`` is the traffic for each
-    output channel. ``steps`` run one after the other, each with the overhead
-    of an operator.
-    """
-
-    name: str
-    node: int
-    phase: Phase
-    reads: tuple[Map, ...] = ()
-    writes: tuple[Map, ...] = ()
-    macs: float = 0.0
-    pair_bytes: float = 0.0
-    channel_bytes: float = 0.0
-    row_bytes: float = 0.0
-    kernel: float = 1.0
-    steps: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOperators:
-    """A node's operators by phase, each in the order in which they run.
-
-    ``pair_parameters`` and ``channel_parameters`` are trained parameters for
-    each pair of channels of a group and for each output channel: those that
-    the node brings, not weights that it shares. ``shared_parameters`` are
-    the latter, for each pair.
-    """
-
-    forward: tuple[Operator, ...]
-    backward: tuple[Operator, ...]
-    gradient: tuple[Operator, ...]
-    update: tuple[Operator, ...]
-    pair_parameters: float
-    channel_parameters: float
-    shared_parameters: float = 0.0
-
-    def of(self, phase: Phase) -> tuple[Operator, ...]:
-        """The operators of a phase."""
-        found: tuple[Operator, ...] = getattr(self, phase)
-        return found
-
-    @property
-    def passes_errors(self) -> bool:
-        """Whether the node's own product computes the error of its input."""
-        return any(operator.macs for operator in self.backward)
-
-
-@dataclass(frozen=True, slots=True)
-class Operators:
-    """A network's operators: one entry for each node of its partition graph, in its order."""
-
-    graph: Graph
-    nodes: tuple[NodeOperators, ...]
-
-    def schedule(self) -> Iterator[Operator]:
-        """Every operator in the order of a step: forward, backward with gradients, update."""
-        for node in self.nodes:
-            yield from node.forward
-        for node in reversed(self.nodes):
-            yield from node.backward
-            yield from node.gradient
-        for node in self.nodes:
-            yield from node.update
 
 
 @dataclass(frozen=True, slots=True)

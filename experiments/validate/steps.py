@@ -16,9 +16,10 @@ from experiments.step import run_step
 from hardware import Array, Device, Group, Topology, load_array
 from planners.steps import Kind, Phase
 from simulator import PICOSECONDS, Execution
+from simulator.operators import Operators
 from simulator.roofline import flops
 from simulator.shards import Shard
-from simulator.traffic import Operators, operators
+from simulator.traffic import operators
 from workloads import Network
 
 ONE_ALL_REDUCE = Execution("deployed", overlap=False, bucket_bytes=math.inf)

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hardware import load_device
 from planners.steps import Phase
 from simulator.memory import memory_use, parameters
+from simulator.operators import Map, Operator, Operators
 from simulator.roofline import Core, core_of, map_bytes, map_channels
 from simulator.shards import Shard
-from simulator.traffic import Map, Operator, Operators, operators
+from simulator.traffic import operators
 from tests.simulator.shapes import unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Network, load_network

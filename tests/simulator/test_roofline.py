@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hardware import Device, Roofline, load_device
 from planners.partition import II, III, IV, legal
 from planners.steps import Phase
+from simulator.operators import Map, Operator
 from simulator.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.shards import Shard
-from simulator.traffic import Map, Operator, operators
+from simulator.traffic import operators
 from tests.simulator.shapes import halves, unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Network, load_network

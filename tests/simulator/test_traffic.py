@@ -5,10 +5,11 @@ from hypothesis import given
 
 from planners.partition import II
 from planners.steps import Phase
+from simulator.operators import Map, Operator
 from simulator.roofline import flops, traffic
 from simulator.shards import Shard
 from simulator.tensors import rides
-from simulator.traffic import Map, Operator, operators
+from simulator.traffic import operators
 from tests.simulator.shapes import unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Layer, Network, load_network
