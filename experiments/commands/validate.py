@@ -40,7 +40,7 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.output import check_writable, deliver, progress_bar, to_json
+    from experiments.output import UsageError, check_writable, deliver, progress_bar, to_json
     from experiments.plots import check_plot
     from experiments.validate.closed import (
         closed_forms,
@@ -53,6 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.plot:
         check_plot(args.plot)
+    for change in args.set:
+        if change.partition("=")[0].strip() == "roofline.memory_efficiency":
+            raise UsageError(f"--set {change}: this is the constant that validate fits")
     check_writable(args.output, args.plot)
     with progress_bar(None) as progress:
         result = _measured(args, progress)

@@ -323,6 +323,7 @@ def test_users_faults_exit_with_2(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert main(["validate", "--table", str(path)]) == 2
     assert f"{path}:2: step_ms: 'x'" in capsys.readouterr().err
     assert main(["validate", "--set", "roofline.nonsense=1"]) == 2
+    assert main(["validate", "--set", "roofline.memory_efficiency=0.5"]) == 2
     assert main(["validate", "--plot", "x.txt"]) == 2
     path.write_text(f"{HEADER}\n" + f"{GOOD}\n" * 61)
     assert main(["validate", "--table", str(path), "--plot", str(tmp_path / "x.png")]) == 2
