@@ -129,6 +129,8 @@ class Comparison:
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
         if self.execution == str(PUBLISHED):
             shown = [c for c in shown if c not in OCCUPANCY]
+        if all(row.exact is None for row in self.rows):
+            shown = [c for c in shown if c not in ("exact", "gap")]
         return pandas.DataFrame(map(asdict, self.rows), columns=shown)
 
     @property

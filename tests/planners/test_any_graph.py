@@ -4,11 +4,13 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.cli import main
+from experiments.speedup import compare
 from hardware import Array, Group, load_array
 from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
 from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
@@ -177,7 +179,7 @@ def test_the_bounds_of_a_large_wide_graph_come_in_time() -> None:
 
 
 def test_commands_say_that_a_plan_is_not_exact(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     network = every_pair_added(13)
     monkeypatch.setattr("workloads.load_network", lambda name: network)
@@ -197,4 +199,15 @@ def test_commands_say_that_a_plan_is_not_exact(
         data = json.loads(capsys.readouterr().out)
         assert data["exact"] is False
         assert 0 <= data["gap"] < 1
+    assert main(["timeline", *options, "--output", str(tmp_path / "t.csv")]) == 0
+    assert "drawn, accpar: not exact" in capsys.readouterr().err.replace(network.name, "drawn")
+    both = [*options[:1], "--planners", "hypar,accpar", *options[3:]]
+    assert main(["compare", *both]) == 0
+    assert capsys.readouterr().err.count("accpar: not exact") == 1
+    assert main(["explain", *options]) == 0
+    assert "above a lower bound on the least" in capsys.readouterr().out
+    (row,) = compare(load_array("accpar-mixed", options[4::2]), [network], ["accpar"], 512).rows
+    assert row.exact is False
+    assert row.gap is not None
+    assert 0 <= row.gap < 1
     assert main(["plan", "lenet", *options[1:], "--format", "json"]) == 0
