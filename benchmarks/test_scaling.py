@@ -73,6 +73,7 @@ COMMANDS = {
     ),
     "speedup": ("speedup",),
     "speedup unfolded": ("speedup", "--unfolded"),
+    "speedup deployed": ("speedup", "--execution", "deployed"),
 }
 
 
