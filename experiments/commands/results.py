@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-COLUMNS = ("network", "planner", "array", "batch", "objective", "iteration_s", "finished")
+from experiments.commands.arguments import add_metrics
+
+COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
+MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
 
 
 def configure(commands: Any) -> None:
@@ -21,12 +24,14 @@ def configure(commands: Any) -> None:
         default=[],
         help="prune: delete results whose inputs are all these, as network=lenet",
     )
+    add_metrics(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
     from experiments.commands.sweep import ENDINGS, write_table
+    from experiments.metrics import parse_metrics
     from experiments.output import UsageError, check_writable, deliver, table_of
     from experiments.store import Store
 
@@ -36,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
             return 0
         rows = store.rows()
     if args.action == "list":
-        shown = [{column: str(row.get(column)) for column in COLUMNS} for row in rows]
+        measures = [MEASURES[metric] for metric in parse_metrics(args.metrics)]
+        columns = [*COLUMNS, *measures, "finished"]
+        shown = [{column: str(row.get(column)) for column in columns} for row in rows]
         title = f"{args.store}: {len(rows)} results"
         deliver(table_of(title, shown) if rows else f"{title}\n", None)
         return 0

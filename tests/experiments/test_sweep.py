@@ -274,6 +274,9 @@ def test_the_command_writes_tables(
     stored = read(exported)
     assert set(stored["key"]) == set(table["key"])
     assert "8 results" in cli(capsys, "results", "list", "--store", str(store))
+    moved = cli(capsys, "results", "list", "--store", str(store), "--metrics", "traffic")
+    assert "traffic_bytes" in moved
+    assert "iteration_s" not in moved
     pruned = cli(
         capsys,
         "results",
