@@ -47,18 +47,10 @@ def plot_speedups(result: Comparison, path: str) -> None:
             axes.plot(ends, [paper, paper], "k-", lw=PAPER_WIDTH, label="_the paper's average")
             tops[-1] = max(tops[-1], paper)
         for place, top, height in zip(places, tops, heights, strict=True):
-            axes.annotate(
-                f"{height:.3g}",
-                (place, top),
-                (0, 3),
-                textcoords="offset points",
-                ha="center",
-                rotation=90,
-                fontsize=6,
-            )
+            write_above(axes, place, top, f"{height:.3g}")
     axes.axhline(1, color="#555555", lw=0.6)
     axes.set_xticks(range(len(groups)), groups)
-    axes.set_title(f"{plain(result.array)}, batch {result.batch}")
+    axes.set_title(plain(result.case))
     speedup_axis(axes)
     _legend(axes, paper=bool(result.published))
     save(figure, path)
@@ -90,6 +82,19 @@ def new_figure(width: float, height: float, rows: int, columns: int) -> tuple[Fi
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def write_above(axes: Axes, place: float, top: float, text: str) -> None:
+    """A bar's value, upright above it."""
+    axes.annotate(
+        text,
+        (place, top),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        rotation=90,
+        fontsize=6,
+    )
 
 
 def save(figure: Figure, path: str) -> None:

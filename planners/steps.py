@@ -75,13 +75,19 @@ def _forward(graph: Graph) -> Iterator[Step]:
             yield Step(Kind.SUMS, Phase.FORWARD, v)
 
 
-def _backward(graph: Graph) -> Iterator[Step]:
-    consumers: list[list[tuple[int, int]]] = [[] for _ in graph]
+def consumers(graph: Graph) -> list[list[tuple[int, int]]]:
+    """Per node, those that read it and by which of their edges."""
+    found: list[list[tuple[int, int]]] = [[] for _ in graph]
     for v, node in enumerate(graph):
         for edge, producer in enumerate(node.producers):
-            consumers[producer].append((v, edge))
+            found[producer].append((v, edge))
+    return found
+
+
+def _backward(graph: Graph) -> Iterator[Step]:
+    readers = consumers(graph)
     for v, node in reversed(list(enumerate(graph))):
-        for consumer, edge in consumers[v]:
+        for consumer, edge in readers[v]:
             yield Step(Kind.BOUNDARY, Phase.BACKWARD, v, consumer, edge)
         if not node.join:
             for phase in (Phase.BACKWARD, Phase.GRADIENT):

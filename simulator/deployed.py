@@ -15,7 +15,7 @@ from typing import Any
 from hardware import Array, Wires, wires_of
 from planners import Plan, PlanError
 from planners.partition import II, III, I
-from planners.steps import Kind, Phase
+from planners.steps import Kind, Phase, consumers
 from simulator.exchanges import (
     Relay,
     Request,
@@ -99,10 +99,7 @@ class _Step:
         self.operations: list[Operation] = []
         self.under: dict[int, tuple[Script, ...]] = {}
         self._open_scripts(root)
-        self.consumers: list[list[tuple[int, int]]] = [[] for _ in graph]
-        for v, node in enumerate(graph):
-            for e, producer in enumerate(node.producers):
-                self.consumers[producer].append((v, e))
+        self.consumers = consumers(graph)
         self.tied: dict[int, list[Key]] = {}
         for v, node in enumerate(graph):
             if node.tied is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
 from experiments.plan_map import COLOURS as TYPE_COLOURS
-from experiments.plots import COLOURS, PAPER_WIDTH, new_figure, save
+from experiments.plots import COLOURS, PAPER_WIDTH, new_figure, save, write_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,15 +68,7 @@ def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
         ends, height = [place - width / 2, place + width / 2], row["published"]
         axes.plot(ends, [height, height], "k-", lw=PAPER_WIDTH, label="_the paper's")
         top = max(top, height)
-    axes.annotate(
-        f"{row['ours']:.3g}",
-        (place, top),
-        (0, 3),
-        textcoords="offset points",
-        ha="center",
-        rotation=90,
-        fontsize=6,
-    )
+    write_above(axes, place, top, f"{row['ours']:.3g}")
 
 
 def _lines(figure: Figure, path: str) -> None:

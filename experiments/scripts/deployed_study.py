@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas
 
 from experiments.output import progress_bar
-from experiments.plots import COLOURS, new_figure, save, speedup_axis
+from experiments.plots import COLOURS, new_figure, save, speedup_axis, write_above
 from experiments.speedup import compare, geometric_mean
 from hardware import Array, load_array
 from planners import PLANNERS
@@ -139,15 +139,7 @@ def plot(table: pandas.DataFrame, path: str) -> None:
                 height, x = _mean(rows, planner), g + (i - 2.5) * 0.14
                 colour = COLOURS[1 + i // 2]
                 place.bar(x, height, 0.13, color=colour, alpha=1.0 if overlap else 0.5)
-                place.annotate(
-                    f"{height:.2f}",
-                    (x, height),
-                    (0, 2),
-                    textcoords="offset points",
-                    ha="center",
-                    rotation=90,
-                    fontsize=6,
-                )
+                write_above(place, x, height, f"{height:.2f}")
         place.axhline(1, color="#555555", lw=0.6)
         speedup_axis(place)
         place.margins(y=0.2)
