@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import runner
-from experiments.cases import Case, run_case
-from experiments.runner import run_cases
-from experiments.store import Store
+from experiments.studies import runner
+from experiments.studies.case import Case, run_case
+from experiments.studies.runner import run_cases
+from experiments.studies.store import Store
 from hardware import load_array
 from workloads import load_network
 

@@ -2,17 +2,17 @@
 
 from hardware import Array
 from planners import Plan
-from simulator.closed_forms import closed_form
-from simulator.collectives import ALGORITHMS, chosen, run_alone
-from simulator.deployed import lower_deployed
-from simulator.execution import DEPLOYED, PUBLISHED, Execution
-from simulator.fold import fold
-from simulator.lower import lower
-from simulator.machine import DeadlockError, Machine, SimulationError, run
-from simulator.memory import DeviceMemory, OutOfMemoryError, overflow
-from simulator.patterns import COLLECTIVES, CollectiveError
-from simulator.program import PICOSECONDS, Branch, Leaf, Operation, Program
-from simulator.timeline import Record, Shares, Timeline
+from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
+from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
+from simulator.collectives.closed_forms import closed_form
+from simulator.cost.memory import DeviceMemory, OutOfMemoryError, overflow
+from simulator.engine.machine import DeadlockError, Machine, SimulationError, run
+from simulator.engine.operations import PICOSECONDS, Branch, Leaf, Operation, Program
+from simulator.engine.timeline import Record, Shares, Timeline
+from simulator.lowering.deployed import lower_deployed
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.lowering.folding import fold
+from simulator.lowering.published import lower
 from workloads import Network
 
 MODEL_VERSION = 2

@@ -10,7 +10,7 @@ from hardware import Array, Device, Group
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Scale, legal, shrunk
 from simulator import Execution, Timeline, simulate
-from simulator.execution import Model
+from simulator.lowering.execution import Model
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 
 SMALL = st.sampled_from((1, 2, 4))

@@ -160,8 +160,8 @@ def execution_of(args: argparse.Namespace) -> Execution:
     """The execution model that the arguments describe; raises UsageError."""
     from dataclasses import replace
 
-    from experiments.model_options import MODEL_OPTIONS, with_options
     from experiments.output import UsageError
+    from experiments.studies.model_options import MODEL_OPTIONS, with_options
     from simulator import DEPLOYED, PUBLISHED
 
     options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}

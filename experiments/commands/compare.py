@@ -20,7 +20,7 @@ from experiments.commands.notices import network_of, warn_gap
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.difference import Difference, Part
+    from experiments.studies.difference import Difference, Part
     from simulator import Timeline
 
 MOST_LAYERS = 10
@@ -45,12 +45,12 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan and simulate twice, then deliver."""
-    from experiments.difference import difference
-    from experiments.memory import warn_overflow
-    from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import UsageError, check_writable, deliver, to_json
-    from experiments.plots import check_plot
-    from experiments.step import run_step
+    from experiments.pictures.comparison_plots import check_plot
+    from experiments.studies.difference import difference
+    from experiments.studies.metrics import check_metrics, measured, parse_metrics
+    from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.step import run_step
     from planners import load_planner, planner_names
 
     chosen = names(args.planners, planner_names(), "planners")
@@ -91,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plot(path: str, about: dict[str, Any], chosen: list[str], steps: list[Timeline]) -> None:
-    from experiments.gantt import plot_gantt
-    from experiments.lanes import chart
-    from experiments.sites import sites
+    from experiments.pictures.gantt import plot_gantt
+    from experiments.pictures.resources import sites
+    from experiments.pictures.tracks import chart
 
     charts = [
         chart(
@@ -128,7 +128,7 @@ def to_dict(result: Difference) -> dict[str, Any]:
 
 
 def _whole(result: Difference) -> Part:
-    from experiments.difference import Part
+    from experiments.studies.difference import Part
 
     first, second = result.iteration_ps
     return Part((first * result.cores, second * result.cores))
@@ -171,7 +171,7 @@ def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
 
 def _most(result: Difference) -> list[tuple[str, Part]]:
     """The layers that contribute most, what the others do together, and waiting."""
-    from experiments.difference import Part
+    from experiments.studies.difference import Part
 
     *layers, waiting = result.layers
     rows = [(part.layer, part) for part in layers[:MOST_LAYERS]]

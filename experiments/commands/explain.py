@@ -42,12 +42,12 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate the step and its variants, then deliver."""
-    from experiments.cases import Case
     from experiments.explain.picture import plot_explanation
     from experiments.explain.study import explain, steps_of
-    from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import check_writable, deliver, progress_bar, to_json
-    from experiments.plots import check_plot
+    from experiments.pictures.comparison_plots import check_plot
+    from experiments.studies.case import Case
+    from experiments.studies.metrics import check_metrics, parse_metrics
     from planners import load_planner
     from workloads import load_network
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.levels import Level
+    from experiments.studies.scaling import Level
 
 
 def parse_levels(text: str) -> list[int]:
@@ -64,7 +64,7 @@ def to_csv(sweep: list[Level]) -> str:
 def to_table(array: str, batch: int, sweep: list[Level]) -> str:
     """Geometric means by number of levels, a table for each metric, and which plans lose."""
     from experiments.output import text_of
-    from experiments.speedup import slower
+    from experiments.studies.comparison import slower
 
     tables = [_table(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
     losing = [f"{level.levels} levels: {said}" for level in sweep for said in slower(level.result)]

@@ -46,8 +46,8 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan every network asked for, then deliver."""
     from experiments.output import UsageError, check_writable, deliver, to_json
-    from experiments.plan_map import plot_plan
-    from experiments.plots import check_plot
+    from experiments.pictures.comparison_plots import check_plot
+    from experiments.pictures.plan_map import plot_plan
     from planners import load_planner
 
     if args.plot:
@@ -118,7 +118,7 @@ def _number(cost: float) -> float | int:
 def to_table(plan: Plan, array: Array) -> str:
     """A table for every stretch of the tree in which halves are alike."""
     from experiments.output import text_of
-    from experiments.plan_map import describe, stretches
+    from experiments.pictures.plan_map import describe, stretches
     from planners import OBJECTIVES
 
     unit = OBJECTIVES[plan.objective].unit

@@ -19,7 +19,7 @@ from experiments.commands.arguments import (
 from experiments.commands.notices import network_of
 
 if TYPE_CHECKING:
-    from experiments.report import Study
+    from experiments.report.study import Study
     from hardware import Array
     from workloads import Network
 
@@ -56,7 +56,7 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Collect what the page is about, then make and write it whole."""
     from experiments.output import UsageError, check_writable, progress_bar, whole_file
-    from experiments.report import report
+    from experiments.report.study import report
 
     if not args.output.endswith((".html", ".htm")):
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
@@ -71,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace) -> Study:
-    from experiments.metrics import check_metrics, parse_metrics
-    from experiments.report import Study
-    from experiments.store import Store
+    from experiments.report.study import Study
+    from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.studies.store import Store
     from workloads import ZOO
 
     networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]

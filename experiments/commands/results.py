@@ -31,9 +31,9 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
     from experiments.commands.sweep import ENDINGS, write_table
-    from experiments.metrics import parse_metrics
     from experiments.output import UsageError, check_writable, deliver, table_of
-    from experiments.store import Store
+    from experiments.studies.metrics import parse_metrics
+    from experiments.studies.store import Store
 
     with Store(args.store, create=False) as store:
         if args.action == "prune":

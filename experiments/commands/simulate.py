@@ -40,10 +40,10 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
-    from experiments.memory import warn_overflow
-    from experiments.metrics import check_metrics, measured, parse_metrics
     from experiments.output import deliver, to_json
-    from experiments.step import plan_step
+    from experiments.studies.metrics import check_metrics, measured, parse_metrics
+    from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.step import plan_step
     from planners import predict
     from simulator import PUBLISHED, simulate
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _occupancy(timeline: Timeline) -> dict[str, Any]:
     """Idle cores, and HBM device by device; None where the model has no memory."""
-    from experiments.memory import occupancy
+    from experiments.studies.occupancy import occupancy
 
     if not (found := occupancy(timeline)):
         return {"idle_cores": None, "peak_memory_bytes": None, "fits": None, "memory": []}
@@ -107,7 +107,7 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
 
     Of exchanges that overlap with computing, what is exposed counts.
     """
-    from experiments.difference import core_ps_by_phase
+    from experiments.studies.difference import core_ps_by_phase
     from simulator import PICOSECONDS
 
     spent = core_ps_by_phase(timeline)

@@ -26,7 +26,7 @@ from experiments.commands.notices import network_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.speedup import Comparison
+    from experiments.studies.comparison import Comparison
     from hardware import Array
     from workloads import Network
 
@@ -61,9 +61,9 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, then deliver; 130 when interrupted on the way."""
-    from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import check_writable
-    from experiments.plots import check_plot
+    from experiments.pictures.comparison_plots import check_plot
+    from experiments.studies.metrics import check_metrics, parse_metrics
     from workloads import ZOO
 
     array = array_of(args)
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    from experiments.metrics import parse_metrics
+    from experiments.studies.metrics import parse_metrics
 
     return {
         "folded": not args.unfolded,
@@ -94,8 +94,8 @@ def _networks(
 ) -> bool:
     """One array, network by network; whether it was finished."""
     from experiments.output import deliver, progress_bar, to_json
-    from experiments.plots import plot_speedups
-    from experiments.speedup import compare
+    from experiments.pictures.comparison_plots import plot_speedups
+    from experiments.studies.comparison import compare
 
     with progress_bar(len(networks) * len(planners)) as progress:
         result = compare(array, networks, planners, args.batch, progress, **_options(args))
@@ -115,8 +115,8 @@ def _networks(
 
 
 def _warn(result: Comparison) -> None:
-    from experiments.memory import REMEDY
     from experiments.output import warn
+    from experiments.studies.occupancy import REMEDY
 
     for fault in result.overflows:
         warn(f"{fault} {REMEDY}")
@@ -133,9 +133,9 @@ def _levels(
 ) -> bool:
     """One array of each size; whether all were finished."""
     from experiments.commands import levels
-    from experiments.levels import sweep
     from experiments.output import deliver, progress_bar, to_json
-    from experiments.plots import plot_levels
+    from experiments.pictures.comparison_plots import plot_levels
+    from experiments.studies.scaling import sweep
 
     wanted = levels.parse_levels(args.levels)
     with progress_bar(len(wanted) * len(networks) * len(planners)) as progress:
@@ -160,7 +160,7 @@ def _levels(
 def to_dict(result: Comparison) -> dict[str, Any]:
     """What ``--format json`` prints."""
     others = {metric: result.means(metric) for metric in result.metrics if metric != "time"}
-    from experiments.speedup import notes
+    from experiments.studies.comparison import notes
 
     return {
         "array": result.array,
@@ -185,7 +185,7 @@ def to_csv(result: Comparison) -> str:
 def to_table(result: Comparison) -> str:
     """The table people read, with what to know about it underneath."""
     from experiments.output import text_of
-    from experiments.speedup import notes
+    from experiments.studies.comparison import notes
 
     tables = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
     return text_of(*tables, *notes(result))
@@ -195,7 +195,7 @@ def _other(result: Comparison, metric: str) -> Table:
     """Energy (joules, and how many times less) or traffic (GB), network by network."""
     from rich.table import Table
 
-    from experiments.speedup import BASELINE
+    from experiments.studies.comparison import BASELINE
 
     what, unit = _WORDS[metric]
     table = Table(title=f"{what}, {result.case}")
@@ -234,7 +234,7 @@ def _cell(metric: str, value: float) -> str:
 def _table(result: Comparison) -> Table:
     from rich.table import Table
 
-    from experiments.speedup import BASELINE, geometric_mean
+    from experiments.studies.comparison import BASELINE, geometric_mean
 
     alone = [
         p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))

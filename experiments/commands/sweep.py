@@ -19,7 +19,7 @@ from experiments.commands.notices import network_of
 if TYPE_CHECKING:
     import pandas
 
-    from experiments.sweep import Crossover, Grid
+    from experiments.studies.sweep import Crossover, Grid
 
 ENDINGS = (".csv", ".json", ".parquet")
 COLUMNS = {"energy": "energy_j", "traffic": "traffic_bytes"}
@@ -60,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
     from contextlib import nullcontext
 
-    from experiments.metrics import check_metrics, parse_metrics
     from experiments.output import UsageError, check_writable, deliver, progress_bar
-    from experiments.plots import check_plot
-    from experiments.store import Store
-    from experiments.sweep import crossovers, sweep
-    from experiments.sweep_plots import check_drawable, plot_sweep
+    from experiments.pictures.comparison_plots import check_plot
+    from experiments.pictures.sweep_plots import check_drawable, plot_sweep
+    from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.studies.store import Store
+    from experiments.studies.sweep import crossovers, sweep
 
     grid = _grid(args)
     metrics = parse_metrics(args.metrics)
@@ -105,8 +105,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _grid(args: argparse.Namespace) -> Grid:
     from experiments.output import UsageError
-    from experiments.sweep import Grid
-    from experiments.vary import parse_vary
+    from experiments.studies.sweep import Grid
+    from experiments.studies.vary import parse_vary
     from workloads import ZOO
 
     axes = tuple(parse_vary(text) for text in args.vary)
@@ -129,9 +129,9 @@ def _grid(args: argparse.Namespace) -> Grid:
 
 def _warn(grid: Grid, table: pandas.DataFrame) -> None:
     """How many cases do not fit in memory, and all about the first of them."""
-    from experiments.memory import REMEDY
     from experiments.output import warn
-    from experiments.sweep import overflow_of
+    from experiments.studies.occupancy import REMEDY
+    from experiments.studies.sweep import overflow_of
 
     if "cores_over_memory" in table:
         over = table["key"][table["cores_over_memory"] > 0]

@@ -46,10 +46,10 @@ def _endings() -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
-    from experiments.memory import warn_overflow
     from experiments.output import UsageError, check_writable
-    from experiments.sites import chosen, sites
-    from experiments.step import run_step
+    from experiments.pictures.resources import chosen, sites
+    from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.step import run_step
 
     path = args.output.lower()
     if not path.endswith(ENDINGS):
@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(output: str, timeline: Any, shown: Any, about: dict[str, Any], *, folded: bool) -> None:
-    from experiments.gantt import plot_gantt
-    from experiments.lanes import chart
-    from experiments.trace import trace_events, write_csv, write_trace
+    from experiments.pictures.gantt import plot_gantt
+    from experiments.pictures.trace import trace_events, write_csv, write_trace
+    from experiments.pictures.tracks import chart
 
     if output.lower().endswith((".json", ".json.gz")):
         write_trace(trace_events(timeline, shown, folded=folded), about, output)

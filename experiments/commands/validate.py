@@ -41,7 +41,7 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
     from experiments.output import UsageError, check_writable, deliver, progress_bar, to_json
-    from experiments.plots import check_plot
+    from experiments.pictures.comparison_plots import check_plot
     from experiments.validate.closed import (
         closed_forms,
         exact_section,

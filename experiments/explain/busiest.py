@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.sites import BOARD, labels, sites
+from experiments.pictures.resources import BOARD, labels, sites
 from hardware import Device
 from simulator import Timeline
 

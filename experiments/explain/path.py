@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from simulator import PICOSECONDS, Timeline
-from simulator.critical_path import BOUNDS, Segment, critical_path
-from simulator.schedule import schedule
-from simulator.waits import CoreStep, core_steps
+from simulator.analysis.critical_path import BOUNDS, Segment, critical_path
+from simulator.analysis.schedule import schedule
+from simulator.analysis.stalls import CoreStep, core_steps
 
 Key = TypeVar("Key")
 STEPS_END = "the end of the step"
@@ -49,7 +49,7 @@ class Paths:
         return core_ps / self.cores / PICOSECONDS
 
     def by_bound(self) -> dict[str, int]:
-        """Picoseconds of the path by what they go to (see ``simulator.critical_path.BOUNDS``)."""
+        """Picoseconds of the path by what they go to (``critical_path.BOUNDS``)."""
         spent = Counter(dict.fromkeys(BOUNDS, 0))
         for segment in self.path:
             spent.update(segment.bounds_ps())

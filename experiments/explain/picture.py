@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.explain.study import Explanation
-from experiments.figures import shortened
-from experiments.plots import COLOURS, new_figure, plain, save
+from experiments.pictures.comparison_plots import COLOURS, new_figure, plain, save
+from experiments.pictures.figures import shortened
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:

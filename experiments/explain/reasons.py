@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.cases import Case
+from experiments.studies.case import Case
 from hardware import Array, wires_of
 
 SAME = 1e-3

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.cases import Case
 from experiments.explain.busiest import LinkUse, UnitUse, links, units
 from experiments.explain.path import Paths, paths_of
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, step_of, turn, without
-from experiments.speedup import BASELINE, fastest_alone
+from experiments.studies.case import Case
+from experiments.studies.comparison import BASELINE, fastest_alone
 from planners import Plan
 from simulator import Timeline, overflow
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from experiments.cases import Case
 from experiments.explain.path import paths_of
 from experiments.explain.reasons import SAME, Facts, why_nothing
-from experiments.step import run_step
+from experiments.studies.case import Case
+from experiments.studies.step import run_step
 from hardware import Array, Device, SpecError, load_array
 from planners import OBJECTIVES, Communication, Objective, Plan
 from planners.plan import Split
@@ -85,7 +85,7 @@ def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Kno
 
 def _replanned(case: Case, plan: Plan, same: Timeline) -> tuple[Plan, Timeline]:
     """The planner's new plan and its step; what is known already where the plan is the same."""
-    from experiments.step import plan_step
+    from experiments.studies.step import plan_step
 
     again = plan_step(
         case.network, case.planner, case.array, case.batch, objective_of(case), case.execution

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from experiments.levels import sweep
 from experiments.reproduce.figure import Figure, Row, beside
-from experiments.speedup import BASELINE, PUBLISHED_BATCH, compare, notes
+from experiments.studies.comparison import BASELINE, PUBLISHED_BATCH, compare, notes
+from experiments.studies.scaling import sweep
 from hardware import load_array
 from planners import load_planner, planner_names
 from workloads import ZOO, load_network

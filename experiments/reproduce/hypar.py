@@ -17,7 +17,7 @@ from experiments.reproduce.steps import (
     network_of,
     plan_of,
 )
-from experiments.speedup import geometric_mean
+from experiments.studies.comparison import geometric_mean
 from planners import Communication
 from simulator import simulate
 

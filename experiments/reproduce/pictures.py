@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.plan_map import COLOURS as TYPE_COLOURS
-from experiments.plots import COLOURS, PAPER_WIDTH, new_figure, save, write_above
+from experiments.pictures.comparison_plots import (
+    COLOURS,
+    PAPER_WIDTH,
+    new_figure,
+    save,
+    write_above,
+)
+from experiments.pictures.plan_map import COLOURS as TYPE_COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas
 
-from experiments.levels import sweep
-from experiments.plots import plot_levels
+from experiments.pictures.comparison_plots import plot_levels
+from experiments.studies.scaling import sweep
 from hardware import load_array
 from planners import PLANNERS
 from workloads import load_network

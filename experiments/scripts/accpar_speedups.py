@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from experiments.plots import plot_speedups
-from experiments.speedup import compare
+from experiments.pictures.comparison_plots import plot_speedups
+from experiments.studies.comparison import compare
 from hardware import load_array
 from planners import PLANNERS
 from workloads import ZOO, load_network

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from experiments.sweep import Grid, crossovers, sweep
-from experiments.sweep_plots import plot_sweep
-from experiments.vary import parse_vary
+from experiments.pictures.sweep_plots import plot_sweep
+from experiments.studies.sweep import Grid, crossovers, sweep
+from experiments.studies.vary import parse_vary
 from hardware import format_quantity
 from planners import PLANNERS
 from simulator import DEPLOYED, PUBLISHED

@@ -10,8 +10,14 @@ from pathlib import Path
 import pandas
 
 from experiments.output import progress_bar
-from experiments.plots import COLOURS, new_figure, save, speedup_axis, write_above
-from experiments.speedup import compare, geometric_mean
+from experiments.pictures.comparison_plots import (
+    COLOURS,
+    new_figure,
+    save,
+    speedup_axis,
+    write_above,
+)
+from experiments.studies.comparison import compare, geometric_mean
 from hardware import Array, load_array
 from planners import PLANNERS
 from simulator import PUBLISHED, Execution

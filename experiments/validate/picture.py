@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.output import UsageError
-from experiments.plots import COLOURS, new_figure, plain, save
+from experiments.pictures.comparison_plots import COLOURS, new_figure, plain, save
 from experiments.validate.measured import Validation
 
 MOST_ROWS = 60

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from experiments.step import run_step
+from experiments.studies.step import run_step
 from hardware import Array, Device, Group, Topology, load_array
 from planners.steps import Kind, Phase
 from simulator import PICOSECONDS, Execution
-from simulator.operators import Operators
-from simulator.roofline import flops
-from simulator.shards import Shard
-from simulator.traffic import operators
+from simulator.cost.operators import Operators
+from simulator.cost.roofline import flops
+from simulator.cost.training_operators import operators
+from simulator.lowering.placement import Shard
 from workloads import Network
 
 ONE_ALL_REDUCE = Execution("deployed", overlap=False, bucket_bytes=math.inf)

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from typing import Any
 
-from experiments.report import Study
+from experiments.report.study import Study
 from hardware import Array, Device, Group, Setting
 from workloads import Builder, Network
 

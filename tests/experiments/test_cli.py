@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.step import run_step
+from experiments.studies.step import run_step
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
 REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
@@ -112,7 +112,7 @@ def test_an_interrupted_study_replaces_no_file(
             raise KeyboardInterrupt
         return run_step(*args, **options)
 
-    monkeypatch.setattr("experiments.speedup.run_step", interrupting)
+    monkeypatch.setattr("experiments.studies.comparison.run_step", interrupting)
     target = tmp_path / "out.json"
     target.write_text("before")
     args = ["speedup", *SMALL, "--format", "json", "--output", str(target)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments.cli import main
-from experiments.speedup import compare
+from experiments.studies.comparison import compare
 from hardware import Array, Group, load_array
 from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
 from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes

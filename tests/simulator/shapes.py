@@ -1,7 +1,7 @@
 """Shards of whole nodes, and their parts."""
 
 from planners.partition import II, III, I, PartitionType
-from simulator.shards import Shard
+from simulator.lowering.placement import Shard
 from workloads import Node
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from experiments.cases import Case
 from experiments.explain.busiest import links, units
 from experiments.explain.path import STEPS_END, paths_of
 from experiments.explain.whatif import step_of
+from experiments.studies.case import Case
 from hardware import load_array
 from planners.steps import Kind, Phase
 from simulator import Execution, Timeline

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.cases import Case
 from experiments.explain.reasons import Facts, topic_of, why_nothing
 from experiments.explain.study import Explanation, explain, notes, steps_of
 from experiments.explain.whatif import KNOBS, alike, doubled, step_of
+from experiments.studies.case import Case
 from hardware import load_array
 from planners import load_planner
 from simulator import PUBLISHED, Execution

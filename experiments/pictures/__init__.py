@@ -1,0 +1,1 @@
+"""What people look at: plots, Gantt charts, plan maps and traces."""

@@ -1,0 +1,198 @@
+"""Gantt charts: lanes of cores, memories and links on one time axis, coloured by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from experiments.output import UsageError
+from experiments.pictures.figures import DPI, new_figure, save, shortened
+from experiments.pictures.rectangles import CHARACTER, Bar, bars, names
+from experiments.pictures.tracks import Chart, Lane
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PIXEL = 1 / DPI
+MOST_LANES = 1200
+"""More would neither be read nor fit into a PNG."""
+
+SHADES = {
+    "forward": ("#1d4e79", "#4f8ac4", "#c3d8ee"),
+    "backward": ("#14591d", "#4ba65a", "#c4e5c9"),
+    "gradient": ("#8c1c2c", "#e5707e", "#f9d0d5"),
+    "update": ("#4b2e83", "#9479c9", "#ddd2f0"),
+}
+"""Phase to its dark, middle and light shade."""
+OTHER = ("#444444", "#888888", "#cccccc")
+SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2}
+TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
+
+WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
+"""Inches: the page, and its margins beside, above, between and below the charts."""
+NAME_SIZE = 6.0
+LONGEST_LABEL = 48
+
+
+class Style(NamedTuple):
+    """How the slices of one phase and kind look."""
+
+    face: str
+    edge: str
+    hatch: str | None
+    text: str
+
+
+def style(phase: str, kind: str) -> Style:
+    """Computing dark, sums in the phase's colour, boundaries light and hatched, HBM light."""
+    shades = SHADES.get(phase, OTHER)
+    shade = SHADE_OF_KIND.get(kind, 1)
+    if kind == "memory":
+        return Style(shades[2], "white", None, "black")
+    if shade == 2:
+        return Style(shades[2], shades[1], "//////", "black")
+    return Style(shades[shade], "white", None, "white" if shade == 0 else "black")
+
+
+def time_unit(longest_ps: int) -> tuple[str, int]:
+    """The unit in which a time reads best, and its picoseconds."""
+    return next((unit for unit in TIME_UNITS if longest_ps >= unit[1]), TIME_UNITS[-1])
+
+
+def plot_gantt(charts: Sequence[Chart], path: str) -> None:
+    """Draw charts one above the other on one time axis; raises UsageError for too many lanes.
+
+    A slice narrower than a pixel is drawn one pixel wide, where several share
+    a pixel the longest; the share of time each lane is busy stands beside it.
+    """
+    lanes = sum(len(chart.lanes) for chart in charts)
+    if lanes > MOST_LANES:
+        raise UsageError(
+            f"{lanes:,} lanes are too many for a picture (at most {MOST_LANES:,}); "
+            "choose boards with --devices, or leave out --unfolded"
+        )
+    save(_figure(charts, lanes), path)
+
+
+def _figure(charts: Sequence[Chart], lanes: int) -> Figure:
+    row, size = (0.24, 7.0) if lanes <= 48 else (0.14, 5.5)
+    longest = max(
+        len(shortened(lane.label, LONGEST_LABEL)) for chart in charts for lane in chart.lanes
+    )
+    left = 0.2 + longest * size * CHARACTER
+    width, height = WIDTH - left - RIGHT, BOTTOM + TOP + lanes * row + BETWEEN * (len(charts) - 1)
+    figure = new_figure(WIDTH, height)
+    end_ps = max(1, *(chart.iteration_ps for chart in charts))
+    place = height - TOP
+    for chart in charts:
+        tall = len(chart.lanes) * row
+        place -= tall
+        axes = figure.add_axes((left / WIDTH, place / height, width / WIDTH, tall / height))
+        marked = _draw(axes, chart, end_ps, width, size)
+        axes.tick_params(axis="x", labelbottom=chart is charts[-1])
+        place -= BETWEEN
+    axes.set_xlabel(f"time [{time_unit(end_ps)[0]}]", fontsize=8)
+    _legend(figure, charts)
+    if marked:
+        note = "a mark one pixel wide stands for shorter\nslices, named after the longest of them"
+        figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=6, va="bottom")
+    return figure
+
+
+def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> bool:
+    """One chart, its axis ``width`` inches wide, labels of ``size`` points; True with marks."""
+    name, unit = time_unit(end_ps)
+    rows = [bars(lane.slices, width / end_ps, PIXEL) for lane in chart.lanes]
+    scale = end_ps / unit / width
+    for y, row in enumerate(rows):
+        _lane(axes, y, row, width * chart.iteration_ps / end_ps, scale)
+    _busy(axes, chart, size)
+    shown = [shortened(lane.label, LONGEST_LABEL) for lane in chart.lanes]
+    axes.set_yticks(range(len(shown)), shown, fontsize=size, parse_math=False)
+    axes.set_xlim(0, end_ps / unit)
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.tick_params(labelsize=size, length=2)
+    axes.grid(axis="x", lw=0.3)
+    axes.set_axisbelow(True)
+    if chart.iteration_ps < end_ps:
+        axes.axvspan(chart.iteration_ps / unit, end_ps / unit, color="#eeeeee", lw=0)
+    title = f"{chart.title}: {chart.iteration_ps / unit:.4g} {name}"
+    axes.set_title(title, fontsize=9, loc="left", pad=4, parse_math=False)
+    return any(bar.mark for row in rows for bar in row)
+
+
+def _lane(axes: Axes, y: int, row: Sequence[Bar], width: float, scale: float) -> None:
+    """Bars of one look together, then names; the step is ``width`` inches of ``scale`` units."""
+    groups: dict[tuple[Style, bool], list[Bar]] = {}
+    for bar in row:
+        groups.setdefault((style(bar.phase, bar.kind), bar.mark), []).append(bar)
+    for (look, mark), alike in groups.items():
+        spans = [(bar.start * scale, bar.width * scale) for bar in alike]
+        thin = min(bar.width for bar in alike) < 4 * PIXEL
+        axes.broken_barh(
+            spans,
+            (y - 0.42, 0.84),
+            facecolors=look.edge if mark and look.hatch else look.face,
+            edgecolors=look.edge,
+            hatch=None if mark else look.hatch,
+            lw=0 if mark else 0.1 if thin else 0.4,
+            zorder=3 if mark else 2,
+        )
+    for x, layer, bar, inside in names(row, width, NAME_SIZE):
+        look = style(bar.phase, bar.kind)
+        patch = {"facecolor": look.face, "lw": 0, "pad": 0.6} if inside and look.hatch else None
+        axes.text(
+            x * scale,
+            y,
+            layer,
+            fontsize=NAME_SIZE,
+            color=look.text if inside else "#333333",
+            ha="center" if inside else "left",
+            va="center_baseline",
+            bbox=patch,
+            parse_math=False,
+            zorder=4,
+        )
+
+
+def _busy(axes: Axes, chart: Chart, size: float) -> None:
+    """Beside each lane, the share of the step in which it was busy."""
+    beside = axes.get_yaxis_transform()
+    for y, lane in enumerate(chart.lanes):
+        share = 100 * lane.busy_ps / max(1, chart.iteration_ps)
+        axes.text(1.005, y, f"{share:.3g} %", transform=beside, va="center", fontsize=size)
+    axes.text(1.005, 1.0, "busy", transform=axes.transAxes, va="bottom", fontsize=size)
+
+
+def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
+    """A column for each phase."""
+    from matplotlib.patches import Patch
+
+    used = set(_looks(lane for chart in charts for lane in chart.lanes))
+    phases = [phase for phase in SHADES if any(p == phase for p, _ in used)]
+    phases += sorted({phase for phase, _ in used} - set(SHADES))
+    kinds = [kind for kind in SHADE_OF_KIND if any(k == kind for _, k in used)]
+    kinds += sorted({kind for _, kind in used} - set(SHADE_OF_KIND))
+    handles = []
+    for phase in phases:
+        for kind in kinds:
+            look, there = style(phase, kind), (phase, kind) in used
+            patch = Patch(facecolor=look.face, edgecolor=look.edge, hatch=look.hatch)
+            patch.set(visible=there, label=f"{phase} {kind}" if there else " ")
+            handles.append(patch)
+    figure.legend(
+        handles=handles,
+        ncols=max(1, len(phases)),
+        fontsize=7,
+        frameon=False,
+        loc="lower right",
+        bbox_to_anchor=(1 - RIGHT / WIDTH, 0),
+        borderaxespad=0.2,
+    )
+
+
+def _looks(lanes: Iterator[Lane]) -> Iterator[tuple[str, str]]:
+    for lane in lanes:
+        for done in lane.slices:
+            yield done.operation.phase, done.operation.kind

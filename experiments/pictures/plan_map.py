@@ -1,0 +1,196 @@
+"""A plan as a map: layers by levels, a block for every stretch of the tree with alike halves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from experiments.output import UsageError
+from experiments.pictures.figures import new_figure, save, shortened
+from experiments.pictures.rectangles import CHARACTER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hardware import Array, Group
+    from planners import Partition, Plan, Split
+
+COLOURS = {"I": "#4f8ac4", "II": "#e5a645", "III": "#5aa469", "IV": "#b07cc6"}
+"""Type to colour; what they split is in the legend."""
+SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs", "IV": "the groups"}
+
+ROW, CELL, WIDE_CELL, GAP = 0.165, 0.34, 0.72, 0.3
+"""Inches: a layer, a level where all shares are one half and where not, between blocks."""
+LEFT_MARGIN, TOP, BOTTOM, SIZE = 0.15, 1.0, 0.5, 6.5
+LONGEST_NAME = 32
+MOST_INCHES = 400
+"""More pixels a side would not fit into a PNG."""
+
+
+class Block(NamedTuple):
+    """A chain of splits with alike halves, or one split of unlike halves; ``x`` in inches."""
+
+    title: list[str]
+    level: int
+    chain: list[Split]
+    x: float
+    cell: float
+
+    @property
+    def width(self) -> float:
+        """Inches; never narrower than its title."""
+        title = max(map(len, self.title)) * SIZE * CHARACTER
+        return max(self.cell * len(self.chain), title)
+
+
+def stretches(
+    split: Split | None, group: Group, level: int
+) -> Iterator[tuple[Group, int, list[Split]]]:
+    """Runs of splits whose halves are alike, and single splits whose halves are not."""
+    if split is None:
+        return
+    top, chain, first_level = group, [], level
+    while split is not None and len(split.halves) == 1:
+        chain.append(split)
+        split, group, level = split.halves[0], group.halves()[0], level + 1
+    if chain:
+        yield top, first_level, chain
+    if split is not None:
+        yield group, level, [split]
+        for half, side in zip(split.halves, group.halves(), strict=True):
+            yield from stretches(half, side, level + 1)
+
+
+def describe(group: Group, chain: list[Split]) -> str:
+    """What a stretch splits: one group in halves, or one group from another."""
+    if len(chain[0].halves) == 1:
+        return f"{_words(group)}, in halves"
+    return " | ".join(map(_words, group.halves()))
+
+
+def _words(group: Group) -> str:
+    unit = "" if group.unit == "board" else f"{group.unit}s of "
+    return " + ".join(f"{count} {unit}{device.name}" for device, count in group.kinds)
+
+
+def plot_plan(plan: Plan, array: Array, path: str) -> None:
+    """Draw a plan; raises UsageError when there is nothing to draw or too much."""
+    if plan.root is None:
+        raise UsageError("--plot: a single accelerator: nothing is split")
+    blocks = _blocks(plan, array)
+    left = (
+        LEFT_MARGIN
+        + max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes) * SIZE * CHARACTER
+    )
+    width = left + blocks[-1].x + blocks[-1].width + GAP
+    height = TOP + BOTTOM + ROW * len(plan.nodes)
+    if max(width, height) > MOST_INCHES:
+        raise UsageError(
+            f"--plot: {len(plan.nodes):,} layers by {sum(len(b.chain) for b in blocks):,} levels "
+            "do not fit into a picture; use --format json"
+        )
+    save(_figure(plan, array, blocks, left, (width, height)), path)
+
+
+def _blocks(plan: Plan, array: Array) -> list[Block]:
+    blocks: list[Block] = []
+    x = 0.0
+    for group, level, chain in stretches(plan.root, array.group, 0):
+        if len(chain[0].halves) == 1:
+            title = [_words(group), "in halves, level"]
+        else:
+            first, second = map(_words, group.halves())
+            title = [first, f"| {second}, level"]
+        even = all(p.share == 0.5 for split in chain for p in split.partitions)
+        block = Block(
+            [shortened(t, LONGEST_NAME) for t in title],
+            level,
+            chain,
+            x,
+            CELL if even else WIDE_CELL,
+        )
+        blocks.append(block)
+        x += block.width + GAP
+    return blocks
+
+
+def _figure(
+    plan: Plan, array: Array, blocks: Sequence[Block], left: float, size: tuple[float, float]
+) -> Figure:
+    """One axes in inches across and layers down."""
+    title = f"{plan.network}, {plan.planner} by {plan.objective} on {array.name}"
+    subtitle = f"batch {plan.batch}; type, and the first half's share where it is not one half"
+    longest = max(len(title) * 9, len(subtitle) * SIZE) * CHARACTER
+    width, height = max(size[0], left + longest, left + 4.2), size[1]
+    figure = new_figure(width, height)
+    tall = ROW * len(plan.nodes)
+    box = (left / width, BOTTOM / height, 1 - left / width, tall / height)
+    axes = figure.add_axes(box)
+    axes.set_xlim(0, width - left)
+    axes.set_ylim(len(plan.nodes) - 0.5, -0.5)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([])
+    names = [shortened(name, LONGEST_NAME) for name in plan.nodes]
+    axes.set_yticks(range(len(names)), names, fontsize=SIZE, parse_math=False)
+    axes.tick_params(length=0)
+    for block in blocks:
+        _draw(axes, block)
+    for text, points, down in ((title, 9.0, 0.2), (subtitle, SIZE, 0.36)):
+        figure.text(left / width, 1 - down / height, text, fontsize=points, parse_math=False)
+    _legend(figure, left / width, kinds_of(plan))
+    return figure
+
+
+def _draw(axes: Axes, block: Block) -> None:
+    """One block's title, levels and cells."""
+    from matplotlib.patches import Rectangle
+
+    for line, text in enumerate(reversed(block.title)):
+        y = -0.5 - (0.2 + line * 0.12) / ROW
+        axes.text(block.x, y, text, fontsize=SIZE, parse_math=False, clip_on=False)
+    for i, split in enumerate(block.chain):
+        x = block.x + i * block.cell
+        middle = x + block.cell / 2
+        level = str(block.level + i)
+        axes.text(middle, -0.5 - 0.06 / ROW, level, fontsize=SIZE, ha="center")
+        for y, partition in enumerate(split.partitions):
+            colour = COLOURS[str(partition.type)]
+            cell = Rectangle((x, y - 0.5), block.cell, 1, fc=colour, ec="white", lw=0.6)
+            cell.set_alpha(lightness(partition))
+            axes.add_patch(cell)
+            axes.text(middle, y, words(partition), fontsize=SIZE, ha="center", va="center_baseline")
+
+
+def words(partition: Partition) -> str:
+    """The type; the first half's share where it is not one half."""
+    if partition.share == 0.5:
+        return str(partition.type)
+    return f"{partition.type}  {partition.share:.4f}"
+
+
+def lightness(partition: Partition) -> float:
+    """How opaque a cell is: less, the further from equal its halves are."""
+    return 0.9 - 1.1 * abs(partition.share - 0.5)
+
+
+def kinds_of(*plans: Plan) -> list[str]:
+    """The papers' three types, and the fourth where a plan has it."""
+    used = {str(kind) for plan in plans for split in plan.splits() for kind in split.types}
+    return [kind for kind in SPLITS if kind != "IV" or kind in used]
+
+
+def _legend(figure: Figure, left: float, kinds: Sequence[str]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=COLOURS[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in kinds]
+    figure.legend(
+        handles=handles,
+        ncols=len(kinds),
+        fontsize=SIZE,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(left, 0),
+        borderaxespad=0.3,
+        borderpad=0.2,
+    )

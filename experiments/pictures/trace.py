@@ -1,0 +1,154 @@
+"""A timeline as files for other programs: Chrome trace events, and records as a frame."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.output import whole_file
+from experiments.pictures.resources import BOARD, Site, labels
+from experiments.pictures.tracks import Slice, slices_by_resource, tracks
+
+if TYPE_CHECKING:
+    import pandas
+
+    from simulator import Timeline
+    from simulator.engine.timeline import Resource
+
+Event = dict[str, Any]
+PS_A_NS = 1000
+DIRECTIONS = (", to the first half", ", to the second half")
+"""The two tracks of a link: an exchange is on each that it moves bytes in."""
+
+
+def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) -> Iterator[Event]:
+    """Metadata, then a complete event for every record of the chosen sites.
+
+    A board, or a level of links, is a process; a core, an HBM or one direction
+    of a link a thread.
+    ``ts`` and ``dur`` are microseconds in whole nanoseconds, start and end
+    rounded down: Perfetto rounds both to nanoseconds by itself, and drops a
+    slice that then reaches into the next one. ``args`` has the exact
+    picoseconds, and, where one stands for many, its ``multiplicity``.
+    """
+    names = labels(chosen, timeline, folded=folded)
+    labelled = dict.fromkeys(_process(site, names) for site in chosen)
+    processes = {process: pid for pid, process in enumerate(labelled, 1)}
+    slices = slices_by_resource(timeline)
+    for process, pid in processes.items():
+        yield _metadata("process_name", pid, 0, name=process)
+        yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+    threads = count(len(processes) + 1)  # no thread has a process's number
+    for site in chosen:
+        pid = processes[_process(site, names)]
+        for number in site.resources:
+            resource = timeline.resources[number]
+            name = _thread(resource, names[site.name], folded=folded)
+            for thread, direction, done in _rows(name, resource, slices[number]):
+                tid = next(threads)
+                yield _metadata("thread_name", pid, tid, name=thread)
+                yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
+                for each in done:
+                    moved = each.operation.received[direction]
+                    yield _complete(each, resource, pid, tid, moved)
+
+
+def _rows(
+    name: str, resource: Resource, slices: Sequence[Slice]
+) -> Iterator[tuple[str, int, Sequence[Slice]]]:
+    """The threads of a resource: name, direction and slices that do not overlap.
+
+    A link has one for each direction, or more where exchanges were under way at once.
+    """
+    if resource.kind != "link":
+        yield name, 0, slices
+        return
+    for direction, towards in enumerate(DIRECTIONS):
+        moving = [done for done in slices if done.operation.received[direction]]
+        for number, row in enumerate(tracks(moving) or [[]], 1):
+            again = "" if number == 1 else f", row {number}"
+            yield name + towards + again, direction, row
+
+
+def _process(site: Site, names: Mapping[str, str]) -> str:
+    return names[site.name] if site.level == BOARD else f"links of level {site.level}"
+
+
+def _thread(resource: Resource, site: str, *, folded: bool) -> str:
+    if resource.kind == "link":
+        return site
+    return f"{resource.kind}, {resource.multiplicity:,} x" if folded else resource.name
+
+
+def _metadata(what: str, pid: int, tid: int, **args: Any) -> Event:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+
+
+def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float) -> Event:
+    operation = done.operation
+    start_ns, end_ns = done.start_ps // PS_A_NS, done.end_ps // PS_A_NS
+    return {
+        "ph": "X",
+        "name": f"{operation.layer}: {operation.phase} {operation.kind}",
+        "cat": f"{operation.phase},{operation.kind}",
+        "pid": pid,
+        "tid": tid,
+        "ts": start_ns / 1000,
+        "dur": (end_ns - start_ns) / 1000,
+        "args": {
+            "layer": operation.layer,
+            "phase": str(operation.phase),
+            "kind": str(operation.kind),
+            "level": operation.level,
+            "bytes": moved,
+            "flops": operation.flops,
+            "multiplicity": resource.multiplicity,
+            "start_ps": done.start_ps,
+            "duration_ps": done.end_ps - done.start_ps,
+        },
+    }
+
+
+def write_trace(events: Iterator[Event], about: Mapping[str, Any], path: str) -> None:
+    """A trace that ui.perfetto.dev opens; compressed when ``path`` ends in .gz."""
+    with whole_file(path) as target:
+        if path.lower().endswith(".gz"):
+            # no name and no time inside, so that equal traces are equal files
+            with target.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+                _write(events, about, io.TextIOWrapper(packed, "utf-8", write_through=True))
+        else:
+            with target.open("w", encoding="utf-8") as plain:
+                _write(events, about, plain)
+
+
+def _write(events: Iterator[Event], about: Mapping[str, Any], file: io.TextIOBase) -> None:
+    """One event a line, as they come: a large array's are never all in memory as text."""
+    encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+    file.write(f'{{"displayTimeUnit":"ns","otherData":{encode(dict(about))},"traceEvents":[')
+    for i, event in enumerate(events):
+        file.write((",\n" if i else "\n") + encode(event))
+    file.write("\n]}\n")
+    file.flush()
+
+
+def to_frame(timeline: Timeline, chosen: Sequence[Site]) -> pandas.DataFrame:
+    """One line for each record of the chosen sites, in the order in which they ended."""
+    import pandas
+
+    from simulator import Record
+
+    wanted = {number for site in chosen for number in site.resources}
+    numbered = zip(timeline.columns.resource, timeline, strict=True)
+    rows = [record for number, record in numbered if number in wanted]
+    return pandas.DataFrame(rows, columns=list(Record._fields))
+
+
+def write_csv(timeline: Timeline, chosen: Sequence[Site], path: str) -> None:
+    """The records as CSV; times in picoseconds, bytes and FLOPs of one of ``multiplicity``."""
+    with whole_file(path) as target:
+        to_frame(timeline, chosen).to_csv(Path(target), index=False, lineterminator="\n")

@@ -1,0 +1,1 @@
+"""A page about a comparison, in one HTML file."""

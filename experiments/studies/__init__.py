@@ -1,0 +1,1 @@
+"""Questions asked of many steps: comparisons, sweeps, scaling, and where results are kept."""

@@ -1,0 +1,180 @@
+"""Sweeps: a grid of varied values times networks and planners, as one tidy table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.output import UsageError
+from experiments.studies.case import Case, program
+from experiments.studies.comparison import BASELINE, refuse_twins
+from experiments.studies.model_options import MODEL_OPTIONS, with_options
+from experiments.studies.runner import run_cases
+from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value
+from hardware import load_array
+from planners import OBJECTIVES
+from simulator import DEPLOYED, PUBLISHED, Execution, overflow
+from workloads import Network
+
+if TYPE_CHECKING:
+    import pandas
+
+    from experiments.studies.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What a sweep goes over; ``array`` is a name or path, ``settings`` its fixed changes."""
+
+    networks: tuple[Network, ...]
+    planners: tuple[str, ...]
+    array: str
+    axes: tuple[Axis, ...]
+    settings: tuple[str, ...] = ()
+    batch: int = 512
+    objective: str = "time"
+    communication: str = "printed"
+    execution: Execution = PUBLISHED
+
+    def points(self) -> list[tuple[Value, ...]]:
+        """Every combination of values, the last axis fastest."""
+        count = math.prod(len(axis.values) for axis in self.axes)
+        if count * len(self.networks) * (len(self.planners) + 1) > MOST_POINTS:
+            raise UsageError(f"a sweep of {count} points is too large; at most {MOST_POINTS} cases")
+        return list(itertools.product(*(axis.values for axis in self.axes)))
+
+    def cases(self, point: tuple[Value, ...]) -> list[Case]:
+        """One point's cases, data parallelism among them as the baseline."""
+        chosen = {axis.key: value.text for axis, value in zip(self.axes, point, strict=True)}
+        changes = [f"{key}={text}" for key, text in chosen.items() if key not in OPTIONS]
+        array = load_array(chosen.get("array", self.array), [*self.settings, *changes])
+        batch = _batch(chosen.get("batch", str(self.batch)))
+        objective = chosen.get("objective", self.objective)
+        if objective not in OBJECTIVES:
+            raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
+        options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
+        execution = with_options(_execution(chosen.get("execution"), self.execution), options)
+        planners = dict.fromkeys([BASELINE, *self.planners])
+        return [
+            Case(network, planner, array, batch, objective, self.communication, execution)
+            for network in self.networks
+            for planner in planners
+        ]
+
+
+def _batch(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--vary batch={text}: must be a whole number")
+    return int(text)
+
+
+def _execution(text: str | None, given: Execution) -> Execution:
+    """The model that is varied, with the options that were given."""
+    if text not in (None, "published", "deployed"):
+        raise UsageError(f"--vary execution={text}: one of published, deployed")
+    if text in (None, given.model):
+        return given
+    return PUBLISHED if text == "published" else DEPLOYED
+
+
+def sweep(
+    grid: Grid,
+    store: Store | None = None,
+    jobs: int = 1,
+    cluster: str | None = None,
+    progress: Callable[[str], None] = lambda done: None,
+) -> pandas.DataFrame:
+    """Run the grid; one row a case: inputs, varied values, seconds, speedup, shares.
+
+    A varied quantity is a column of numbers named with its unit. ``speedup``
+    is over data parallelism at the same point. Cases in ``store`` are not run
+    again. Raises UsageError for values that make no sense, before any run.
+    """
+    refuse_twins(grid.networks)
+    points = grid.points()
+    cases = [grid.cases(point) for point in points]
+    flat = [case for group in cases for case in group]
+    results = run_cases(flat, store, jobs, cluster, progress)
+    return _table(grid, points, cases, results)
+
+
+def overflow_of(grid: Grid, key: str) -> str | None:
+    """What of a case does not fit in memory (see ``simulator.overflow``)."""
+    cases = (case for point in grid.points() for case in grid.cases(point))
+    case = next(case for case in cases if case.key == key)
+    return overflow(case.network.name, case.planner, case.array.name, program(case).memory)
+
+
+def _table(
+    grid: Grid,
+    points: list[tuple[Value, ...]],
+    cases: list[list[Case]],
+    results: dict[str, dict[str, float | None]],
+) -> pandas.DataFrame:
+    import pandas
+
+    changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
+    rows = []
+    for point, group in zip(points, cases, strict=True):
+        outputs = {(case.network.name, case.planner): results[case.key] for case in group}
+        varied = {
+            axis.title: value.number if axis.numeric else value.label
+            for axis, value in zip(grid.axes, point, strict=True)
+            if axis.key not in INPUTS  # those are inputs of every case
+        }
+        for case in group:
+            if case.planner not in grid.planners:
+                continue
+            own = outputs[case.network.name, case.planner]
+            base = outputs[case.network.name, BASELINE]
+            speedup = {"speedup": (base["iteration_s"] or 0) / (own["iteration_s"] or math.nan)}
+            inputs = {key: value for key, value in case.inputs.items() if key not in changed}
+            rows.append(inputs | varied | own | speedup | {"key": case.key})
+    return pandas.DataFrame(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where two planners take equally long; ``value`` is in the axis' unit."""
+
+    network: str
+    first: str
+    second: str
+    value: float
+    speedup: float
+
+
+def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:
+    """Where the order of two planners changes along one numeric axis.
+
+    Where they are equal over a stretch, its beginning counts. Between two
+    points both curves are taken as straight (in logarithms where the axis is
+    logarithmic).
+    """
+    found: list[Crossover] = []
+    scale, back = (math.log, math.exp) if axis.logarithmic else (float, float)
+    for network, part in table.groupby("network", sort=False):
+        curves = {
+            str(planner): sorted(zip(rows[axis.title], rows["speedup"], strict=True))
+            for planner, rows in part.groupby("planner", sort=False)
+        }
+        for (first, one), (second, other) in itertools.combinations(curves.items(), 2):
+            pairs = [
+                (x, math.log(y), math.log(z)) for (x, y), (_, z) in zip(one, other, strict=True)
+            ]
+            apart = [i for i, (_, a, b) in enumerate(pairs) if a != b]
+            for i, j in itertools.pairwise(apart):
+                (x0, a0, b0), (x1, a1, b1) = pairs[i], pairs[j]
+                before, after = a0 - b0, a1 - b1
+                if before * after > 0:
+                    continue
+                if j > i + 1:  # equal in between: there
+                    x1, a1, after = pairs[i + 1][0], pairs[i + 1][1], 0.0
+                t = before / (before - after)
+                value = back(scale(x0) + t * (scale(x1) - scale(x0)))
+                height = math.exp(a0 + t * (a1 - a0))
+                found.append(Crossover(str(network), first, second, value, height))
+    return found

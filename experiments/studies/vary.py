@@ -1,0 +1,122 @@
+"""``--vary KEY=VALUES``: lists and ranges of anything a case depends on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.output import UsageError
+from experiments.studies.model_options import MODEL_OPTIONS
+from hardware import format_quantity, split_quantity
+
+INPUTS = ("array", "batch", "execution", "objective")
+"""Keys that are inputs of a case and have a column of their own."""
+OPTIONS = (*INPUTS, *MODEL_OPTIONS)
+"""Keys that are options; every other key is a path in the array's spec."""
+MOST_POINTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a varied key: as a spec has it, as people read it, and its number if any."""
+
+    text: str
+    label: str
+    number: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A varied key, its values and their unit ("" for plain numbers and names)."""
+
+    key: str
+    unit: str
+    values: tuple[Value, ...]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value is a number."""
+        return all(value.number is not None for value in self.values)
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether the values are spread evenly by factors rather than by steps."""
+        numbers = sorted(v.number for v in self.values if v.number is not None)
+        if not self.numeric or len(numbers) < 3 or numbers[0] <= 0:
+            return False
+        ratios = np.diff(np.log(numbers))
+        steps = np.diff(numbers)
+        return bool(np.ptp(ratios) / ratios.mean() <= np.ptp(steps) / steps.mean())
+
+    @property
+    def title(self) -> str:
+        """Key and unit."""
+        return f"{self.key} [{self.unit}]" if self.unit else self.key
+
+
+def parse_vary(text: str) -> Axis:
+    """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError."""
+    key, equals, values = text.partition("=")
+    key = key.strip()
+    if not equals or not key or not values.strip():
+        raise UsageError(f"--vary {text!r}: expected KEY=V1,V2 or KEY=FIRST:LAST:log:COUNT")
+    parts = values.split(":")
+    if len(parts) == 4 and parts[2].strip() in ("log", "lin"):
+        return _range(key, text, *(part.strip() for part in parts))
+    items = list(dict.fromkeys(item.strip() for item in values.split(",")))
+    if not all(items):
+        raise UsageError(f"--vary {text!r}: an empty value")
+    return _axis(key, items)
+
+
+def _axis(key: str, items: list[str]) -> Axis:
+    split = [split_quantity(item) for item in items]
+    units = {quantity[0] for quantity in split if quantity}
+    if all(split) and len(units) == 1:
+        numbers = [quantity[1] for quantity in split if quantity]
+        return Axis(key, units.pop(), _values(items, items, numbers))
+    if len(units) > 1 or (units and not all(split)):
+        raise UsageError(f"--vary {key}={','.join(items)}: write all values in one unit")
+    plain = [_number(item) for item in items]
+    return Axis(key, "", _values(items, items, plain))
+
+
+def _values(
+    texts: Sequence[str], labels: Sequence[str], numbers: Sequence[float | None]
+) -> tuple[Value, ...]:
+    return tuple(itertools.starmap(Value, zip(texts, labels, numbers, strict=True)))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
+
+
+def _range(key: str, text: str, first: str, last: str, scale: str, count: str) -> Axis:
+    if not (count.isascii() and count.isdigit() and 2 <= int(count[:9]) <= MOST_POINTS):
+        raise UsageError(f"--vary {text!r}: the count must be a number within 2...{MOST_POINTS}")
+    ends = [split_quantity(end) for end in (first, last)]
+    unit = ends[0][0] if ends[0] else ""
+    numbers = [
+        end[1] if end else _number(plain) for end, plain in zip(ends, (first, last), strict=True)
+    ]
+    if (ends[0] is None) != (ends[1] is None) or (ends[0] and ends[1] and ends[1][0] != unit):
+        raise UsageError(f"--vary {text!r}: {first!r} and {last!r} have different units")
+    low, high = numbers
+    if low is None or high is None or (scale == "log" and min(low, high) <= 0):
+        raise UsageError(f"--vary {text!r}: a range goes between two (positive) numbers")
+    spread = np.geomspace if scale == "log" else np.linspace
+    points = [float(value) for value in spread(low, high, int(count))]
+    if not unit:  # counts and batches are whole
+        points = [float(value) for value in dict.fromkeys(round(point) for point in points)]
+        texts = [f"{point:.0f}" for point in points]
+        return Axis(key, "", _values(texts, texts, points))
+    texts = [f"{point!r} {unit}" for point in points]
+    labels = [format_quantity(point, unit) for point in points]
+    return Axis(key, unit, _values(texts, labels, points))

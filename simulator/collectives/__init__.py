@@ -1,0 +1,1 @@
+"""Collectives as phases of the interconnect: algorithms, and which one is cheapest."""

@@ -1,0 +1,1 @@
+"""What one core takes for an operator: FLOPs, HBM traffic, memory and energy."""

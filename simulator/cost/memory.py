@@ -1,0 +1,221 @@
+"""How full one core's HBM is while it runs a step, operator by operator.
+
+Held all the time: weights as operators read them, their float32 master copy
+and the momentum. A parameter's gradient is held from the operator that
+computes it to the update. An activation, or a gradient of one, is held from
+its first operator to its last; so what backward reads is kept from forward
+on. Where a consumer has another part of a tensor than its producer, it holds
+a copy of its own, and the producer's lives until the copy is made. What a
+collective needs on the way is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from hardware import Device
+from planners.steps import Phase
+from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
+from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
+from simulator.engine.machine import SimulationError
+from simulator.lowering.placement import Shard
+
+STATE_BYTES = MAP_BYTES + 4 + 4
+"""Held for a parameter all the time: bfloat16 weight, float32 master copy, float32 momentum."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """HBM in use at each operator of a step (``series``, bytes), against a core's capacity."""
+
+    operators: tuple[str, ...]
+    series: tuple[float, ...]
+    held_bytes: float
+    capacity_bytes: float
+
+    @property
+    def peak_bytes(self) -> float:
+        """The most at any operator."""
+        return max(self.series, default=self.held_bytes)
+
+    @property
+    def operator(self) -> str:
+        """The first operator at the peak."""
+        return self.operators[self.series.index(self.peak_bytes)] if self.series else ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the peak is within the capacity."""
+        return self.peak_bytes <= self.capacity_bytes
+
+    def __str__(self) -> str:
+        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
+
+    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle).
+    """
+
+    device: str
+    peak_bytes: float
+    capacity_bytes: float
+    operator: str
+    cores: int
+    cores_over: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether every core's peak is within its capacity."""
+        return self.cores_over == 0
+
+    def __str__(self) -> str:
+        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+class OutOfMemoryError(SimulationError):
+    """A step does not fit in a device's HBM, and was to."""
+
+
+def _fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:
+    place = f", at {operator}" if operator else ""
+    return f"peak {readable(peak_bytes)} of {readable(capacity_bytes)} a core{place}"
+
+
+def readable(size_bytes: float) -> str:
+    """GiB with two digits behind the point, or MiB where that is less than one."""
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.2f} GiB"
+    return f"{size_bytes / 2**20:.2f} MiB"
+
+
+@dataclass(slots=True)
+class _Held:
+    """Something that is held from one operator to another, both included."""
+
+    first: int
+    last: int
+    bytes: float
+
+
+def memory_use(
+    operators: Operators,
+    shards: Sequence[Shard],
+    core: Core,
+    order: Iterable[Operator] | None = None,
+) -> MemoryUse:
+    """One core's HBM over a step; ``shards`` are its parts of each node, in the graph's order.
+
+    ``order`` is the order in which it runs its operators, where it is not
+    that of ``operators.schedule()``.
+    """
+    chosen = operators.schedule() if order is None else order
+    mine = [op for op in chosen if not shards[op.node].empty]
+    held = [*_maps(mine, shards, core.tile), *_gradients(operators, mine, shards)]
+    change = [0.0] * (len(mine) + 1)
+    for item in held:
+        change[item.first] += item.bytes
+        change[item.last + 1] -= item.bytes
+    state = STATE_BYTES * sum(
+        parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty
+    )
+    series = (state + moving for moving in accumulate(change[:-1]))
+    return MemoryUse(tuple(op.name for op in mine), tuple(series), state, core.hbm_capacity_bytes)
+
+
+def device_memory(
+    operators: Operators, cores: Iterable[tuple[Device, tuple[Shard, ...], int]]
+) -> tuple[DeviceMemory, ...]:
+    """One entry for each device; ``cores`` are (device, shards, how many hold the same)."""
+    count: dict[Device, dict[tuple[Shard, ...], int]] = {}
+    for device, shards, many in cores:
+        of_device = count.setdefault(device, {})
+        of_device[shards] = of_device.get(shards, 0) + many
+    return tuple(_of_device(operators, device, held) for device, held in count.items())
+
+
+def _of_device(
+    operators: Operators, device: Device, count: dict[tuple[Shard, ...], int]
+) -> DeviceMemory:
+    core = core_of(device)
+    uses = [(memory_use(operators, shards, core), many) for shards, many in count.items()]
+    fullest = max((use for use, _ in uses), key=lambda use: use.peak_bytes)
+    return DeviceMemory(
+        device.name,
+        fullest.peak_bytes,
+        fullest.capacity_bytes,
+        fullest.operator,
+        sum(count.values()),
+        sum(many for use, many in uses if not use.fits),
+    )
+
+
+def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
+    """What does not fit, where, and what helps; None where everything fits."""
+    over = [
+        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)"
+        for one in memory
+        if not one.fits
+    ]
+    if not over:
+        return None
+    return (
+        f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
+        "take a smaller batch, more devices or another planner"
+    )
+
+
+def parameters(operators: Operators, node: int, shard: Shard) -> float:
+    """Trained parameters of a shard of a node, batch norm and biases behind it included."""
+    own = operators.nodes[node]
+    pairs = own.pair_parameters * shard.inputs + own.channel_parameters
+    return shard.outputs * shard.groups * pairs
+
+
+def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list[_Held]:
+    """Every copy of an activation or of its gradient."""
+    copies: dict[tuple[str, float, float], _Held] = {}
+    written: dict[str, _Held] = {}
+    for i, op in enumerate(mine):
+        shard = shards[op.node]
+        for tensor in (*op.reads, *op.writes):
+            key = (tensor.tensor, shard.rows, _elements(tensor, shard))
+            if key not in copies:
+                copies[key] = _Held(i, i, map_bytes(tensor, shard, tile))
+                if tensor.tensor in written:
+                    written[tensor.tensor].last = i
+            copies[key].last = i
+            if tensor in op.writes:
+                written[tensor.tensor] = copies[key]
+    return list(copies.values())
+
+
+def _elements(tensor: Map, shard: Shard) -> float:
+    """Elements of a row, by which two copies are told apart."""
+    return round(map_channels(tensor, shard) * tensor.area, 3)
+
+
+def _gradients(
+    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard]
+) -> list[_Held]:
+    """Gradients of each node's parameters, until their update; tied weights' once."""
+    start: dict[int, int] = {}
+    end: dict[int, int] = {}
+    for i, op in enumerate(mine):
+        if op.phase in (Phase.GRADIENT, Phase.BACKWARD):
+            start.setdefault(op.node, i)
+        if op.phase is Phase.GRADIENT:
+            start[op.node] = i
+        if op.phase is Phase.UPDATE:
+            end[op.node] = i
+    for v, node in enumerate(operators.graph):
+        if node.tied in start and v in start:  # a weight's last use begins its gradient
+            start[node.tied] = min(start[node.tied], start[v])
+    return [
+        _Held(start.get(v, last), last, GRADIENT_BYTES * parameters(operators, v, shards[v]))
+        for v, last in end.items()
+    ]

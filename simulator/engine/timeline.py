@@ -1,0 +1,228 @@
+"""What happened, when: one record for every operation on every resource."""
+
+from __future__ import annotations
+
+import math
+from array import array as column
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hardware import Device
+from planners.steps import Kind, Phase
+from simulator.analysis.exposure import core_times, leaves
+from simulator.engine.operations import COMPUTE_LEVEL, PICOSECONDS, Program
+
+if TYPE_CHECKING:
+    from simulator.cost.memory import DeviceMemory
+
+
+class Columns(NamedTuple):
+    """Records as columns of equal length, in the order in which operations ended.
+
+    ``resource`` and ``operation`` are indices into a timeline's ``resources``
+    and its program's ``operations``; ``start`` and ``end`` are picoseconds.
+    """
+
+    resource: column[int]
+    operation: column[int]
+    start: column[int]
+    end: column[int]
+
+
+def new_columns() -> Columns:
+    """Columns without a record."""
+    return Columns(column("i"), column("i"), column("q"), column("q"))
+
+
+class Resource(NamedTuple):
+    """A core, HBM or link that stands for ``multiplicity`` alike ones, itself included.
+
+    ``cores`` is how many of the array's cores wait while it is busy (all that
+    a core stands for; those on both sides of the splits a link stands for).
+    """
+
+    kind: str
+    name: str
+    multiplicity: int
+    cores: int = 0
+    device: Device | None = None
+
+
+class Record(NamedTuple):
+    """One operation on one resource; times in picoseconds."""
+
+    resource: str
+    kind: str
+    layer: str
+    phase: str
+    level: int
+    start_ps: int
+    end_ps: int
+    bytes: float
+    flops: float
+    multiplicity: int
+
+
+class Shares(NamedTuple):
+    """How an average core spends the step, as fractions that sum to one."""
+
+    computing: float
+    communicating: float
+    waiting: float
+
+
+class Total(NamedTuple):
+    """Sums over the whole array: operations, core-picoseconds, bytes, FLOPs and joules."""
+
+    operations: int
+    core_ps: int
+    bytes: float
+    flops: float
+    energy_j: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """The records of one run; iterating gives them one by one."""
+
+    program: Program
+    resources: tuple[Resource, ...]
+    columns: Columns
+    events: int
+    """Wake-ups of processes: their starts, and one for each operation they wait for."""
+    link_bytes: tuple[float, ...] = ()
+    """Bytes over every link of ``program.wires``, in its order; none where there are no wires."""
+
+    def __len__(self) -> int:
+        return len(self.columns.end)
+
+    @property
+    def iteration_ps(self) -> int:
+        """Time of the whole step: the last record's end."""
+        return self.columns.end[-1] if len(self) else 0
+
+    @property
+    def iteration_s(self) -> float:
+        """Time of the whole step in seconds."""
+        return self.iteration_ps / PICOSECONDS
+
+    def __iter__(self) -> Iterator[Record]:
+        for number, index, start, end in zip(*self.columns, strict=True):
+            operation, resource = self.program.operations[index], self.resources[number]
+            yield Record(
+                resource.name,
+                str(operation.kind),
+                operation.layer,
+                str(operation.phase),
+                operation.level,
+                start,
+                end,
+                operation.bytes,
+                operation.flops,
+                resource.multiplicity,
+            )
+
+    @property
+    def cores(self) -> int:
+        """Cores of the whole array."""
+        return sum(r.multiplicity for r in self.resources if r.kind == "core")
+
+    @property
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """How full the fullest core of each device gets; nothing in the published model."""
+        return self.program.memory
+
+    @property
+    def idle_cores(self) -> int | None:
+        """Cores without any computing; None in the published model, where fractions reach all."""
+        if self.program.wires is None:
+            return None
+        return sum(
+            leaf.multiplicity
+            for leaf in leaves(self.program.root)
+            if all(operation.level != COMPUTE_LEVEL for operation in leaf.operations)
+        )
+
+    def totals(self) -> dict[tuple[Phase, Kind], Total]:
+        """Sums by phase and kind over the whole array, multiplicities included.
+
+        Times are those during which cores compute or wait for a busy link,
+        each core counted; exact integers, so that folding changes nothing.
+        """
+        resource, operation, start, end = map(np.asarray, self.columns)
+        multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
+        cores = np.array([r.cores for r in self.resources], dtype=object)
+        shape = len(self.program.operations)
+        counts, busy = np.zeros(shape, np.int64), np.zeros(shape, object)
+        np.add.at(counts, operation, multiplicity[resource])
+        np.add.at(busy, operation, (end - start) * cores[resource])
+        totals: dict[tuple[Phase, Kind], Total] = {}
+        for op, count, core_ps in zip(self.program.operations, counts.tolist(), busy, strict=True):
+            key = (op.phase, op.kind)
+            old = totals.get(key, Total(0, 0, 0.0, 0.0))
+            totals[key] = Total(
+                old.operations + count,
+                old.core_ps + core_ps,
+                old.bytes + op.bytes * count,
+                old.flops + op.flops * count,
+                old.energy_j + op.energy_j * count,
+            )
+        return totals
+
+    @property
+    def traffic_bytes(self) -> float:
+        """Bytes received in the whole array, summed over its records; HBM traffic is not."""
+        totals = self.totals().items()
+        return math.fsum(t.bytes for (_, kind), t in totals if kind is not Kind.MEMORY)
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules of the whole array, summed over its records.
+
+        None where the spec of a device has no ``[energy]``.
+        """
+        devices = {resource.device for resource in self.resources} - {None}
+        if any(device.energy is None for device in devices if device is not None):
+            return None
+        return math.fsum(total.energy_j for total in self.totals().values())
+
+    def shares(self) -> Shares:
+        """Computing, communicating (its links busy) and waiting, averaged over all cores.
+
+        In the published model a core never computes while its links are busy,
+        so what is left is waiting for others. In the deployed model
+        communicating is only what is exposed: an exchange is under way and the
+        core does not compute.
+        """
+        whole = self.iteration_ps * self.cores
+        if not whole:
+            return Shares(0.0, 0.0, 0.0)
+        if self.program.wires is not None:
+            times = list(core_times(self))
+            computing = sum(t.computing * t.multiplicity for t in times)
+            exposed = sum(t.exposed * t.multiplicity for t in times)
+            rest = whole - computing - exposed
+            return Shares(computing / whole, exposed / whole, rest / whole)
+        busy = {True: 0, False: 0}
+        for (_, kind), total in self.totals().items():
+            busy[kind is Kind.COMPUTE] += total.core_ps
+        waiting = whole - busy[True] - busy[False]
+        return Shares(busy[True] / whole, busy[False] / whole, waiting / whole)
+
+    def flops_by_device(self) -> dict[Device, float]:
+        """FLOPs done on the cores of each device."""
+        resource, operation, _, _ = map(np.asarray, self.columns)
+        of_cores = [r.device if r.kind == "core" else None for r in self.resources]
+        devices = [device for device in dict.fromkeys(of_cores) if device is not None]
+        place = {device: i for i, device in enumerate(devices)}
+        row = np.array([-1 if device is None else place[device] for device in of_cores])
+        multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
+        counts = np.zeros((len(devices), len(self.program.operations)), np.int64)
+        on_cores = row[resource] >= 0
+        resource, operation = resource[on_cores], operation[on_cores]
+        np.add.at(counts, (row[resource], operation), multiplicity[resource])
+        flops = np.array([op.flops for op in self.program.operations])
+        return dict(zip(devices, (counts @ flops).tolist(), strict=True))

@@ -1,0 +1,1 @@
+"""What happens: a network, its plan and an array to a program of operations."""

@@ -1,0 +1,154 @@
+"""Plans as maps: which cells there are, and what a drawn map says."""
+
+import html
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.cli import main
+from experiments.output import UsageError
+from experiments.pictures import plan_map
+from experiments.pictures.plan_map import describe, lightness, plot_plan, stretches, words
+from experiments.report.page.plans import plan_maps
+from hardware import Array, load_array
+from planners import Partition, PartitionType, Plan, load_planner
+from tests.strategies import arrays, networks, plans
+from workloads import load_network
+
+REFERENCE = Path(__file__).parents[2] / "data" / "accpar_reference"
+
+
+def texts(path: Path) -> Counter[str]:
+    """Every text of an SVG, which matplotlib notes in comments."""
+    ET.fromstring(path.read_text())  # noqa: S314  (our own file)
+    return Counter(html.unescape(text) for text in re.findall(r"<!-- (.*?) -->", path.read_text()))
+
+
+def drawn(plan: Plan, array: Array, folder: Path) -> Counter[str]:
+    path = folder / "plan.svg"
+    plot_plan(plan, array, str(path))
+    return texts(path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_stretches_are_the_tree(data: st.DataObject) -> None:
+    """Every distinct split once, each group as large as the array's halving makes it."""
+    network, array = data.draw(networks(most=3)), data.draw(arrays())
+    plan = data.draw(plans(network, array, 4))
+    found = list(stretches(plan.root, array.group, 0))
+    assert [s for _, _, chain in found for s in chain] == list(plan.splits())
+    for group, level, chain in found:
+        assert len(chain) == 1 or all(len(split.halves) == 1 for split in chain)
+        if len(chain[0].halves) == 1:
+            assert group.size % 2 ** len(chain) == 0
+        assert (level == 0) == (group == array.group)
+
+
+def test_cells_say_type_and_share() -> None:
+    assert words(Partition(PartitionType.II, 0.5)) == "II"
+    assert words(Partition(PartitionType.III, 0.3)) == "III  0.3000"
+    opaque = [lightness(Partition(PartitionType.I, share)) for share in (0, 0.2, 0.5, 0.8, 1)]
+    assert opaque == sorted(opaque[:3]) + sorted(opaque[3:], reverse=True)
+    assert 0.2 < opaque[0] == pytest.approx(opaque[4])
+
+
+def test_a_plan_of_halves_is_one_block(tmp_path: Path) -> None:
+    array = load_array("accpar-homogeneous", ["devices.0.count=8"])
+    plan = load_planner("hypar")(load_network("alexnet"), array, 512)
+    found = drawn(plan, array, tmp_path)
+    levels = plan.levels()
+    assert levels is not None
+    cells = Counter(str(kind) for split in levels for kind in split.types)
+    assert {kind: found[kind] for kind in cells} == cells
+    for text in ("8 accpar-tpu-v3", "in halves, level", "0", "1", "2", *plan.nodes):
+        assert found[text] == 1
+    assert "alexnet, hypar by time on accpar-homogeneous" in found
+
+
+@pytest.mark.parametrize(("name", "there"), [("lenet", False), ("mobilenet-v2", True)])
+def test_the_fourth_type_is_named_where_it_is_used(name: str, there: bool, tmp_path: Path) -> None:
+    array = load_array("accpar-homogeneous", ["devices.0.count=8"])
+    plan = load_planner("accpar")(load_network(name), array, 8)
+    found = drawn(plan, array, tmp_path)
+    assert (found["IV: splits the groups"], found["IV"] > 0) == (int(there), there)
+    page = plan_maps(name, [(array, [plan])])
+    assert ("key IV" in str(page), "type IV" in str(page)) == (there, there)
+
+
+def test_a_mixed_plan_is_the_top_split_and_a_block_for_each_half(tmp_path: Path) -> None:
+    array = load_array("accpar-mixed")
+    plan = load_planner("accpar")(load_network("vgg16"), array, 512)
+    assert plan.root is not None
+    found = drawn(plan, array, tmp_path)
+    for partition in plan.root.partitions:
+        assert found[words(partition)] >= 1
+    assert found["128 accpar-tpu-v2"] == 2
+    assert found["| 128 accpar-tpu-v3, level"] == found["128 accpar-tpu-v3"] == 1
+    assert found["in halves, level"] == 2
+    assert (found["0"], found["1"], found["7"]) == (1, 2, 2)
+    blocks = [describe(group, chain) for group, _, chain in stretches(plan.root, array.group, 0)]
+    assert blocks == [
+        "128 accpar-tpu-v2 | 128 accpar-tpu-v3",
+        "128 accpar-tpu-v2, in halves",
+        "128 accpar-tpu-v3, in halves",
+    ]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_the_command_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"plan.{ending}"
+    args = ["plan", "resnet18", "--planner", "accpar", "--levels", "4", "--plot", str(path)]
+    assert main(args) == 0
+    assert "level 3" in capsys.readouterr().out
+    magic = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending]
+    assert path.read_bytes().startswith(magic)
+
+
+def test_strangers_names_are_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    network, path = tmp_path / "$n^$.txt", tmp_path / "plan.svg"
+    network.write_text("num_layers 1\n$x^{$</text>]]>&\u5c42 FC\nin_ch 30\nout_ch 40\n")
+    args = ["plan", "--layers", str(network), "--planner", "owt", "--plot", str(path)]
+    assert main(args) == 0
+    assert capsys.readouterr().err == ""
+    found = texts(path)
+    assert "$n^$, owt by time on accpar-mixed" in found
+    assert any("$x^{$" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--layers", *[str(REFERENCE / f"random_{n}.txt") for n in (12, 46)]], "draws one plan"),
+        (["lenet", "--levels", "0"], "nothing is split"),
+        (["lenet", "--plot", "plan.txt"], "must end in .png"),
+        (["lenet", "--plot", "/nowhere/plan.png"], "cannot be written"),
+    ],
+)
+def test_users_errors(
+    capsys: pytest.CaptureFixture[str],
+    args: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", "--plot", "plan.png", *args, "--planner", "owt"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_fit_into_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = load_array("accpar-mixed")
+    plan = load_planner("owt")(load_network("vgg16"), array, 512)
+    monkeypatch.setattr(plan_map, "MOST_INCHES", 7)
+    with pytest.raises(UsageError, match="16 layers by 15 levels do not fit"):
+        plot_plan(plan, array, str(tmp_path / "plan.png"))
+    assert list(tmp_path.iterdir()) == []

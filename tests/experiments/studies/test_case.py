@@ -1,0 +1,63 @@
+"""What a case's identity covers of a network."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from experiments.studies.case import Case
+from hardware import load_array
+from workloads import Layer, Network, Tensor, load_network
+
+IDS, WORDS = Tensor(1, 4), Tensor(8, 4)
+LAYERS = {
+    "table": Layer("table", "embedding", ("input",), IDS, WORDS, vocabulary=8),
+    "conv": Layer("conv", "conv", ("table",), WORDS, WORDS, 3),
+    "cell": Layer("cell", "lstm", ("conv",), WORDS, WORDS),
+    "norm": Layer("norm", "other", ("cell",), WORDS, WORDS, operator="layer_norm"),
+    "cat": Layer("cat", "concat", ("norm", "table"), WORDS, Tensor(16, 4)),
+    "head": Layer("head", "fc", ("table",), WORDS, WORDS),
+}
+
+
+def key(layers: dict[str, Layer]) -> str:
+    network = Network("net", IDS, tuple(layers.values()))
+    return Case(network, "accpar", load_array("accpar-mixed"), 8).key
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("conv", {"kernel": (1, 3)}),
+        ("conv", {"groups": 2}),
+        ("conv", {"transposed": True}),
+        ("table", {"vocabulary": 9}),
+        ("cell", {"directions": 2}),
+        ("norm", {"operator": "gelu"}),
+        ("norm", {"extra": 16}),
+        ("cat", {"others": (Tensor(9, 4),)}),
+        ("head", {"shared": "table"}),
+        ("head", {"inputs": ("norm",)}),
+    ],
+)
+def test_whatever_changes_a_layer_changes_the_identity(name: str, fields: dict[str, Any]) -> None:
+    changed = LAYERS | {name: replace(LAYERS[name], **fields)}
+    assert key(changed) != key(LAYERS)
+
+
+def test_names_do_not() -> None:
+    renamed = {
+        f"new {name}": replace(
+            layer,
+            name=f"new {name}",
+            inputs=tuple("input" if i == "input" else f"new {i}" for i in layer.inputs),
+        )
+        for name, layer in LAYERS.items()
+    }
+    assert key(renamed) == key(LAYERS)
+
+
+def test_the_length_of_a_sequence_is_part_of_it() -> None:
+    array = load_array("accpar-mixed")
+    keys = {Case(load_network(f"gnmt:seq={n}"), "owt", array, 8).key for n in (4, 5)}
+    assert len(keys) == 2

@@ -1,0 +1,138 @@
+"""What commands say of memory that overflows and of cores that idle."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+from experiments.studies.sweep import Grid, overflow_of, sweep
+from experiments.studies.vary import parse_vary
+from simulator import DEPLOYED
+from workloads import load_network
+
+SMALL = ["--array", "tpu-v2-8", "--set", "devices.0.hbm.capacity=1 GiB", "--execution", "deployed"]
+FULL = ["--batch", "512", *SMALL]
+"""resnet18 with 64 samples on each core of half a GiB."""
+FAULT = "under data_parallel does not fit in the memory of tpu-v2-8: tpu-v2: peak "
+COMMANDS = {
+    "simulate": ["simulate", "resnet18", "--planner", "data_parallel", *FULL],
+    "speedup": ["speedup", "--networks", "resnet18", "--planners", "data_parallel", *FULL],
+    "sweep": [
+        *["sweep", "--vary", "batch=8,512", "--networks", "resnet18"],
+        *["--planners", "data_parallel", "--jobs", "1", *SMALL],
+    ],
+    "timeline": [
+        *["timeline", "resnet18", "--planner", "data_parallel", "--output", "out.csv", *FULL]
+    ],
+    "compare": ["compare", "resnet18", "--planners", "data_parallel,accpar", *FULL],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_warning_or_an_error(
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(COMMANDS[command]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("accelarray: warning: ")
+    assert FAULT in said
+    assert "take a smaller batch" in said
+    assert "--strict-memory" in said
+    (tmp_path / "out.csv").unlink(missing_ok=True)
+    assert main([*COMMANDS[command], "--strict-memory"]) == 2
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert refused.err.startswith("accelarray: error: resnet18 " + FAULT)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_what_fits_is_not_spoken_of(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["speedup", "--networks", "lenet", "--planners", "owt", *SMALL, "--strict-memory"]
+    assert main(args) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "memory" not in captured.out
+
+
+def test_strictness_needs_a_model_with_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "lenet", "--planner", "owt", "--strict-memory"]) == 2
+    assert "--strict-memory has no meaning under --execution published" in capsys.readouterr().err
+
+
+def test_simulate_in_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMANDS["simulate"], "--format", "json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    (memory,) = out["memory"]
+    assert (out["fits"], memory["fits"], memory["device"]) == (False, False, "tpu-v2")
+    assert out["peak_memory_bytes"] == memory["peak_bytes"] > memory["capacity_bytes"] == 2**29
+    assert [FAULT in warning for warning in out["warnings"]] == [True]
+    assert (memory["cores"], memory["cores_over"], out["idle_cores"]) == (8, 8, 0)
+    assert main(COMMANDS["simulate"]) == 0
+    table = capsys.readouterr().out
+    assert f", at {memory['operator']}: 8 of 8 cores do not fit" in table
+    assert main(["simulate", "lenet", "--planner", "owt", "--format", "json"]) == 0
+    published = json.loads(capsys.readouterr().out)
+    assert (published["fits"], published["peak_memory_bytes"], published["memory"]) == (
+        None,
+        None,
+        [],
+    )
+
+
+def test_speedup_marks_what_idles_and_what_overflows(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["speedup", "--networks", "lenet,alexnet", "--planners", "data_parallel"]
+    array = ["--array", "tpu-v2-8", "--execution", "deployed", "--batch", "6"]
+    tight = ["--set", "devices.0.hbm.capacity=1 GiB"]
+    assert main([*args, *array, *tight]) == 0
+    out = capsys.readouterr().out
+    assert "data_parallel leaves 2 of 8 cores idle for lenet, alexnet." in out
+    assert "data_parallel does not fit in memory for alexnet: this array cannot run it." in out
+    assert main([*args, *array, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["idle_cores"], row["cores_over_memory"]) for row in rows] == [(2, 0), (2, 0)]
+    assert 14 * 61e6 < rows[1]["peak_memory_bytes"] < 2**30
+
+
+def test_explain_says_so_too(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["explain", "resnet18", "--planner", "data_parallel", *FULL]
+    assert main(args) == 0
+    assert FAULT in capsys.readouterr().out
+    assert main([*args, "--strict-memory"]) == 2
+    assert FAULT in capsys.readouterr().err
+
+
+def test_levels_warn_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMANDS["speedup"], "--levels", "1,2", "--batch", "2048"]) == 0
+    assert capsys.readouterr().err.count(FAULT) == 2
+
+
+def test_columns_of_results() -> None:
+    grid = Grid(
+        (load_network("lenet"),),
+        ("data_parallel",),
+        "tpu-v2-8",
+        (parse_vary("batch=4,64"), parse_vary("devices.0.hbm.capacity=1 MiB,1 GiB")),
+        execution=DEPLOYED,
+    )
+    table = sweep(grid)
+    assert list(table["idle_cores"]) == [4, 4, 0, 0]
+    assert list(table["cores_over_memory"]) == [4, 0, 8, 0]
+    assert (overflow_of(grid, table["key"][0]) or "").startswith("lenet under data_parallel")
+    assert overflow_of(grid, table["key"][1]) is None
+    published = sweep(Grid(grid.networks, ("owt",), "accpar-mixed", (parse_vary("batch=64"),)))
+    assert not {"idle_cores", "cores_over_memory"} & set(published)
+
+
+def test_strictness_is_part_of_a_cases_identity_only_where_asked_for() -> None:
+    grid = Grid((load_network("lenet"),), ("owt",), "tpu-v2-8", (parse_vary("batch=4"),))
+    keys = []
+    for execution in (DEPLOYED, replace(DEPLOYED, strict_memory=True)):
+        deployed = replace(grid, execution=execution)
+        keys.append(deployed.cases(deployed.points()[0])[0].key)
+    assert keys[0] != keys[1]

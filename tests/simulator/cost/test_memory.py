@@ -1,0 +1,225 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware import load_device
+from planners.steps import Phase
+from simulator.cost.memory import memory_use, parameters
+from simulator.cost.operators import Map, Operator, Operators
+from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
+from simulator.cost.training_operators import operators
+from simulator.lowering.placement import Shard
+from tests.simulator.shapes import unsplit
+from tests.strategies import convolutional_networks, networks
+from workloads import Builder, Network, load_network
+from workloads.zoo import NETWORKS
+
+CORE = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0)
+
+
+def whole(ops: Operators, rows: float) -> list[Shard]:
+    return [unsplit(node, rows) for node in ops.graph]
+
+
+def oracle(ops: Operators, shards: Sequence[Shard]) -> list[float]:
+    """At each operator, everything is looked up anew: who touched it before, who will after."""
+    mine = [op for op in ops.schedule() if not shards[op.node].empty]
+    total = []
+    for now in range(len(mine)):
+        held = 0.0
+        for v, shard in enumerate(shards):
+            if not shard.empty:
+                count = parameters(ops, v, shard)
+                held += 10 * count
+                held += 4 * count if gradient_lives(ops, mine, v, now) else 0
+        keys = {k for op in mine for k in copies(op, shards)}
+        held += sum(size for *key, size in keys if lives(mine, shards, key, now))
+        total.append(held)
+    return total
+
+
+def copies(op: Operator, shards: Sequence[Shard]) -> set[tuple[str, float, float, float]]:
+    shard = shards[op.node]
+    return {key(m, shard) for m in (*op.reads, *op.writes)}
+
+
+def key(tensor: Map, shard: Shard) -> tuple[str, float, float, float]:
+    row = round(map_channels(tensor, shard) * tensor.area, 3)
+    return tensor.tensor, shard.rows, row, round(map_bytes(tensor, shard, tile=False), 6)
+
+
+def lives(mine: list[Operator], shards: Sequence[Shard], copy: list[object], now: int) -> bool:
+    """From the first operator that touches this copy to the last that does or copies it."""
+    name = copy[0]
+    touched = [[list(k[:3]) for k in copies(op, shards) if k[0] == name] for op in mine]
+    own = [i for i, found in enumerate(touched) if copy in found]
+    written = [i for i, op in enumerate(mine) if name in [m.tensor for m in op.writes]]
+    if written and own[0] == written[0]:  # others are made from this one
+        others = {tuple(k) for found in touched for k in found if k != copy}
+        own += [next(i for i, f in enumerate(touched) if list(k) in f) for k in others]
+    return min(own) <= now <= max(own)
+
+
+def gradient_lives(ops: Operators, mine: list[Operator], node: int, now: int) -> bool:
+    last = [i for i, op in enumerate(mine) if op.node == node and op.phase is Phase.UPDATE]
+    users = [v for v, other in enumerate(ops.graph) if v == node or other.tied == node]
+    starts = [gradient_starts(mine, v) for v in users]
+    if not last:
+        return False
+    start = min([i for i in starts if i is not None], default=last[0])
+    return start <= now <= last[0]
+
+
+def gradient_starts(mine: list[Operator], node: int) -> int | None:
+    """Where the product makes it, else where the first operator behind does."""
+    phases = [(i, op.phase) for i, op in enumerate(mine) if op.node == node]
+    product = [i for i, phase in phases if phase is Phase.GRADIENT]
+    backward = [i for i, phase in phases if phase is Phase.BACKWARD]
+    return product[-1] if product else backward[0] if backward else None
+
+
+@settings(deadline=None)
+@given(st.one_of(convolutional_networks(most=8), networks(6)), st.data())
+def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
+    ops = operators(network)
+    parts = st.sampled_from((0.0, 0.25, 0.5, 1.0, 1.0, 1.0))
+    shards = [
+        shard._replace(rows=6 * data.draw(parts), inputs=shard.inputs * data.draw(parts))
+        for shard in whole(ops, 1)
+    ]
+    assert memory_use(ops, shards, CORE).series == pytest.approx(oracle(ops, shards))
+
+
+def chain() -> Operators:
+    net = Builder("chain", 2, 4, 4)
+    net.conv("a", 4, 1)
+    net.relu("relu")
+    net.conv("b", 8, 1)
+    net.pool("pool", 4, 4)
+    net.flatten("flatten")
+    net.fc("c", 3)
+    return operators(net.build())
+
+
+def test_a_chain_by_hand() -> None:
+    """Per row: input 64 B, a 128, b 256, pool 16, c 6; weights 8, 32, 24."""
+    use = memory_use(chain(), whole(chain(), 1), CORE)
+    assert use.held_bytes == 10 * 64
+    log = dict(zip(use.operators, (x - 10 * 64 for x in use.series), strict=True))
+    assert log == {
+        "a forward": 64 + 128,
+        "b forward": 64 + 128 + 256,
+        "pool forward": 64 + 128 + 256 + 16,
+        "c forward": 64 + 128 + 256 + 16 + 6,
+        "c backward": 64 + 128 + 256 + 16 + 6 + 16,
+        "c gradient": 64 + 128 + 256 + 16 + 6 + 16 + 4 * 24,
+        "pool backward": 64 + 128 + 256 + 16 + 256 + 4 * 24,
+        "b backward": 64 + 128 + 256 + 128 + 4 * 24,
+        "b gradient": 64 + 128 + 256 + 128 + 4 * 24 + 4 * 32,
+        "a gradient": 64 + 128 + 128 + 4 * 64,
+        "a update": 4 * 64,
+        "b update": 4 * 56,
+        "c update": 4 * 24,
+    }
+    assert use.operator == "pool backward"
+    assert use.peak_bytes == 10 * 64 + 64 + 128 + 256 + 16 + 256 + 4 * 24
+
+
+def test_another_part_of_a_tensor_is_another_copy() -> None:
+    """b reads all rows of half the channels where a wrote half the rows of all channels."""
+    ops = chain()
+    a, b, c = whole(ops, 1)
+    split = [Shard(0.5, a.inputs, a.outputs), Shard(1, b.inputs / 2, b.outputs), c]
+    use = memory_use(ops, split, CORE)
+    log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
+    assert log["a forward"] == 32 + 64
+    assert log["b forward"] == 32 + 64 + 64 + 256
+    assert log["a gradient"] == 32 + 64 + 64 + 64 + 4 * (8 + 16 + 24)
+
+
+def test_what_a_core_does_not_have_it_does_not_hold() -> None:
+    ops = chain()
+    use = memory_use(ops, [Shard(0, 2, 4), *whole(ops, 1)[1:]], CORE)
+    assert not [name for name in use.operators if name.startswith("a ")]
+    assert use.held_bytes == 10 * 56
+    idle = memory_use(ops, [Shard(0, 1, 1)] * 3, CORE)
+    assert (idle.series, idle.peak_bytes, idle.operator, idle.fits) == ((), 0, "", True)
+
+
+def test_an_order_of_ones_own() -> None:
+    ops = chain()
+    late = [op for op in ops.schedule() if op.phase is not Phase.GRADIENT]
+    late[-3:-3] = [op for op in ops.schedule() if op.phase is Phase.GRADIENT]
+    use = memory_use(ops, whole(ops, 1), CORE, late)
+    assert sorted(use.operators) == sorted(op.name for op in ops.schedule())
+    log = dict(zip(use.operators, use.series, strict=True))
+    kept = 16 + 6  # what the last layer's gradient still has to read
+    assert log["pool backward"] == 10 * 64 + 64 + 128 + 256 + 16 + 256 + kept
+
+
+def kept_by_blocks(s: int, d: int, heads: int, layers: int) -> int:
+    """Elements a row that a transformer's blocks keep for backward, linear outputs with GELU raw.
+
+    Norms' and adds' outputs, queries, keys and values, probabilities, context, 4 d hidden.
+    """
+    return layers * (s * 12 * d + heads * s * s)
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "heads", "layers", "around", "vocabulary"),
+    [
+        # ids, embedding and its norm, transform and its norm; pooler and its two classes
+        ("bert-base:seq=128", 768, 12, 12, 128 * (1 + 4 * 768) + 768 + 2, 30_522),
+        # ids, embedding, last norm
+        ("gpt2:seq=128", 768, 12, 12, 128 * (1 + 2 * 768), 50_257),
+        ("gpt2-medium:seq=64", 1024, 16, 24, 64 * (1 + 2 * 1024), 50_257),
+    ],
+)
+def test_transformers_by_closed_form(
+    name: str, features: int, heads: int, layers: int, around: int, vocabulary: int
+) -> None:
+    """All is kept and the softmax over the words holds three of its maps: that is the peak."""
+    network, rows = load_network(name), 64
+    s = int(name.rpartition("=")[2])
+    use = memory_use(operators(network), whole(operators(network), rows), CORE)
+    kept = kept_by_blocks(s, features, heads, layers) + around + 3 * s * vocabulary
+    assert use.held_bytes == pytest.approx(10 * network.parameters)
+    assert use.peak_bytes == pytest.approx(10 * network.parameters + 2 * rows * kept)
+    assert use.operator == "softmax backward"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_parameters_are_held_once(name: str) -> None:
+    network = load_network(name)
+    ops = operators(network)
+    held = sum(parameters(ops, v, shard) for v, shard in enumerate(whole(ops, 1)))
+    assert held == pytest.approx(network.parameters)
+
+
+def test_tied_gradients_are_held_from_their_first_use_on() -> None:
+    net = Builder("tied", 1, 5)
+    net.embedding("table", 1000, 8)
+    net.linear("middle", 8)
+    net.linear("head", 1000, shared="table")
+    ops = operators(net.build())
+    use = memory_use(ops, whole(ops, 1), CORE)
+    log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
+    ids, maps, logits = 2 * 5, 2 * 40, 2 * 5000
+    assert log["head backward"] == ids + 2 * maps + logits + maps
+    assert log["head gradient"] == ids + 2 * maps + logits + maps + 4 * 8000
+    assert log["middle backward"] == ids + 3 * maps + 4 * 8000
+    assert log["table gradient"] == ids + maps + 4 * (8000 + 64)
+    assert log["table update"] == 4 * (8000 + 64)
+
+
+def test_resnet50_fits_where_it_was_run() -> None:
+    """MLPerf ran 128 samples on each 8 GiB core of TPU v2; twice as many do not fit."""
+    ops = operators(load_network("resnet50"))
+    core = core_of(load_device("tpu-v2")[0])
+    small, large = (memory_use(ops, whole(ops, rows), core) for rows in (128, 256))
+    assert small.fits
+    assert not large.fits
+    assert large.operator == "layer4.2.add backward"
+    assert str(large) == "peak 8.56 GiB of 8.00 GiB a core, at layer4.2.add backward"

@@ -1,0 +1,125 @@
+"""Memory and idle cores of whole arrays, core by core against a slow second implementation."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.studies.step import plan_step, run_step
+from hardware import Array, Device, Group, load_array, load_device
+from planners import Plan
+from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
+from simulator.cost.memory import device_memory, readable
+from simulator.cost.training_operators import operators
+from simulator.lowering.placement import Part, Shard, divide
+from tests.simulator.cost.test_memory import chain, oracle, whole
+from tests.simulator.lowering.test_deployed import steps
+from workloads import Graph, Network, load_network, partition_graph
+
+
+def every_core(part: Part, graph: Graph) -> Iterator[tuple[Device, list[Shard]]]:
+    """What each core of the array holds; a join's outputs are split as its inputs are."""
+    for half in part.halves:
+        yield from every_core(half, graph)
+    if not part.halves:
+        for core in range(part.cores):
+            shards = [Shard(*column) for column in part.counts[:, :, core].tolist()]
+            held = [
+                s._replace(outputs=s.inputs * node.out_channels / node.in_channels)
+                if node.join and s.outputs
+                else s
+                for s, node in zip(shards, graph, strict=True)
+            ]
+            yield part.group.kinds[0][0], held
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps(), st.floats(0.2, 1.1))
+def test_every_core_by_brute_force(
+    case: tuple[Network, Plan, Array, Execution], fraction: float
+) -> None:
+    network, plan, array, execution = case
+    graph, ops = partition_graph(network), operators(network)
+    cores = execution.planned(array)
+    root = divide(
+        graph, plan.root, cores.group, plan.batch, whole=execution.whole_shards, folded=False
+    )
+    held = list(every_core(root, graph))
+    assert len(held) == array.group.cores
+    peaks = [(device, max(oracle(ops, shards), default=0.0)) for device, shards in held]
+    capacity = fraction * max(peak for _, peak in peaks)
+    kinds = tuple(
+        (replace(d, hbm_capacity_bytes=capacity * d.cores_per_chip), n)
+        for d, n in array.group.kinds
+    )
+    tight = replace(array, group=Group(kinds))
+    memory = program_of(network, plan, tight, execution).memory
+    assert memory == program_of(network, plan, tight, execution, folded=False).memory
+    for one, (device, _) in zip(memory, array.group.kinds, strict=True):
+        mine = [peak for other, peak in peaks if other == device]
+        assert one.device == device.name
+        assert one.peak_bytes == pytest.approx(max(mine))
+        assert one.cores == len(mine)
+        assert one.cores_over == sum(peak > capacity for peak in mine)
+    idle = sum(all(shard.empty for shard in shards) for _, shards in held)
+    timeline = simulate(network, plan, array, execution)
+    if all(node.forward for node in ops.nodes):  # else a core may hold what nothing computes
+        assert timeline.idle_cores == idle
+    assert simulate(network, plan, array, execution, folded=False).idle_cores == (
+        timeline.idle_cores
+    )
+
+
+def test_equal_devices_with_unequal_loads_by_hand() -> None:
+    """Whole rows: one core has two, two have one, the fourth none."""
+    ops, board = chain(), replace(load_device("tpu-v2")[0], hbm_capacity_bytes=2 * 2000)
+    two, one, none = (tuple(whole(ops, rows)) for rows in (2, 1, 0))
+    untiled = replace(board, roofline=replace(board.roofline, tile=False))
+    (memory,) = device_memory(ops, [(untiled, two, 1), (untiled, one, 2), (untiled, none, 1)])
+    own = max(oracle(ops, one))
+    assert max(oracle(ops, two)) == memory.peak_bytes > 2000 > own
+    assert (memory.cores, memory.cores_over, memory.fits) == (4, 1, False)
+    assert memory.operator == "pool backward"
+    assert str(memory).endswith("0.00 MiB a core, at pool backward")
+
+
+def test_data_parallelism_leaves_most_of_a_large_array_idle() -> None:
+    network, array = load_network("lenet"), load_array("accpar-mixed")
+    _, timeline = run_step(network, "data_parallel", array, 512, execution=DEPLOYED)
+    assert (timeline.idle_cores, timeline.cores) == (1536, 2048)
+    assert [one.cores for one in timeline.memory] == [1024, 1024]
+    exact = replace(DEPLOYED, whole_shards=False)
+    assert run_step(network, "data_parallel", array, 512, execution=exact)[1].idle_cores == 0
+
+
+def test_the_published_model_has_no_memory() -> None:
+    timeline = run_step(load_network("lenet"), "owt", load_array("accpar-mixed"), 512)[1]
+    assert timeline.memory == ()
+    assert timeline.idle_cores is None
+    assert overflow("lenet", "owt", "accpar-mixed", timeline.memory) is None
+
+
+def test_what_does_not_fit_is_named_and_refused_where_asked() -> None:
+    """Twice as many samples as MLPerf ran on each 8 GiB core of TPU v2; v3 has 16."""
+    network, strict = load_network("resnet50"), replace(DEPLOYED, strict_memory=True)
+    array = load_array("tpu-v2-8")
+    plan = plan_step(network, "data_parallel", array, 8 * 256, execution=DEPLOYED)
+    words = (
+        r"resnet50 under data_parallel does not fit in the memory of tpu-v2-8: tpu-v2: peak "
+        r"8\.56 GiB of 8\.00 GiB a core, at layer4\.2\.add backward \(8 of 8 cores\); take a "
+    )
+    with pytest.raises(OutOfMemoryError, match=words):
+        simulate(network, plan, array, strict)
+    (memory,) = simulate(network, plan, array, DEPLOYED).memory
+    assert not memory.fits
+    larger = load_array("tpu-v3-8")
+    fitting = plan_step(network, "data_parallel", larger, 8 * 256, execution=strict)
+    assert simulate(network, fitting, larger, strict).memory[0].fits
+
+
+def test_sizes_for_people() -> None:
+    assert readable(8 * 2**30) == "8.00 GiB"
+    assert readable(2**30 - 1) == "1024.00 MiB"
+    assert readable(2**19) == "0.50 MiB"

@@ -1,0 +1,205 @@
+"""The deployed model: folding, bounds that no schedule can break, and closed forms."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.studies.step import plan_step, run_step
+from hardware import Array, Group, Topology, by_core, load_array, wires_of
+from planners import Plan, PlanError
+from planners.steps import Kind, Phase
+from simulator import DEPLOYED, PICOSECONDS, PUBLISHED, Execution, Timeline, simulate
+from simulator.analysis.exposure import core_times, leaves
+from tests.strategies import arrays, networks, plans
+from workloads import Builder, Network, load_network
+
+KINDS = ("tree", "switch", "bus", "ring", "mesh", "fully_connected")
+executions = st.builds(
+    Execution,
+    st.just("deployed"),
+    overlap=st.booleans(),
+    whole_shards=st.booleans(),
+    bucket_bytes=st.sampled_from((0.0, 100.0, 1e9)),
+)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
+    """Any plan of any network on any wires."""
+    network, array = draw(networks(5)), draw(arrays(3, 2))
+    array = replace(array, topology=Topology(draw(st.sampled_from(KINDS))))
+    plan = draw(plans(network, by_core(array), 24))
+    return network, plan, array, draw(executions)
+
+
+def durations(timeline: Timeline) -> dict[int, tuple[int, int]]:
+    """Start and end of every exchange."""
+    _, operation, start, end = timeline.columns
+    ops = timeline.program.operations
+    return {
+        index: (begin, stop)
+        for index, begin, stop in zip(operation, start, end, strict=True)
+        if ops[index].level >= 0
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps())
+def test_folded_is_unfolded(case: tuple[Network, Plan, Array, Execution]) -> None:
+    folded, unfolded = simulate(*case), simulate(*case, folded=False)
+    assert folded.iteration_ps == unfolded.iteration_ps
+    assert folded.shares() == unfolded.shares()
+    assert folded.cores == unfolded.cores
+    for key, total in folded.totals().items():
+        other = unfolded.totals()[key]
+        assert total.bytes == pytest.approx(other.bytes, rel=1e-9)
+        assert total.flops == pytest.approx(other.flops, rel=1e-9)
+        if key[1] in (Kind.COMPUTE, Kind.MEMORY):
+            assert (total.operations, total.core_ps) == (other.operations, other.core_ps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps())
+def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]) -> None:
+    """Links, cores and memories are never given away twice; nothing starts before what it needs."""
+    timeline = simulate(*case)
+    spans = durations(timeline)
+    bandwidth = wires_of(case[2]).bandwidth
+    crossed = np.zeros(len(bandwidth))
+    for index in spans:
+        for job in timeline.program.operations[index].jobs:
+            np.add.at(crossed, job.load.links, job.flow_bytes * job.load.flows)
+    slack_s = 1e-12 * (1 + sum(len(timeline.program.operations[i].jobs) for i in spans))
+    assert (crossed / bandwidth).max(initial=0.0) <= timeline.iteration_s + slack_s
+    for leaf, times in zip(leaves(timeline.program.root), core_times(timeline), strict=True):
+        work = sum(op.duration_ps for op in leaf.operations)
+        assert times.computing == work
+        assert times.computing + times.exposed <= timeline.iteration_ps
+        assert leaf.needs is not None
+        for operation, needs in zip(leaf.operations, leaf.needs, strict=True):
+            for need in needs:
+                other = leaf.operations[need]
+                if operation.level >= 0 and other.level >= 0:
+                    assert spans[other.index][1] <= spans[operation.index][0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps())
+def test_more_bandwidth_on_every_link_is_never_slower_without_overlap(
+    case: tuple[Network, Plan, Array, Execution],
+) -> None:
+    network, plan, array, execution = case
+    execution = replace(execution, overlap=False, algorithm="auto")
+    kinds = tuple(
+        (replace(d, network_bytes_per_s=4 * d.network_bytes_per_s), n) for d, n in array.group.kinds
+    )
+    faster = replace(array, group=replace(array.group, kinds=kinds))
+    before, after = (simulate(network, plan, a, execution) for a in (array, faster))
+    slack = sum(len(op.jobs) for op in after.program.operations) + 1
+    assert after.iteration_ps <= before.iteration_ps + slack
+
+
+def one_layer(features: int) -> Network:
+    net = Builder("one", features, 1, 1)
+    net.fc("fc", features)
+    return net.build()
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_one_gradient_on_a_torus(overlap: bool) -> None:
+    """Summed inside chips through HBM, over an 8 x 8 torus in four directions, and back."""
+    array = load_array("tpu-v3-pod", ["devices.0.count=16"])
+    execution = Execution("deployed", overlap=overlap)
+    _, timeline = run_step(one_layer(4096), "data_parallel", array, 16 * 128, execution=execution)
+    size, n, side = 4 * 4096**2, 64, 8
+    hbm = 2 * (2 * 2 * size / 2) / 900e9  # there and back: halves both ways, written and read
+    torus = (n - 1) / (2 * n) * size / 82e9 + 4 * (side - 1) * 1.5e-6
+    spent = timeline.iteration_ps - max(times.computing for times in core_times(timeline))
+    assert spent / PICOSECONDS == pytest.approx(hbm + torus, rel=1e-6)
+
+
+def test_gradients_travel_while_backward_goes_on() -> None:
+    """Computing and exchanging one after the other, or less by what hides."""
+    array, network = load_array("tpu-v3-pod", ["devices.0.count=4"]), load_network("vgg16")
+    times = []
+    for overlap in (False, True):
+        execution = Execution("deployed", overlap=overlap)
+        _, timeline = run_step(network, "data_parallel", array, 32 * 64, execution=execution)
+        exchanges = sum(stop - start for start, stop in durations(timeline).values())
+        (core,) = core_times(timeline)
+        times.append((timeline.iteration_ps, core.computing, exchanges))
+    (apart, computing, exchanging), (together, also_computing, also_exchanging) = times
+    assert apart == computing + exchanging
+    assert (computing, exchanging) == (also_computing, also_exchanging)
+    assert max(computing, exchanging) < together < 0.97 * apart
+
+
+def test_buckets_are_fewer_exchanges_of_the_same_bytes() -> None:
+    array, network = load_array("tpu-v3-pod", ["devices.0.count=4"]), load_network("resnet18")
+    counts, sizes = [], []
+    for bucket in (0.0, 4e6, 1e12):
+        execution = Execution("deployed", bucket_bytes=bucket)
+        _, timeline = run_step(network, "data_parallel", array, 32 * 8, execution=execution)
+        sums = timeline.totals()[Phase.GRADIENT, Kind.SUMS]
+        counts.append(sums.operations)
+        sizes.append(sums.bytes)
+    assert counts[0] == 21
+    assert counts[0] > counts[1] > counts[2] == 1
+    assert sizes == pytest.approx([sizes[0]] * 3)
+
+
+def test_cores_without_work_are_idle() -> None:
+    """Data parallelism has 512 samples for 2,048 cores."""
+    array = load_array("accpar-mixed")
+    _, timeline = run_step(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
+    idle = [t.multiplicity for t in core_times(timeline) if not t.computing]
+    assert sum(idle) == 1536
+
+
+def test_changing_the_wires_changes_the_plan() -> None:
+    array, network = load_array("accpar-mixed-switch"), load_network("vgg11")
+    faster = load_array("accpar-mixed-switch", ["network.bandwidth=1 Tbit/s"])
+    plans = [plan_step(network, "accpar", a, 512, execution=DEPLOYED) for a in (array, faster)]
+    assert plans[0].root is not None
+    assert plans[1].root is not None
+    assert plans[0].root.partitions != plans[1].root.partitions
+
+
+def test_a_published_plan_does_not_fit() -> None:
+    array, network = load_array("accpar-homogeneous"), load_network("lenet")
+    plan = plan_step(network, "owt", array, 512, execution=PUBLISHED)
+    with pytest.raises(PlanError, match=r"of this shape .* plan for execution.planned\(array\)"):
+        simulate(network, plan, array, DEPLOYED)
+
+
+def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:
+    """Less than half a sample for the slow half: as whole shards it idles and is not waited for."""
+    array, network = load_array("accpar-mixed"), load_network("lenet")
+    plan = plan_step(network, "data_parallel", array, 512, execution=DEPLOYED)
+    assert plan.root is not None
+    little = tuple(replace(p, share=0.4 / 512) for p in plan.root.partitions)
+    plan = replace(plan, root=replace(plan.root, partitions=little))
+    whole, exact = (
+        simulate(network, plan, array, Execution("deployed", whole_shards=w)) for w in (True, False)
+    )
+    slow, fast = (device for device, _ in array.group.kinds)
+    assert whole.flops_by_device()[slow] == 0 < exact.flops_by_device()[slow]
+    alone = replace(array, group=Group(((fast, 128),)), settings=())
+    _, half = run_step(network, "data_parallel", alone, 512, execution=DEPLOYED)
+    assert whole.iteration_ps == half.iteration_ps
+
+
+@pytest.mark.parametrize(
+    ("kind", "boards"), [("torus", 10), ("mesh", 12), ("ring", 12), ("switch", 12), ("tree", 6)]
+)
+def test_odd_halves_on_wires_that_tell_them_apart(kind: str, boards: int) -> None:
+    """Two threes on a ring are alike by plan and not by place: other traffic passes one of them."""
+    changes = [f"devices.0.count={boards}", f"topology.kind={kind}"]
+    array, network = load_array("accpar-homogeneous", changes), load_network("alexnet")
+    plan = plan_step(network, "accpar", array, 64, execution=DEPLOYED)
+    folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
+    assert folded.iteration_ps == unfolded.iteration_ps
+    assert len(folded) < len(unfolded)

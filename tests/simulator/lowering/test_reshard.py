@@ -1,0 +1,159 @@
+"""What every core receives, against counts by coordinates that know nothing of collectives."""
+
+from collections.abc import Iterator
+from math import fsum, isclose, prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware import Array, by_core
+from planners.partition import II, III, IV, I, PartitionType
+from simulator.lowering.placement import Part, Shards, divide
+from simulator.lowering.reshard import Relay, Request, Sums, backward_layouts, forward_layouts
+from tests.strategies import arrays, networks, plans
+from workloads import Graph, Node, partition_graph
+
+BATCH = 24
+
+
+@st.composite
+def divided(draw: st.DrawFn, whole: bool = False) -> tuple[Graph, Part]:
+    """A random graph under a random plan down to the cores of a random array."""
+    network, array = draw(networks(5)), draw(arrays(3, 2))
+    cores: Array = by_core(array)
+    plan = draw(plans(network, cores, BATCH))
+    graph = partition_graph(network)
+    folded = draw(st.booleans())
+    return graph, divide(graph, plan.root, cores.group, BATCH, whole=whole, folded=folded)
+
+
+Span = tuple[float, float]
+Path = tuple[tuple[tuple[PartitionType, Span], ...], ...]
+"""For every split above a core, each node's type and the interval that is the core's side."""
+
+
+def interval(share: float, half: int) -> Span:
+    return (share, 1.0) if half else (0.0, share)
+
+
+def paths(part: Part, first: int = 0, above: Path = ()) -> Iterator[tuple[int, Shards, Path]]:
+    """Every core: its number, what it holds, and its path from the root."""
+    for half in (0, 1) if part.halves else ():
+        step = tuple((p.type, interval(p.share, half)) for p in part.partitions)
+        start = first + half * part.halves[0].cores
+        yield from paths(part.halves[half], start, (*above, step))
+    if not part.halves:
+        for shards, cores in part.classes(folded=False):
+            bits = f"{int(cores[0]):0{len(part.types)}b}" if part.types else ""
+            below = tuple(
+                tuple((kind, interval(0.5, int(bit))) for kind in types)
+                for types, bit in zip(part.types, bits, strict=True)
+            )
+            yield first + int(cores[0]), shards, above + below
+
+
+def received(requests: list[Request], cores: int) -> list[float]:
+    """Bytes that each core receives from minimal collectives."""
+    total = [0.0] * cores
+    for part, collective, groups, sizes, _ in requests:
+        for first in part.firsts.tolist():
+            if collective == "swap":
+                for members, amounts in zip(groups, sizes, strict=True):
+                    for member, size in zip(members.tolist(), amounts.tolist(), strict=True):
+                        total[first + member] += size
+                continue
+            n = groups[0].shape[1]
+            times = 2 if collective == "all-reduce" else 1
+            for member in groups[0].ravel().tolist():
+                total[first + member] += times * float(sizes[0]) * (n - 1) / n
+    return total
+
+
+def overlap(held: PartitionType, read: PartitionType, mine: Span, theirs: Span) -> float:
+    """At one split: how much of a tensor lies in what a half holds and reads.
+
+    ``mine`` and ``theirs`` are the intervals of the holder's and the reader's
+    dimension; III is the whole tensor.
+    """
+    size_held, size_read = mine[1] - mine[0], theirs[1] - theirs[0]
+    if held is III:
+        return 1.0 if read is III else size_read
+    if read is III:
+        return size_held
+    if held is read:
+        return max(0.0, min(mine[1], theirs[1]) - max(mine[0], theirs[0]))
+    return size_held * size_read
+
+
+def layout(node: Node, kind: PartitionType, *, makes: bool) -> PartitionType:
+    """Rows, columns or whole: what a node makes forward (reads backward), or reads forward."""
+    if not makes or node.join:
+        return II if kind is IV else kind
+    return {I: I, II: III, III: II, IV: II}[kind]
+
+
+@given(divided(), st.booleans(), st.data())
+def test_every_core_receives_what_it_reads_and_lacks(
+    case: tuple[Graph, Part], forward: bool, data: st.DataObject
+) -> None:
+    graph, root = case
+    edges = [(p, c) for c, node in enumerate(graph) for p in node.producers]
+    if not edges:
+        return
+    producer, consumer = data.draw(st.sampled_from(edges))
+    requests: list[Request] = []
+    layouts = (forward_layouts if forward else backward_layouts)(graph, producer, consumer)
+    Relay(*layouts, requests.append).move(root, 1.0)
+    got = received(requests, root.cores)
+    holder, reader = (producer, consumer) if forward else (consumer, producer)
+    for number, shards, path in paths(root):
+        pairs = [
+            (
+                layout(graph[holder], step[holder][0], makes=forward),
+                layout(graph[reader], step[reader][0], makes=not forward),
+                step[holder][1],
+                step[reader][1],
+            )
+            for step in path
+        ]
+        reads = prod(1.0 if read is III else b[1] - b[0] for _, read, _, b in pairs)
+        if shards[reader].empty:
+            reads = 0.0
+        has = prod(overlap(*pair) for pair in pairs) if reads else 0.0
+        if shards[holder].empty:
+            has = 0.0
+        assert isclose(got[number], reads - has, rel_tol=1e-9, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [I, II, III])
+@given(divided(), st.data())
+def test_sums_move_twice_every_copy_but_one(
+    kind: PartitionType, case: tuple[Graph, Part], data: st.DataObject
+) -> None:
+    graph, root = case
+    weighted = [v for v, node in enumerate(graph) if not node.join]
+    v = data.draw(st.sampled_from(weighted))
+
+    def size(shards: Shards) -> float:
+        """The tensor of which splits of this kind make partial sums."""
+        rows, inputs, outputs, groups = shards[v]
+        return groups * {I: inputs * outputs, II: rows * outputs, III: rows * inputs}[kind]
+
+    requests: list[Request] = []
+    Sums((v,), kind, size, requests.append).all_reduce(root)
+    held = fsum(size(shards) for _, shards, _ in paths(root) if not shards[v].empty)
+    # each sum is made of as many addends as cores hold that element
+    moved = fsum(received(requests, root.cores))
+    assert isclose(moved, 2 * (held - size(root.shards)), rel_tol=1e-9, abs_tol=1e-9)
+
+
+@given(st.booleans().flatmap(divided))
+def test_shards_are_a_partition(case: tuple[Graph, Part]) -> None:
+    graph, root = case
+    for v, node in enumerate(graph):
+        leaves = [shards[v] for _, shards, _ in paths(root)]
+        work = fsum(prod(shard) for shard in leaves if not shard.empty)
+        if node.join:
+            continue
+        assert isclose(work, prod(root.shards[v]), rel_tol=1e-9)
