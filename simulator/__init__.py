@@ -7,7 +7,8 @@ from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
 from simulator.cost.memory import DeviceMemory, OutOfMemoryError, overflow
 from simulator.engine.machine import DeadlockError, Machine, SimulationError, run
-from simulator.engine.operations import PICOSECONDS, Branch, Leaf, Operation, Program
+from simulator.engine.operations import Branch, Leaf, Operation, Program
+from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Record, Shares, Timeline
 from simulator.lowering.deployed import lower_deployed
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution

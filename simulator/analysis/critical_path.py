@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from simulator.analysis.schedule import Schedule, schedule
-from simulator.engine.interconnect import whole_ps
-from simulator.engine.operations import COMPUTE_LEVEL, PICOSECONDS, Operation
+from simulator.engine.operations import COMPUTE_LEVEL, Operation
+from simulator.engine.picoseconds import nearest_ps, whole_ps
 from simulator.engine.timeline import Timeline
 
 BOUNDS = ("FLOPs", "HBM", "overhead", "links", "latency")
@@ -37,14 +37,10 @@ class Segment(NamedTuple):
             return {"links": whole - latency, "latency": latency}
         if not any(operation.bound_s):  # published: peak rate, nothing else
             return {"FLOPs": whole}
-        parts = dict(zip(BOUNDS, map(_rounded_ps, operation.bound_s), strict=False))
+        parts = dict(zip(BOUNDS, map(nearest_ps, operation.bound_s), strict=False))
         largest = max(parts, key=parts.__getitem__)
         parts[largest] += whole - sum(parts.values())
         return parts
-
-
-def _rounded_ps(seconds: float) -> int:
-    return round(seconds * PICOSECONDS)
 
 
 def critical_path(timeline: Timeline, plan: Schedule | None = None) -> list[Segment]:

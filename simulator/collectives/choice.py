@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hardware.wires import Wires
 from simulator.collectives.algorithms import BUILDERS, COLLECTIVES, CollectiveError, Step, Steps
 from simulator.collectives.ring_order import runs
-from simulator.engine.interconnect import Job, Load, Network
-from simulator.engine.operations import PICOSECONDS
+from simulator.engine.interconnect import Network
+from simulator.engine.jobs import Floats, Ints, Job, Load
+from simulator.engine.picoseconds import PICOSECONDS
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Phases = tuple[Job, ...]
 ALGORITHMS = (*BUILDERS, "hierarchical")
 MOST_DIRECT = 1 << 14

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hardware.fabrics import FullyConnected, Switch, Tree
 from hardware.grid import Grid
 from hardware.wires import Part, Wires
 from simulator.collectives.ring_order import boxes
+from simulator.engine.jobs import Ints
 
 _LAPS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 
@@ -95,7 +96,7 @@ def _anywhere(
     return None
 
 
-def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
+def _place(wires: Wires, groups: Ints) -> _Place | None:
     """What the groups are of their fabric, if it is anything a formula knows."""
     n = groups.shape[1]
     if n == 1:
@@ -118,7 +119,7 @@ def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
     return None
 
 
-def _meet_inside(wires: Wires, part: Part, groups: NDArray[np.int64]) -> bool:
+def _meet_inside(wires: Wires, part: Part, groups: Ints) -> bool:
     """Whether any two members have a nearer way to each other than this part."""
     for nearer in wires.parts[: wires.parts.index(part)]:
         regions = np.sort(nearer.region[groups], axis=1)
@@ -143,7 +144,7 @@ def _alike(part: Part) -> tuple[float | None, float | None]:
 
 
 def _on_grid(
-    wires: Wires, grid: Grid, groups: NDArray[np.int64], bytes_per_s: float, latency_s: float
+    wires: Wires, grid: Grid, groups: Ints, bytes_per_s: float, latency_s: float
 ) -> _Place | None:
     members = boxes(wires, groups)
     if members is None:
@@ -159,7 +160,7 @@ def _on_grid(
     return None
 
 
-def _is_row(wires: Wires, grid: Grid, groups: NDArray[np.int64]) -> bool:
+def _is_row(wires: Wires, grid: Grid, groups: Ints) -> bool:
     """Whether the members fill the one dimension in which they differ."""
     part = next(part for part in wires.parts if part.fabric is grid)
     at = grid.coordinates[part.node[groups[0]] % grid.size]

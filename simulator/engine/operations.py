@@ -10,10 +10,8 @@ from planners.steps import Kind, Phase
 
 if TYPE_CHECKING:
     from simulator.cost.memory import DeviceMemory
-    from simulator.engine.interconnect import Job
+    from simulator.engine.jobs import Job
 
-PICOSECONDS = 10**12
-"""A second, in the engine's unit of time."""
 COMPUTE_LEVEL = -1
 """The ``level`` of operations that run on cores, below every split."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from hardware import Device
 from planners.steps import Kind, Phase
 from simulator.analysis.exposure import core_times, leaves
-from simulator.engine.operations import COMPUTE_LEVEL, PICOSECONDS, Program
+from simulator.engine.operations import COMPUTE_LEVEL, Program
+from simulator.engine.picoseconds import PICOSECONDS
 
 if TYPE_CHECKING:
     from simulator.cost.memory import DeviceMemory

@@ -21,9 +21,9 @@ from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES
 from simulator.cost.roofline import Core, bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.operations import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
+from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from simulator.lowering.placement import Part, Shard, Shards, divide
-from simulator.lowering.published import duration_ps
 from simulator.lowering.reshard import (
     Relay,
     Request,

@@ -16,18 +16,12 @@ from planners.medium import check_medium, streams
 from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
 from planners.steps import Kind, Step, flops, received, training_steps
 from simulator.cost.energy import computing_j, receiving_j
-from simulator.engine.operations import COMPUTE_LEVEL, PICOSECONDS, Branch, Leaf, Operation, Program
+from simulator.engine.operations import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
+from simulator.engine.picoseconds import duration_ps
 from workloads import Network, partition_graph
 
 Exchanges = list[tuple[Operation, ...]]
 """Per step of the schedule, the exchanges of the splits above, top first."""
-
-
-def duration_ps(amount: float, rate: float) -> int:
-    """Picoseconds to do ``amount`` at ``rate`` a second, exactly, rounded up."""
-    up, down = amount.as_integer_ratio()
-    rate_up, rate_down = rate.as_integer_ratio()
-    return -(-up * rate_down * PICOSECONDS // (down * rate_up))
 
 
 def lower(network: Network, plan: Plan, array: Array) -> Program:
