@@ -5,8 +5,9 @@ from planners import Plan
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
-from simulator.cost.memory import DeviceMemory, OutOfMemoryError, overflow
-from simulator.engine.machine import DeadlockError, Machine, SimulationError, run
+from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
+from simulator.engine.machine import Machine, run
+from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Branch, Leaf, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Record, Shares, Timeline

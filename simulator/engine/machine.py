@@ -11,17 +11,10 @@ from typing import Any
 import simpy
 
 from simulator.engine.cores import Link, Unit
+from simulator.engine.errors import DeadlockError, SimulationError
 from simulator.engine.interconnect import Network
 from simulator.engine.operations import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.engine.timeline import Resource, Timeline, new_columns
-
-
-class SimulationError(ValueError):
-    """A run is beyond what the engine can hold."""
-
-
-class DeadlockError(RuntimeError):
-    """A run stopped with operations outstanding; the message says who waits for what."""
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hardware import Device, Wires
 from planners.steps import Kind, Phase
+from simulator.engine.occupancy import DeviceMemory
 
 if TYPE_CHECKING:
-    from simulator.cost.memory import DeviceMemory
     from simulator.engine.jobs import Job
 
 COMPUTE_LEVEL = -1

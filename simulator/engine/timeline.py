@@ -6,18 +6,16 @@ import math
 from array import array as column
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hardware import Device
 from planners.steps import Kind, Phase
 from simulator.analysis.exposure import core_times, leaves
+from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import COMPUTE_LEVEL, Program
 from simulator.engine.picoseconds import PICOSECONDS
-
-if TYPE_CHECKING:
-    from simulator.cost.memory import DeviceMemory
 
 
 class Columns(NamedTuple):

@@ -16,10 +16,12 @@ from hardware import Array, Wires, wires_of
 from planners import Plan, PlanError
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase, consumers
-from simulator.cost.memory import DeviceMemory, OutOfMemoryError, device_memory, overflow
+from simulator.cost.memory import device_memory
 from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES
 from simulator.cost.roofline import Core, bounds, core_of, costs
 from simulator.cost.training_operators import operators
+from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
