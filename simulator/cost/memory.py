@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from hardware import Device
+from planners.partition import Shard
 from planners.steps import Phase
 from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
 from simulator.engine.occupancy import DeviceMemory, fullness
-from simulator.lowering.placement import Shard
 
 STATE_BYTES = MAP_BYTES + 4 + 4
 """Held for a parameter all the time: bfloat16 weight, float32 master copy, float32 momentum."""
