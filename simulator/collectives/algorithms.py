@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.wires import Wires
+from hardware import Wires
 from simulator.collectives.ring_order import boxes, in_ring_order
 from simulator.engine.interconnect import Load
 
