@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from hardware import Array, Device
+from hardware import Array, Device, bisection_of
 from planners import Plan, PlanError
-from planners.medium import check_medium, streams
+from planners.medium import check_medium
 from planners.partition import Shard, Sizes, legal, sizes
 from planners.steps import Kind, Phase, Step, flops, received, training_steps
 from simulator.cost.energy import computing_j, receiving_j
@@ -43,6 +43,7 @@ class Published(Rules):
         """Raises PlanError for a type that a node cannot have, or a plan that no bus can run."""
         check_medium(array, plan)
         super().__init__(network, graph, plan, array, execution, folded=folded)
+        self._bisection = bisection_of(array)
         self._known: dict[tuple[int, Shard], Sizes] = {}
         self._splits: list[tuple[Part, list[Sizes]]] = []
         for part in parts(self.root):
@@ -103,16 +104,16 @@ class Published(Rules):
     def _exchange(
         self, step: Step, layer: str, part: Part, amounts: tuple[float, float]
     ) -> Operation:
-        sides, crowd = part.group.halves(), streams(self.array, part.group)
+        sides = self._bisection.halves(part.group)
         return Operation(
             step.kind,
             step.phase,
             layer,
             part.level,
             max(
-                duration_ps(amount * crowd, side.link_bytes_per_s)
+                duration_ps(amount, side.link_bytes_per_s)
                 for amount, side in zip(amounts, sides, strict=True)
             ),
             received=amounts,
-            energy_j=receiving_j(sides, amounts),
+            energy_j=receiving_j([side.group for side in sides], amounts),
         )
