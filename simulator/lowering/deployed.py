@@ -17,7 +17,6 @@ from planners import Plan, PlanError
 from planners.partition import II, III, I
 from planners.steps import Kind, Phase, consumers
 from simulator.cost.memory import device_memory
-from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES
 from simulator.cost.roofline import Core, bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
@@ -91,7 +90,7 @@ class _Step:
     ) -> None:
         self.graph = graph
         self.batch = batch
-        self.element_bytes = root.group.arithmetic.element_bytes
+        self.arithmetic = root.group.arithmetic
         self.root = root
         self.execution = execution
         self.folded = folded
@@ -246,30 +245,31 @@ class _Step:
 
         whole = self._matrix_bytes(self.work[v].shared_parameters, self.root.shards[v])
         if phase is Phase.UPDATE:
-            whole *= MAP_BYTES / GRADIENT_BYTES
+            whole *= self.arithmetic.weight_bytes / self.arithmetic.gradient_bytes
         Relay(*layouts, emit).move(self.root, whole)
 
     def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
         node = self.graph[v]
         if phase is Phase.FORWARD:
             outputs = shard.outputs * shard.groups
-            return shard.rows * outputs * node.out_area * self.element_bytes
+            return shard.rows * outputs * node.out_area * self.arithmetic.activation_bytes
         if phase is Phase.BACKWARD and not self.work[v].passes_errors:
             return 0.0
         if phase is Phase.BACKWARD:
             inputs = shard.inputs * shard.groups
-            return shard.rows * inputs * node.in_area * self.element_bytes
+            return shard.rows * inputs * node.in_area * self.arithmetic.activation_bytes
         return self._gradient_bytes(v, shard)
 
     def _gradient_bytes(self, v: int, shard: Shard) -> float:
         """Gradients of the parameters that a node brings, of norms and biases behind it too."""
         work, held = self.work[v], self._held(v, shard)
-        rest = work.channel_parameters * held.outputs * held.groups * GRADIENT_BYTES
+        rest = work.channel_parameters * held.outputs * held.groups
+        rest *= self.arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
 
-    @staticmethod
-    def _matrix_bytes(pairs: float, shard: Shard) -> float:
-        return pairs * shard.inputs * shard.outputs * shard.groups * GRADIENT_BYTES
+    def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
+        elements = pairs * shard.inputs * shard.outputs * shard.groups
+        return elements * self.arithmetic.gradient_bytes
 
     def _relay(self, phase: Phase, producer: int, consumer: int, edge: int) -> None:
         """Re-lay the tensor between two nodes for the one that reads it."""
@@ -284,7 +284,7 @@ class _Step:
         def emit(request: Request) -> None:
             self._send(request, Kind.BOUNDARY, phase, layer, (producer, consumer), [moved])
 
-        whole = self.batch * node.reads[edge].elements * self.element_bytes
+        whole = self.batch * node.reads[edge].elements * self.arithmetic.activation_bytes
         layouts = forward_layouts if forward else backward_layouts
         Relay(*layouts(self.graph, producer, consumer), emit).move(self.root, whole)
 
