@@ -12,6 +12,12 @@ from simulator.engine.timeline import Timeline
 BOUNDS = ("FLOPs", "HBM", "overhead", "links", "latency")
 """What the time of an operation goes to: the first three of computing, the others of exchanges."""
 
+ROUNDING_PS = 3
+"""Three parts are rounded to the nearest picosecond each, and their sum up to the next one.
+
+Beyond three days (2^48 ps) a float of seconds has no whole picoseconds any more: as much again.
+"""
+
 
 class Segment(NamedTuple):
     """One operation on the critical path; times in picoseconds, ``core`` its resource's number.
@@ -30,7 +36,11 @@ class Segment(NamedTuple):
         return self.end_ps - self.start_ps
 
     def bounds_ps(self) -> dict[str, int]:
-        """Its picoseconds by what they go to (BOUNDS); they sum to its duration."""
+        """Its picoseconds by what they go to (BOUNDS); they sum to its duration.
+
+        What an operation's seconds leave over or take too much is rounding to
+        whole picoseconds, asserted to be that, and goes to the largest part.
+        """
         operation, whole = self.operation, self.duration_ps
         if operation.level != COMPUTE_LEVEL:
             latency = min(whole, sum(whole_ps(job.latency_s) for job in operation.jobs))
@@ -38,8 +48,10 @@ class Segment(NamedTuple):
         if not any(operation.bound_s):  # published: peak rate, nothing else
             return {"FLOPs": whole}
         parts = dict(zip(BOUNDS, map(_rounded_ps, operation.bound_s), strict=False))
-        largest = max(parts, key=parts.__getitem__)
-        parts[largest] += whole - sum(parts.values())
+        rest = whole - sum(parts.values())
+        if abs(rest) > ROUNDING_PS + (whole >> 48):
+            raise AssertionError(f"{operation}: {rest} ps of {whole} are unexplained")
+        parts[max(parts, key=parts.__getitem__)] += rest
         return parts
 
 

@@ -62,10 +62,10 @@ def test_bounds_share_out_all_of_the_time(
     core = replace(
         PLAIN, flops_per_s=flops_per_s, hbm_bytes_per_s=hbm_bytes_per_s, overhead_s=overhead_s
     )
-    done = costs([PRODUCT, replace(PRODUCT, macs=0.0)], SHARD, core)
+    done = costs([PRODUCT, replace(PRODUCT, macs=0.0, steps=7)], SHARD, core)
     by_flops, by_traffic, overheads_s = bounds(done, core)
     assert by_flops + by_traffic + overheads_s == pytest.approx(sum(c.seconds for c in done))
-    assert overheads_s == 2 * overhead_s
+    assert overheads_s == pytest.approx(8 * overhead_s)  # one, and one for each of seven steps
     assert by_traffic >= done[1].bytes / hbm_bytes_per_s  # what has no FLOPs waits for its bytes
     assert (by_flops > 0) == (done[0].flops / flops_per_s >= done[0].bytes / hbm_bytes_per_s)
 
