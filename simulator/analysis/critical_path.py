@@ -14,6 +14,15 @@ from simulator.engine.timeline import NO_ROW, Timeline
 BOUNDS = ("FLOPs", "HBM", "overhead", "links", "latency")
 """What the time of an operation goes to: the first three of computing, the others of exchanges."""
 
+SLOWED = "slowed"
+"""What an operation took beyond its own duration: its worker's pace, or an HBM that others use."""
+
+ROUNDING_PS = 3
+"""Three parts are rounded to the nearest picosecond each, and their sum up to the next one.
+
+Beyond three days (2^48 ps) a float of seconds has no whole picoseconds any more: as much again.
+"""
+
 
 class Segment(NamedTuple):
     """One operation on the critical path; times in picoseconds, ``core`` its resource's number.
@@ -32,7 +41,11 @@ class Segment(NamedTuple):
         return self.end_ps - self.start_ps
 
     def bounds_ps(self) -> dict[str, int]:
-        """Its picoseconds by what they go to (BOUNDS); they sum to its duration."""
+        """Its picoseconds by what they go to (BOUNDS); they sum to its duration.
+
+        What an operation's seconds leave over or take too much is rounding to
+        whole picoseconds, asserted to be that, and goes to the largest part.
+        """
         operation, whole = self.operation, self.duration_ps
         if operation.level != COMPUTE_LEVEL:
             latency = min(whole, sum(whole_ps(job.latency_s) for job in operation.jobs))
@@ -40,8 +53,12 @@ class Segment(NamedTuple):
         if not any(operation.bound_s):  # published: peak rate, nothing else
             return {"FLOPs": whole}
         parts = dict(zip(BOUNDS, map(nearest_ps, operation.bound_s), strict=False))
-        largest = max(parts, key=parts.__getitem__)
-        parts[largest] += whole - sum(parts.values())
+        rest = operation.duration_ps - sum(parts.values())
+        if abs(rest) > ROUNDING_PS + (whole >> 48):
+            raise AssertionError(f"{operation}: {rest} ps of {whole} are unexplained")
+        parts[max(parts, key=parts.__getitem__)] += rest
+        if whole > operation.duration_ps:
+            parts[SLOWED] = whole - operation.duration_ps
         return parts
 
 

@@ -17,7 +17,6 @@ from planners.partition import I, Shard
 from planners.steps import SUMMED_IN, Kind, Phase, Step
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.cost.memory import device_memory
-from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES
 from simulator.cost.roofline import bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
@@ -64,7 +63,7 @@ class Deployed(Rules):
         super().__init__(network, graph, plan, array, execution, folded=folded)
         self._operators = operators(network)
         self._work = self._operators.nodes
-        self._element_bytes = array.group.arithmetic.element_bytes
+        self._arithmetic = array.group.arithmetic
 
     def _division(self) -> Division:
         """Cores, down to single ones; alike ones in blocks."""
@@ -105,7 +104,7 @@ class Deployed(Rules):
             duration_ps=duration_ps(math.fsum(cost.seconds for cost in done), 1.0),
             flops=flops,
             hbm_bytes=moved,
-            energy_j=computing_j(device, flops),
+            energy_j=computing_j(device, flops, moved),
             bound_s=bounds(done, core),
         )
 
@@ -153,7 +152,7 @@ class Deployed(Rules):
         layouts = forth if step.phase is Phase.GRADIENT else back
         whole = self._matrix_bytes(self._work[v].shared_parameters, self.root.shards[v])
         if step.phase is Phase.UPDATE:
-            whole *= MAP_BYTES / GRADIENT_BYTES
+            whole *= self._arithmetic.weight_bytes / self._arithmetic.gradient_bytes
         return self._relaid(step.phase, layouts, [layouts[0].node, layouts[1].node], whole)
 
     def _boundary(self, step: Step) -> Iterator[Exchange]:
@@ -162,7 +161,7 @@ class Deployed(Rules):
         find = forward_layouts if step.phase is Phase.FORWARD else backward_layouts
         layouts = find(self.graph, step.node, step.consumer)
         nodes = [step.node, step.consumer]
-        return self._relaid(step.phase, layouts, nodes, whole * self._element_bytes)
+        return self._relaid(step.phase, layouts, nodes, whole * self._arithmetic.activation_bytes)
 
     def _relaid(
         self,
@@ -199,23 +198,24 @@ class Deployed(Rules):
         node = self.graph[v]
         if phase is Phase.FORWARD:
             outputs = shard.outputs * shard.groups
-            return shard.rows * outputs * node.out_area * self._element_bytes
+            return shard.rows * outputs * node.out_area * self._arithmetic.activation_bytes
         if phase is Phase.BACKWARD and not self._work[v].passes_errors:
             return 0.0
         if phase is Phase.BACKWARD:
             inputs = shard.inputs * shard.groups
-            return shard.rows * inputs * node.in_area * self._element_bytes
+            return shard.rows * inputs * node.in_area * self._arithmetic.activation_bytes
         return self._gradient_bytes(v, shard)
 
     def _gradient_bytes(self, v: int, shard: Shard) -> float:
         """Gradients of the parameters that a node brings, of norms and biases behind it too."""
         work, held = self._work[v], self._held(v, shard)
-        rest = work.channel_parameters * held.outputs * held.groups * GRADIENT_BYTES
+        rest = work.channel_parameters * held.outputs * held.groups
+        rest *= self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
 
-    @staticmethod
-    def _matrix_bytes(pairs: float, shard: Shard) -> float:
-        return pairs * shard.inputs * shard.outputs * shard.groups * GRADIENT_BYTES
+    def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
+        elements = pairs * shard.inputs * shard.outputs * shard.groups
+        return elements * self._arithmetic.gradient_bytes
 
     def _held(self, v: int, shard: Shard) -> Shard:
         """What operators of a node find on a core: joins are split by what they read."""
