@@ -16,7 +16,7 @@ from simulator.lowering.folding import fold
 from simulator.lowering.published import lower
 from workloads import Network
 
-MODEL_VERSION = 2
+MODEL_VERSION = 3
 """Changes whenever any result does: stored results of another version are not used."""
 
 
