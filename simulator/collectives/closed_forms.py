@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hardware import Wires
 from hardware.interconnect.full import FullyConnected
@@ -15,6 +15,7 @@ from hardware.interconnect.switch import Switch
 from hardware.interconnect.torus import Grid
 from hardware.interconnect.tree import Tree
 from simulator.collectives.ring_order import boxes
+from simulator.engine.jobs import Ints
 
 _LAPS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 
@@ -98,7 +99,7 @@ def _anywhere(
     return None
 
 
-def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
+def _place(wires: Wires, groups: Ints) -> _Place | None:
     """What the groups are of their fabric, if it is anything a formula knows."""
     n = groups.shape[1]
     if n == 1:
@@ -121,7 +122,7 @@ def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
     return None
 
 
-def _meet_inside(wires: Wires, subnet: Subnet, groups: NDArray[np.int64]) -> bool:
+def _meet_inside(wires: Wires, subnet: Subnet, groups: Ints) -> bool:
     """Whether any two members have a nearer way to each other than this subnet."""
     for nearer in wires.subnets[: wires.subnets.index(subnet)]:
         regions = np.sort(nearer.region[groups], axis=1)
@@ -146,7 +147,7 @@ def _alike(subnet: Subnet) -> tuple[float | None, float | None]:
 
 
 def _on_grid(
-    wires: Wires, grid: Grid, groups: NDArray[np.int64], bytes_per_s: float, latency_s: float
+    wires: Wires, grid: Grid, groups: Ints, bytes_per_s: float, latency_s: float
 ) -> _Place | None:
     members = boxes(wires, groups)
     if members is None:
@@ -162,7 +163,7 @@ def _on_grid(
     return None
 
 
-def _is_row(wires: Wires, grid: Grid, groups: NDArray[np.int64]) -> bool:
+def _is_row(wires: Wires, grid: Grid, groups: Ints) -> bool:
     """Whether the members fill the one dimension in which they differ."""
     subnet = next(subnet for subnet in wires.subnets if subnet.fabric is grid)
     at = grid.coordinates[subnet.node[groups[0]] % grid.size]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware import Wires
 from hardware.interconnect.torus import Grid
-
-Ints = NDArray[np.int64]
+from simulator.engine.jobs import Ints
 
 
 def boxes(wires: Wires, groups: Ints) -> Ints | None:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from hardware import Device
+from planners.partition import Shard
 from planners.steps import Phase
 from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
 from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
-from simulator.engine.machine import SimulationError
-from simulator.lowering.placement import Shard
+from simulator.engine.occupancy import DeviceMemory, fullness
 
 STATE_BYTES = MAP_BYTES + 4 + 4
 """Held for a parameter all the time: bfloat16 weight, float32 master copy, float32 momentum."""
@@ -51,46 +51,7 @@ class MemoryUse:
         return self.peak_bytes <= self.capacity_bytes
 
     def __str__(self) -> str:
-        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
-    """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
-
-    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle).
-    """
-
-    device: str
-    peak_bytes: float
-    capacity_bytes: float
-    operator: str
-    cores: int
-    cores_over: int
-
-    @property
-    def fits(self) -> bool:
-        """Whether every core's peak is within its capacity."""
-        return self.cores_over == 0
-
-    def __str__(self) -> str:
-        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
-
-
-class OutOfMemoryError(SimulationError):
-    """A step does not fit in a device's HBM, and was to."""
-
-
-def _fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:
-    place = f", at {operator}" if operator else ""
-    return f"peak {readable(peak_bytes)} of {readable(capacity_bytes)} a core{place}"
-
-
-def readable(size_bytes: float) -> str:
-    """GiB with two digits behind the point, or MiB where that is less than one."""
-    if size_bytes >= 2**30:
-        return f"{size_bytes / 2**30:.2f} GiB"
-    return f"{size_bytes / 2**20:.2f} MiB"
+        return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
 
 
 @dataclass(slots=True)
@@ -151,21 +112,6 @@ def _of_device(
         fullest.operator,
         sum(count.values()),
         sum(many for use, many in uses if not use.fits),
-    )
-
-
-def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
-    """What does not fit, where, and what helps; None where everything fits."""
-    over = [
-        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)"
-        for one in memory
-        if not one.fits
-    ]
-    if not over:
-        return None
-    return (
-        f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
-        "take a smaller batch, more devices or another planner"
     )
 
 

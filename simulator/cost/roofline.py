@@ -13,10 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hardware import Device
-from planners.partition import II, I
+from planners.partition import II, I, Shard
 from planners.steps import Phase
 from simulator.cost.operators import MAP_BYTES, Map, Operator
-from simulator.lowering.placement import Shard
 
 TILE = (8, 128)
 """How XLA lays activations out in a TPU's HBM: rows and channels in tiles, either way round."""
