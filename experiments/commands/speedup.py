@@ -32,6 +32,7 @@ from experiments.commands.resolve import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from experiments.studies.comparison import Options
     from experiments.studies.speedups import Comparison
     from hardware import Array
     from workloads import Network
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _options(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _options(args: argparse.Namespace) -> Iterator[Options]:
     from experiments.studies.metrics import parse_metrics
 
     with runner_of(args) as runner:

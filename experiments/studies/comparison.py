@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, Unpack, cast
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
@@ -33,13 +33,36 @@ class Place(NamedTuple):
     alone: bool = False
 
 
+class Conditions(TypedDict, total=False):
+    """What all cases of a comparison may be told beside array, network, planner and batch.
+
+    ``folded`` simulates one of each class of devices (see ``simulator.simulate``).
+    """
+
+    objective: str
+    communication: str
+    execution: Execution
+    folded: bool
+
+
+class Options(Conditions, total=False):
+    """What a comparison may be told.
+
+    ``metrics`` (see ``experiments.studies.metrics``) are what its rows will have;
+    ``runner`` says where cases run and whether they are kept.
+    """
+
+    metrics: tuple[str, ...]
+    runner: Runner
+
+
 def compare(
     array: Array,
     networks: Sequence[Network],
     planners: Sequence[str | Planner],
     batch: int = PUBLISHED_BATCH,
     progress: Callable[[str], None] = lambda done: None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Comparison:
     """``comparisons`` on one array."""
     (result,) = comparisons([array], networks, planners, batch, progress, **options)
@@ -52,28 +75,19 @@ def comparisons(
     planners: Sequence[str | Planner],
     batch: int = PUBLISHED_BATCH,
     progress: Callable[[str], None] = lambda done: None,
-    *,
-    objective: str = "time",
-    communication: str = "printed",
-    execution: Execution = PUBLISHED,
-    folded: bool = True,
-    metrics: tuple[str, ...] = ("time",),
-    runner: Runner | None = None,
+    **options: Unpack[Options],
 ) -> list[Comparison]:
     """Plan and simulate every network under every planner; ``progress`` hears of each row done.
 
-    Planners are names or functions. ``folded`` simulates one of each class of
-    devices (see ``simulator.simulate``); ``metrics`` (see
-    ``experiments.studies.metrics``) are what its rows will have; ``runner`` says
-    where cases run and whether they are kept. Interrupted by the keyboard, it
-    returns the networks finished so far, if there are any.
+    Planners are names or functions. Interrupted by the keyboard, it returns the
+    networks finished so far, if there are any.
     """
     refuse_twins(networks)
-    asked = named(planners)
+    asked, metrics = named(planners), options.pop("metrics", ("time",))
+    runner = options.pop("runner", Runner())
+    conditions = cast("Conditions", options)
     cases = {
-        Place(i, network.name, name): Case(
-            network, planner, array, batch, objective, communication, execution, folded
-        )
+        Place(i, network.name, name): Case(network, planner, array, batch, **conditions)
         for i, array in enumerate(arrays)
         for network in networks
         for name, planner in ({BASELINE: BASELINE} | asked).items()
@@ -81,23 +95,23 @@ def comparisons(
     study = _Study(tuple(asked), metrics, cases, {})
     complete = True
     try:
-        for place in study.run(runner or Runner()):
+        for place in study.run(runner):
             progress(f"{place.network} {place.planner}")
     except KeyboardInterrupt:
         complete = False
         if not any(study.finished(i) for i in range(len(arrays))):
             raise
-    usual = (batch, objective, communication, execution) == _PAPERS and _papers(networks)
+    papers = complete and _papers(networks, cases.values())
     return [
         Comparison(
             array.name,
             batch,
             tuple(study.rows(i)),
-            averages(array) if usual and complete else {},
+            averages(array) if papers else {},
             complete or len(study.finished(i)) == len(networks),
             metrics,
-            communication,
-            str(execution),
+            conditions.get("communication", "printed"),
+            str(conditions.get("execution", PUBLISHED)),
             array.group.cores,
             tuple(study.overflows(i)),
         )
@@ -105,13 +119,17 @@ def comparisons(
     ]
 
 
+def _papers(networks: Sequence[Network], cases: Iterable[Case]) -> bool:
+    """Whether these are the paper's nine networks, and steps as the paper has them."""
+    zoo = {name: load_network(name) for name in ZOO}
+    return {network.name: network for network in networks} == zoo and all(
+        (case.batch, case.objective, case.communication, case.execution) == _PAPERS
+        for case in cases
+    )
+
+
 _PAPERS = (PUBLISHED_BATCH, "time", "printed", PUBLISHED)
 """Batch, objective, communication table and execution model of the paper's comparison."""
-
-
-def _papers(networks: Sequence[Network]) -> bool:
-    """Whether these are the paper's nine networks."""
-    return {n.name: n for n in networks} == {name: load_network(name) for name in ZOO}
 
 
 def refuse_twins(networks: Iterable[Network]) -> None:

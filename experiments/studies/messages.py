@@ -47,8 +47,8 @@ def messages(result: Comparison) -> list[str]:
             )
         found += _inexact(planner, rows)
         found += _occupied(planner, rows, result.cores)
-        if "energy" in result.metrics:
-            found += _without_energy(planner, rows)
+    if "energy" in result.metrics:
+        found += _without_energy(result)
     return found
 
 
@@ -80,10 +80,16 @@ def _occupied(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
         yield f"{planner} does not fit in memory for {networks}: this array cannot run it."
 
 
-def _without_energy(planner: str, rows: Sequence[Row]) -> Iterator[str]:
-    """For which networks a planner's energy efficiency cannot be said."""
-    if unknown := [row.network for row in rows if row.energy_efficiency is None]:
-        yield (
-            f"{planner} has no energy efficiency for {', '.join(unknown)}: its step, or that of "
-            "data parallelism, takes no joules."
-        )
+def _without_energy(result: Comparison) -> Iterator[str]:
+    """For which networks, under which planners, energy efficiency cannot be said."""
+    unknown: dict[tuple[str, ...], list[str]] = {}
+    for network in result.networks:
+        rows = [row for row in result.rows if row.network == network]
+        planners = tuple(row.planner for row in rows if row.energy_efficiency is None)
+        unknown.setdefault(planners, []).append(network)
+    for planners, networks in unknown.items():
+        if planners:
+            yield (
+                f"No energy efficiency of {', '.join(planners)} for {', '.join(networks)}: "
+                "a step, or the one under data parallelism, takes no joules."
+            )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
 from experiments.output import UsageError
-from experiments.studies.comparison import comparisons
+from experiments.studies.comparison import Options, comparisons
 from experiments.studies.speedups import Comparison
 from hardware import Array, Group
 from planners import Planner
@@ -48,7 +48,7 @@ def sweep(
     planners: Sequence[str | Planner],
     batch: int,
     progress: Callable[[str], None] = lambda done: None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> list[Level]:
     """``comparisons`` on every size; interrupted by the keyboard, the sizes finished so far."""
     arrays = [scaled(array, level) for level in levels]
