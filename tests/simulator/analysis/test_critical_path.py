@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from experiments.studies.step import run_step
+from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
 from planners.steps import Kind, Phase
@@ -110,9 +110,8 @@ def test_latency_and_bytes_of_an_exchange() -> None:
 def test_every_operation_is_explained_to_the_rounding(
     network: str, planner: str, array: str, batch: int
 ) -> None:
-    timeline = run_step(
-        load_network(network), planner, load_array(array), batch, execution=DEPLOYED
-    )[1]
+    case = Case(load_network(network), planner, load_array(array), batch, execution=DEPLOYED)
+    timeline = step_of(case)[1]
     done = [op for op in timeline.operations if op.kind is Kind.COMPUTE]
     assert done
     for operation in done:
@@ -123,7 +122,7 @@ def test_every_operation_is_explained_to_the_rounding(
 def test_every_step_in_time_has_its_overhead_on_the_path() -> None:
     """GNMT on one board: all but one of 861 operator steps of 2 us are on the path, as overhead."""
     network, array = load_network("gnmt"), load_array("tpu-v3-8")
-    timeline = run_step(network, "data_parallel", array, 64, execution=DEPLOYED)[1]
+    timeline = step_of(Case(network, "data_parallel", array, 64, execution=DEPLOYED))[1]
     assert sum(operator.steps for operator in operators(network).schedule()) == 861
     done = [op for op in timeline.operations if op.kind is Kind.COMPUTE]
     assert sum(op.bound_s[2] for op in done) == pytest.approx(861 * 2e-6)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.studies.step import run_step
+from experiments.studies.case import Case, step_of
 from hardware import Array, Device, Energy, Group, Topology, by_core, load_array
 from planners import load_planner
 from planners.steps import Kind, Phase
@@ -112,7 +112,7 @@ def both_models(*changes: str) -> tuple[Timeline, Timeline]:
     array = load_array("hypar-16", ["devices.0.count=2", *changes])
     network = two_layers()
     first, second = (
-        run_step(network, "data_parallel", array, 8, execution=execution)[1]
+        step_of(Case(network, "data_parallel", array, 8, execution=execution))[1]
         for execution in (PUBLISHED, DEPLOYED)
     )
     return first, second

@@ -2,11 +2,10 @@
 
 import pytest
 
-from planners.partition import II, III, I
+from planners.partition import II, III, I, Shard
 from simulator.cost.operands import Operands
 from simulator.cost.operators import Map
 from simulator.cost.roofline import map_bytes, map_channels
-from simulator.lowering.placement import Shard
 from tests.simulator.shapes import PLAIN
 from workloads import Builder, Layer, Network, Tensor
 
