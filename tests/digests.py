@@ -10,7 +10,7 @@ Neither the order of the records nor how the program inside is built matters.
     python -m tests.digests                      compare every case, about half an hour
     python -m tests.digests --case resnet18      those with these words in their names
     python -m tests.digests --quick              the few that the test suite compares
-    python -m tests.digests --write --jobs 2     store what this code does
+    python -m tests.digests --write --case X     store what this code does in those
 
 Left out: unfolded under deployed beyond 40 cores (the large arrays are there
 with 1 to 3 boards of a kind), unfolded under published beyond 1,000 cores for
@@ -174,8 +174,8 @@ def measured(case: Case) -> str:
 
 
 def stored(path: Path = STORED) -> dict[str, str]:
-    """The stored lines by case."""
-    lines = path.read_text().splitlines()
+    """The stored lines by case; none where there is no file yet."""
+    lines = path.read_text().splitlines() if path.exists() else []
     return dict(line.split(": ", 1) for line in lines if line)
 
 
@@ -225,9 +225,9 @@ def main(arguments: list[str] | None = None) -> int:
         if all(word in str(case) for word in words) and (quick(case) or not given.quick)
     ]
     if given.write:
-        with given.file.open("w") as file:
-            for name, line in _each(chosen, given.jobs):
-                print(f"{name}: {line}", file=file, flush=True)
+        lines = stored(given.file) | dict(_each(chosen, given.jobs))
+        known = [str(case) for case in cases() if str(case) in lines]
+        given.file.write_text("".join(f"{name}: {lines[name]}\n" for name in known))
         return 0
     differing = 0
     for difference in compare(chosen, given.jobs, given.file):
