@@ -38,7 +38,7 @@ from simulator.lowering.reshard import (
 )
 from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.transport import carried
-from workloads import Graph, Network
+from workloads import Network
 
 
 class Deployed(Rules):
@@ -51,7 +51,6 @@ class Deployed(Rules):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
@@ -60,7 +59,7 @@ class Deployed(Rules):
     ) -> None:
         self.overlap = execution.overlap
         self.wires = wires_of(array)
-        super().__init__(network, graph, plan, array, execution, folded=folded)
+        super().__init__(network, plan, array, execution, folded=folded)
         self._operators = operators(network)
         self._work = self._operators.nodes
         self._arithmetic = array.group.arithmetic
