@@ -15,9 +15,10 @@ from hardware.array import (
     Setting,
     SpecError,
 )
+from hardware.faults import faults_of
 from hardware.schema import ArrayTable, DeviceTable, EnergyTable, TopologyTable, check
 from hardware.spec import Settings, beneath, command_line, load_settings
-from hardware.topology import Topology, faults_of
+from hardware.topology import Topology
 
 MOST_ACCELERATORS = 1 << 17
 _OF_THE_ENTRY = ("device", "count")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hardware.array import Roofline
+from hardware.interconnect.topologies import DESIGNS
 from hardware.quantity import parse_quantity
 from hardware.spec import Settings, unflatten
 
@@ -27,6 +28,14 @@ Bytes = Annotated[float, _quantity("B")]
 EnergyEach = Annotated[float, _quantity("J")]
 EnergyPerByte = Annotated[float, _quantity("J/B")]
 Text = Annotated[str, Field(max_length=2000)]
+
+
+def _known_topology(name: str) -> str:
+    if name in DESIGNS:
+        return name
+    near = difflib.get_close_matches(name, DESIGNS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(map(repr, DESIGNS))}"
+    raise ValueError(f"no such topology; {hint}")
 
 
 class Table(BaseModel):
@@ -120,7 +129,7 @@ class ArrayNetworkTable(Table):
 class TopologyTable(Table):
     """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
 
-    kind: Literal["tree", "bus", "switch", "ring", "torus", "mesh", "fully_connected"] = "tree"
+    kind: Annotated[str, AfterValidator(_known_topology)] = "tree"
     joins: Literal["boards", "chips"] = "boards"
     shape: list[Annotated[int, Field(ge=1, le=1 << 17)]] = Field(
         default=[], min_length=1, max_length=3

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardware import Array, Group
+from hardware import Array, Group, bisection_of
 from planners.bounds import bounded
-from planners.medium import streams
+from planners.medium import check_array
 from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
@@ -101,7 +101,8 @@ class Search:
         *,
         balance: bool = False,
     ) -> None:
-        self.array = array
+        check_array(array)
+        self.bisection = bisection_of(array)
         self.graph = graph
         self.levels = levels
         self.batch = batch
@@ -119,16 +120,16 @@ class Search:
         return self._solved[key]
 
     def _solve(self, group: Group, scales: tuple[Scale, ...], depth: int) -> Split:
-        first, second = group.halves()
+        sides = self.bisection.halves(group)
+        first, second = (side.group for side in sides)
         fused = group.arithmetic.fused
         pairs = zip(self.graph, scales, strict=True)
         size = [sizes(node, self.batch, scale, fused=fused) for node, scale in pairs]
-        crowd = streams(self.array, group)
-        sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
+        prices = (self.objective.side(sides[0]), self.objective.side(sides[1]))
         share = None if self.balance and first != second else first.size / group.size
         wanted = self.levels[min(depth, len(self.levels) - 1)]
         domains = [_legal(*item) for item in zip(self.graph, scales, wanted, strict=True)]
-        level = Level(self.graph, domains, size, sides, share, self.objective)
+        level = Level(self.graph, domains, size, prices, share, self.objective)
         cost, partitions, lower = level.solve()
         kept = shrunk(scales, partitions)
         alike = first == second and kept[0] == kept[1]

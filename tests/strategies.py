@@ -194,3 +194,8 @@ def timelines(draw: st.DrawFn, model: Model | None = None, folded: bool | None =
     plan = draw(plans(network, execution.planned(array), 12))
     folded = draw(st.booleans()) if folded is None else folded
     return simulate(network, plan, array, execution, folded=folded)
+
+
+def port_bytes_per_s(group: Group) -> float:
+    """The published model's link of a group: one accelerator's, the slowest kind's."""
+    return min(device.network_bytes_per_s for device, _ in group.kinds)

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from hardware.wires import Wires
+from hardware import Wires
 from simulator.collectives.ring_order import boxes, in_ring_order
 from simulator.engine.jobs import Floats, Ints, Load
 

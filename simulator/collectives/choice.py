@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from hardware.wires import Wires
+from hardware import Wires
 from simulator.collectives.algorithms import BUILDERS, COLLECTIVES, CollectiveError, Step, Steps
 from simulator.collectives.ring_order import runs
 from simulator.engine.interconnect import Network

@@ -61,10 +61,16 @@ def lower_deployed(
     graph = partition_graph(network)
     if tuple(node.name for node in graph) != plan.nodes:
         raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
-    root = divide(
-        graph, plan.root, array.group, plan.batch, whole=execution.whole_shards, folded=folded
-    )
     wires = wires_of(array)
+    root = divide(
+        graph,
+        plan.root,
+        array.group,
+        plan.batch,
+        whole=execution.whole_shards,
+        folded=folded,
+        wires=wires,
+    )
     step = _Step(network, graph, plan.batch, root, wires, execution, folded=folded)
     memory = step.memory()
     if execution.strict_memory and (

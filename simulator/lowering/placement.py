@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware import Group
+from hardware import Group, Wires
 from planners import PlanError, Split
 from planners.partition import III, Partition, PartitionType
 from workloads import Graph, Node
@@ -124,13 +124,21 @@ def _shards(column: Counts) -> Shards:
 
 
 def divide(
-    graph: Graph, root: Split | None, group: Group, batch: int, *, whole: bool, folded: bool
+    graph: Graph,
+    root: Split | None,
+    group: Group,
+    batch: int,
+    *,
+    whole: bool,
+    folded: bool,
+    wires: Wires | None = None,
 ) -> Part:
     """The tree of parts of a plan's ``root`` over a group of cores.
 
     ``whole`` shards hold whole samples and channels; otherwise exact
-    fractions. Without ``folded`` no two halves are one object. Raises
-    PlanError when the plan is for a group of another shape.
+    fractions. Without ``folded`` no two halves are one object, and never two
+    whose places on the ``wires`` are not alike. Raises PlanError when the plan
+    is for a group of another shape.
     """
     number = int if whole else float
     shards = tuple(
@@ -143,7 +151,7 @@ def divide(
         for node in graph
     )
     firsts = np.zeros(1, dtype=np.int64)
-    return _Division(graph, whole, folded).part(root, group, firsts, shards, 0)
+    return _Division(graph, whole, folded, wires).part(root, group, firsts, shards, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,7 @@ class _Division:
     graph: Graph
     whole: bool
     folded: bool
+    wires: Wires | None
 
     def part(
         self, split: Split | None, group: Group, firsts: Cores, shards: Shards, level: int
@@ -183,7 +192,7 @@ class _Division:
 
     def _interchangeable(self, half: Group, first: int) -> bool:
         """Whether the wires do not tell a half from the other one, which follows it."""
-        wires = half.wires
+        wires = self.wires
         return wires is None or wires.interchangeable(first, first + half.size, half.size)
 
     def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:

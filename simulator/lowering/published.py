@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hardware import Array, Group
+from hardware import Array, Group, bisection_of
 from planners import Plan, PlanError, Split
-from planners.medium import check_medium, streams
+from planners.medium import check_medium
 from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
 from planners.steps import Kind, Step, flops, received, training_steps
 from simulator.cost.energy import computing_j, receiving_j
@@ -41,6 +41,7 @@ class _Lowering:
             raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
         self.plan = plan
         self.array = array
+        self.bisection = bisection_of(array)
         self.steps = training_steps(self.graph)
         self.operations: list[Operation] = []
 
@@ -63,7 +64,7 @@ class _Lowering:
             self._check_types(split, scales, level)
         if split is None:
             return self._leaf(group, scales, above)
-        sides = group.halves()
+        sides = [half.group for half in self.bisection.halves(group)]
         if len(split.halves) == 1 and sides[0] != sides[1]:
             raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
         exchanges = self._exchanges(split, group, scales, above, level)
@@ -94,7 +95,7 @@ class _Lowering:
         """``above`` with this split's exchanges added; nothing to move, no exchange."""
         size = self._sizes(scales)
         element_bytes = self.array.group.arithmetic.element_bytes
-        sides, crowd = group.halves(), streams(self.array, group)
+        sides = self.bisection.halves(group)
         result = list(above)
         for i, step in enumerate(self.steps):
             if step.kind is Kind.COMPUTE:
@@ -104,10 +105,10 @@ class _Lowering:
             amounts = (first * element_bytes, second * element_bytes)
             if any(amounts):
                 duration = max(
-                    duration_ps(amount * crowd, side.link_bytes_per_s)
+                    duration_ps(amount, side.link_bytes_per_s)
                     for amount, side in zip(amounts, sides, strict=True)
                 )
-                energy_j = receiving_j(sides, amounts)
+                energy_j = receiving_j([side.group for side in sides], amounts)
                 operation = self._add(step, level, duration, received=amounts, energy_j=energy_j)
                 result[i] = (*result[i], operation)
         return result

@@ -69,7 +69,7 @@ def test_one_array_has_one_arithmetic() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("topology.kind=busy", "topology.kind: 'busy': input should be 'tree', 'bus'"),
+        ("topology.kind=busy", "topology.kind: 'busy': no such topology; did you mean 'bus'?"),
         ("topology.kin=bus", "unknown key; did you mean kind?"),
         ("devices.0.energy.mca=1 pJ", "unknown key; did you mean mac?"),
         ("devices.0.energy.mac=1 J/s", "not a unit of J"),

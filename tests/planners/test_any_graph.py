@@ -15,6 +15,7 @@ from hardware import Array, Group, load_array
 from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
 from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
 from tests.planners.graphs import added_at_random, every_pair_added, general, series_parallel
+from tests.strategies import port_bytes_per_s
 from workloads import Graph, Network, partition_graph
 
 Types = Mapping[int, PartitionType]
@@ -76,7 +77,9 @@ def slower(
         if not node.join:
             after = s.pooled if objective.pooled else s.output
             elements += (s.weights, after, s.input, 0.0)[types[v]]
-        time_s = elements * 2 / side.link_bytes_per_s + share * sum(s.flops) / side.peak_flops_per_s
+        time_s = (
+            elements * 2 / port_bytes_per_s(side) + share * sum(s.flops) / side.peak_flops_per_s
+        )
         spent.append(time_s if objective.seconds else elements)
     return max(spent)
 

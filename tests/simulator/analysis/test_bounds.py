@@ -13,7 +13,7 @@ from hardware import Group
 from planners import Plan, Split, predict
 from planners.partition import WHOLE, I, Scale, Sizes, boundary, producer_type, shrunk, sizes
 from simulator import Timeline, simulate
-from tests.strategies import arrays, networks, plans
+from tests.strategies import arrays, networks, plans, port_bytes_per_s
 from workloads import Graph, partition_graph
 
 
@@ -51,7 +51,7 @@ def link_bound(graph: Graph, plan: Plan, group: Group) -> float:
             return 0.0
         sides = group.halves()
         received = link_bytes(graph, split, scales, plan.batch)
-        own = max(b / side.link_bytes_per_s for b, side in zip(received, sides, strict=True))
+        own = max(b / port_bytes_per_s(side) for b, side in zip(received, sides, strict=True))
         kept = shrunk(scales, split.partitions)
         halves = split.halves if len(split.halves) == 2 else split.halves * 2
         return max(own, *(busiest(h, g, k) for h, g, k in zip(halves, sides, kept, strict=True)))

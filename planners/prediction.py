@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hardware import Array, Group
-from planners.medium import check_medium, streams
+from hardware import Array, Bisection, Group, bisection_of
+from planners.medium import check_medium
 from planners.partition import WHOLE, Communication, Scale, Sizes, shrunk, sizes
 from planners.plan import Plan, Split
 from planners.steps import Kind, Step, flops, received, training_steps
@@ -52,7 +52,8 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     graph = partition_graph(network)
     exchanges: list[_Exchange] = []
     scales = (WHOLE,) * len(graph)
-    clocks = _Following(array, graph, plan.batch, exchanges).down(plan.root, array.group, scales)
+    following = _Following(bisection_of(array), graph, plan.batch, exchanges)
+    clocks = following.down(plan.root, array.group, scales)
     for step in training_steps(graph):
         if step.kind is Kind.COMPUTE:
             for clock in clocks:
@@ -67,7 +68,7 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
 class _Following:
     """A walk down the plan that leaves a clock for each class of alike accelerators."""
 
-    array: Array
+    bisection: Bisection
     graph: Graph
     batch: int
     exchanges: list[_Exchange]
@@ -79,13 +80,12 @@ class _Following:
         size = [sizes(node, self.batch, scale, fused=arithmetic.fused) for node, scale in pairs]
         if split is None:
             return [_Clock(group.peak_flops_per_s, size)]
-        groups = group.halves()
-        element_bytes = arithmetic.element_bytes * streams(self.array, group)
-        first, second = (element_bytes / side.link_bytes_per_s for side in groups)
+        sides = self.bisection.halves(group)
+        first, second = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
         exchange = _Exchange(split, (first, second), size)
         self.exchanges.append(exchange)
         for half, side, kept in zip(
-            split.halves, groups, shrunk(scales, split.partitions), strict=False
+            split.halves, sides, shrunk(scales, split.partitions), strict=False
         ):
-            exchange.clocks += self.down(half, side, kept)
+            exchange.clocks += self.down(half, side.group, kept)
         return exchange.clocks

@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from hardware.fabrics import Floats, Ints, Label, cut, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, cut, tally
+from hardware.topology import Topology
 
 AXES = "xyz"
 _PLUS, _MINUS = 0, 1
@@ -41,6 +42,8 @@ class Grid:
     link is as fast as the slower of the nodes it joins (``ports``, B/s).
     """
 
+    has_places = True
+
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -68,6 +71,18 @@ class Grid:
         self.bandwidth = np.minimum(ports[source], ports[target])
         self.latency_s = np.full(len(self._slots), latency_s)
         self._hop_s = latency_s
+
+    @classmethod
+    def of(cls, topology: Topology, nodes: Nodes) -> Grid:
+        """The ring, torus or mesh of some nodes; every hop takes the longest of their latencies."""
+        return cls(
+            topology.shape_of(nodes.group.size),
+            nodes.ports,
+            float(nodes.latency_s.max()),
+            lambda _: nodes.name,
+            wrap=topology.kind != "mesh",
+            two_way=topology.two_way,
+        )
 
     def _exists(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
         """Which of the two ways of each dimension leads anywhere from each place."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Array, Group, SpecError, Topology, Wires, load_array
-from hardware.grid import Grid, places
+from hardware.interconnect.torus import Grid, places
 from tests.wiring import KINDS, device, nodes, wires
 
 SHAPES = [(1,), (2,), (5,), (8,), (2, 2), (4, 2), (3, 5), (4, 4), (2, 3, 4), (4, 4, 4), (1, 6)]
@@ -46,10 +46,10 @@ def test_routes_on_grids_are_connected_dimension_ordered_and_shortest(
     kind: str, shape: tuple[int, ...]
 ) -> None:
     w = nodes(int(np.prod(shape)), kind, shape)
-    grid = w.parts[-1].fabric
+    grid = w.subnets[-1].fabric
     assert isinstance(grid, Grid)
     source, target = (ends + 0 for ends in grid.ends)
-    first = w.parts[-1].links.start
+    first = w.subnets[-1].links.start
     for a in range(w.cores):
         distance = hops_from(a, source, target, w.cores)
         for b in range(w.cores):

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hardware.array import Array, Device, Group, SpecError
-from hardware.fabrics import (
-    Bus,
-    Fabric,
-    Floats,
-    FullyConnected,
-    Ints,
-    Label,
-    Memory,
-    Switch,
-    Tree,
-)
-from hardware.grid import Grid
-from hardware.topology import GRIDS, Topology, faults_of, near_square
+from hardware.faults import faults_of
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
+from hardware.interconnect.switch import Switch
+from hardware.interconnect.topologies import DESIGNS, fabric_of
+from hardware.interconnect.torus import Grid
+from hardware.topology import near_square
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Subnet:
     """One fabric of the wires: it joins cores of one region that are on different nodes.
 
     ``region`` and ``node`` are per core; cores that it does not join have region -1.
@@ -55,14 +48,14 @@ class Wires:
             raise SpecError("\n".join(faults))
         self.kept: dict[Hashable, Any] = {}
         """What others have worked out on these wires and want to find again."""
-        self.array = array
+        self.array = replace(array, group=Group(array.group.kinds), settings=())
         self.topology = array.topology
         self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
-        self.parts: list[Part] = []
-        self._chips_of: dict[int, Part] = {}
+        self.subnets: list[Subnet] = []
+        self._chips_of: dict[int, Subnet] = {}
         self._join()
-        self.bandwidth = np.concatenate([part.fabric.bandwidth for part in self.parts])
-        self.latency_s = np.concatenate([part.fabric.latency_s for part in self.parts])
+        self.bandwidth = np.concatenate([subnet.fabric.bandwidth for subnet in self.subnets])
+        self.latency_s = np.concatenate([subnet.fabric.latency_s for subnet in self.subnets])
 
     def _place_cores(self, devices: list[Device], boards: list[int]) -> None:
         kind_of_board = np.repeat(np.arange(len(devices)), boards)
@@ -97,11 +90,11 @@ class Wires:
             switch = Switch(ports, latency_s, lambda board: f"board{board}")
             self._boards = self._add(switch, np.zeros_like(self.board), self.board)
 
-    def _add(self, fabric: Fabric, region: Ints, node: Ints) -> Part:
-        first = self.parts[-1].links.stop if self.parts else 0
+    def _add(self, fabric: Fabric, region: Ints, node: Ints) -> Subnet:
+        first = self.subnets[-1].links.stop if self.subnets else 0
         links = slice(first, first + len(fabric.bandwidth))
-        self.parts.append(Part(fabric, links, region, node))
-        return self.parts[-1]
+        self.subnets.append(Subnet(fabric, links, region, node))
+        return self.subnets[-1]
 
     def _board_ports(self) -> tuple[Floats, Floats]:
         """Bandwidth and latency of every board's network port."""
@@ -111,20 +104,19 @@ class Wires:
         return bytes_per_s, np.repeat([d.network_latency_s for d, _ in kinds], boards)
 
     def _between_boards(self) -> Fabric:
-        ports, latency_s = self._board_ports()
-        return _fabric(self.topology, self.array.group, ports, latency_s, lambda _: "board")
+        return fabric_of(self.topology, Nodes(self.array.group, *self._board_ports(), "board"))
 
     def _between_chips(self, kind: int) -> Fabric:
-        """One kind's chips on their links; a port is all links of a chip, a neighbour has one."""
+        """One kind's chips on their links."""
         device, count = self.array.group.kinds[kind]
         chips, links, topology = count * device.chips, device.links, self.topology
         bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
-        if links and topology.kind in ("switch", "tree"):
+        if links and DESIGNS[topology.kind].whole_ports:
             bytes_per_s *= links.per_chip
         ports = np.full(chips, bytes_per_s)
         latency_s = np.full(chips, links.latency_s if links else 0.0)
-        name = f"{self._kind_name(kind)}chip"
-        return _fabric(topology, Group(((device, chips),)), ports, latency_s, lambda _: name)
+        group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
+        return fabric_of(topology, Nodes(group, ports, latency_s, name))
 
     def _kind_name(self, kind: int) -> str:
         """What tells the chips of a kind from those of others."""
@@ -149,7 +141,7 @@ class Wires:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """A name per link, as ``chip(4,5) +x``."""
-        return tuple(name for part in self.parts for name in part.fabric.names())
+        return tuple(name for subnet in self.subnets for name in subnet.fabric.names())
 
     @cached_property
     def nodes(self) -> Ints:
@@ -159,9 +151,9 @@ class Wires:
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
         """The links that a message from core to core crosses, in order; an HBM twice."""
-        for part, _ in self.by_part(np.array([source]), np.array([target])):
-            links = part.fabric.route(int(part.node[source]), int(part.node[target]))
-            return tuple(part.links.start + link for link in links)
+        for subnet, _ in self.by_subnet(np.array([source]), np.array([target])):
+            links = subnet.fabric.route(int(subnet.node[source]), int(subnet.node[target]))
+            return tuple(subnet.links.start + link for link in links)
         return ()
 
     def loads(self, sources: ArrayLike, targets: ArrayLike, flows: ArrayLike = 1.0) -> Floats:
@@ -171,9 +163,9 @@ class Wires:
         """
         total = np.zeros(len(self.bandwidth))
         a, b, many = _flat(sources, targets, flows)
-        for part, chosen in self.by_part(a, b):
-            nodes = part.node[a[chosen]], part.node[b[chosen]]
-            total[part.links] += part.fabric.loads(*nodes, many[chosen])
+        for subnet, chosen in self.by_subnet(a, b):
+            nodes = subnet.node[a[chosen]], subnet.node[b[chosen]]
+            total[subnet.links] += subnet.fabric.loads(*nodes, many[chosen])
         if len(many):
             total[total < 1e-9 * many.max()] = 0.0  # what rounding leaves of fractions
         return total
@@ -182,26 +174,27 @@ class Wires:
         """The longest latency among messages between cores, besides the time of their bytes."""
         a, b, _ = _flat(sources, targets, 1.0)
         latencies = (
-            part.fabric.latencies(part.node[a[chosen]], part.node[b[chosen]]).max()
-            for part, chosen in self.by_part(a, b)
+            subnet.fabric.latencies(subnet.node[a[chosen]], subnet.node[b[chosen]]).max()
+            for subnet, chosen in self.by_subnet(a, b)
         )
         return float(max(latencies, default=0.0))
 
-    def by_part(self, sources: Ints, targets: Ints) -> Iterator[tuple[Part, Ints]]:
-        """Every part with the numbers of the messages that it carries."""
+    def by_subnet(self, sources: Ints, targets: Ints) -> Iterator[tuple[Subnet, Ints]]:
+        """Every subnet with the numbers of the messages that it carries."""
         left = np.flatnonzero(sources != targets)
-        for part in self.parts:
-            region = part.region[sources[left]]
-            here = (region == part.region[targets[left]]) & (region >= 0)
+        for subnet in self.subnets:
+            region = subnet.region[sources[left]]
+            here = (region == subnet.region[targets[left]]) & (region >= 0)
             if here.any():
-                yield part, left[here]
+                yield subnet, left[here]
             left = left[~here]
 
     def injection_bytes_per_s(self, side: Group, other: Group) -> float:
         """Bandwidth from one half of a bisected group to the other while both send.
 
         ``side`` and ``other`` are halves as ``Group.halves`` makes them. Where
-        splits of such counts are not all alike, the first one is taken.
+        splits of such counts are not all alike, the first one is taken, with
+        ``side`` in front: halves that are alike have the same bandwidth.
         """
         (device, count), (sibling, rest) = side.kinds[0], other.kinds[0]
         if len(side.kinds) > 1 or len(other.kinds) > 1 or device != sibling:
@@ -221,10 +214,10 @@ class Wires:
         Places on one ring, torus or mesh do: what others send passes some of
         them and not others.
         """
-        for part in self.parts:
-            if isinstance(part.fabric, Grid):
+        for subnet in self.subnets:
+            if subnet.fabric.has_places:
                 one, other = (
-                    set(part.region[start : start + cores].tolist()) for start in (first, second)
+                    set(subnet.region[start : start + cores].tolist()) for start in (first, second)
                 )
                 if (one & other) - {-1}:
                     return False
@@ -237,8 +230,8 @@ class Wires:
         return _injection(self._boards, first, side.units, second, other.units)
 
 
-def _injection(part: Part, first: int, count: int, second: int, rest: int) -> float:
-    return part.fabric.injection(range(first, first + count), range(second, second + rest))
+def _injection(subnet: Subnet, first: int, count: int, second: int, rest: int) -> float:
+    return subnet.fabric.injection(range(first, first + count), range(second, second + rest))
 
 
 def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Ints, Ints, Floats]:
@@ -248,56 +241,3 @@ def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Int
         np.asarray(flows, dtype=np.float64),
     )
     return a.ravel(), b.ravel(), many.ravel()
-
-
-def _fabric(
-    topology: Topology, group: Group, ports: Floats, latency_s: Floats, name: Label
-) -> Fabric:
-    """The fabric of a topology over the nodes of a group; ``name`` is what a node is called."""
-    if topology.bytes_per_s is not None:
-        ports = np.full(len(ports), topology.bytes_per_s)
-    if topology.latency_s is not None:
-        latency_s = np.full(len(ports), topology.latency_s)
-
-    def label(node: int) -> str:
-        return f"{name(node)}{node}"
-
-    if topology.kind in GRIDS:
-        wrap, shape = topology.kind != "mesh", topology.shape_of(group.size)
-        return Grid(shape, ports, float(latency_s.max()), name, wrap=wrap, two_way=topology.two_way)
-    if topology.kind == "bus":
-        return Bus(group.size, float(ports.min()), float(latency_s.max()), f"{name(0)} bus")
-    if topology.kind == "switch":
-        return Switch(ports, latency_s, label)
-    if topology.kind == "fully_connected":
-        return FullyConnected(ports, latency_s, label)
-    return Tree(ports, latency_s, topology.factor, _subtrees(group), label)
-
-
-def _subtrees(group: Group) -> list[list[range]]:
-    """Ranges of nodes below the root of the bisection, level by level."""
-    levels: list[list[range]] = []
-    current = [(group, 0)]
-    while current := [
-        half
-        for parent, first in current
-        if parent.size > 1
-        for half in _placed(parent.halves(), first)
-    ]:
-        levels.append([range(first, first + part.size) for part, first in current])
-    return levels
-
-
-def _placed(halves: tuple[Group, Group], first: int) -> list[tuple[Group, int]]:
-    return [(halves[0], first), (halves[1], first + halves[0].size)]
-
-
-def by_core(array: Array) -> Array:
-    """The array as one group of cores on its wires, which is bisected down to single cores."""
-    return replace(array, group=replace(array.group, wires=wires_of(array)))
-
-
-@lru_cache(maxsize=3)
-def wires_of(array: Array) -> Wires:
-    """The array's wires, made once; those of one of cores are its own."""
-    return array.group.wires or Wires(array)
