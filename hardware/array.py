@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -40,14 +41,56 @@ class Roofline:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The number format, and how FLOPs are counted.
+    """How many bytes each kind of number has, and how FLOPs are counted.
 
-    With ``fused`` a dot product of n terms is n multiply-adds of two FLOPs
-    each; without, it costs 2n - 1 (AccPar).
+    The published model moves elements. The deployed one tells apart
+    activations (and their gradients), weights as operators read them, weights'
+    gradients, and what the optimizer keeps of each weight: a master copy, which
+    is the weight itself where both have as many bytes, and its moments. With
+    ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
+    without, it costs 2n - 1 (AccPar).
     """
 
-    element_bytes: float = 2.0
-    fused: bool = False
+    element_bytes: float
+    fused: bool
+    activation_bytes: float
+    weight_bytes: float
+    gradient_bytes: float
+    master_bytes: float
+    moment_bytes: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        element_bytes: float = 2.0,
+        *,
+        fused: bool = False,
+        activation_bytes: float | None = None,
+        weight_bytes: float | None = None,
+        gradient_bytes: float | None = None,
+        master_bytes: float | None = None,
+        moment_bytes: Sequence[float] | None = None,
+    ) -> Arithmetic:
+        """What is not said follows the element.
+
+        Activations and weights are elements; a weight's gradient, its master
+        copy and one moment (momentum) are float32, or as wide as a wider weight.
+        """
+        weight = element_bytes if weight_bytes is None else weight_bytes
+        wide = max(4.0, weight)
+        return cls(
+            element_bytes,
+            fused,
+            element_bytes if activation_bytes is None else activation_bytes,
+            weight,
+            wide if gradient_bytes is None else gradient_bytes,
+            wide if master_bytes is None else master_bytes,
+            (wide,) if moment_bytes is None else tuple(moment_bytes),
+        )
+
+
+BFLOAT16 = Arithmetic.of()
+"""The AccPar paper's: bfloat16, 2n - 1 FLOPs; gradients and the optimizer's copies float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +107,8 @@ class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
     Peak and HBM values are those of one chip, of which a core has an equal
-    share; ``network_bytes_per_s`` is the board's port, in each direction, and
+    share; the peak is that of the format in which it computes.
+    ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
     to their neighbours).
     """
@@ -80,7 +124,7 @@ class Device:
     network_latency_s: float = 0.0
     links: ChipLinks | None = None
     roofline: Roofline = Roofline()
-    arithmetic: Arithmetic = Arithmetic()
+    arithmetic: Arithmetic = BFLOAT16
     energy: Energy | None = None
 
     @property

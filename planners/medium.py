@@ -25,7 +25,6 @@ def check_array(array: Array) -> None:
 
 def check_medium(array: Array, plan: Plan) -> None:
     """Raise PlanError where exchanges of a level differ but would share one medium."""
-    check_array(array)
     if _shared(array):
         for split in plan.splits():
             if len(split.halves) != 1 or any(p.share != 0.5 for p in split.partitions):
@@ -34,6 +33,7 @@ def check_medium(array: Array, plan: Plan) -> None:
                     "(topology.kind = 'bus'); the published model simulates only plans that treat "
                     "all halves alike on it, this one does not"
                 )
+    check_array(array)
 
 
 def _shared(array: Array) -> bool:

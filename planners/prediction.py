@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hardware import Array, Bisection, Group, bisection_of
 from planners.medium import check_medium
-from planners.partition import WHOLE, Communication, Scale, Sizes, shrunk, sizes
+from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
 from planners.plan import Plan, Split
 from planners.steps import Kind, Step, flops, received, training_steps
 from workloads import Graph, Network, partition_graph
@@ -51,13 +51,13 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     check_medium(array, plan)
     graph = partition_graph(network)
     exchanges: list[_Exchange] = []
-    scales = (WHOLE,) * len(graph)
+    shards = (WHOLE,) * len(graph)
     following = _Following(bisection_of(array), graph, plan.batch, exchanges)
-    clocks = following.down(plan.root, array.group, scales)
+    clocks = following.down(plan.root, array.group, shards)
     for step in training_steps(graph):
         if step.kind is Kind.COMPUTE:
             for clock in clocks:
-                clock.now += flops(step, clock.size) / clock.peak_flops_per_s
+                clock.now += flops(step.phase, clock.size[step.node]) / clock.peak_flops_per_s
         else:
             for exchange in exchanges:
                 exchange.meet(step, graph, plan.communication)
@@ -73,11 +73,11 @@ class _Following:
     batch: int
     exchanges: list[_Exchange]
 
-    def down(self, split: Split | None, group: Group, scales: Sequence[Scale]) -> list[_Clock]:
+    def down(self, split: Split | None, group: Group, shards: Sequence[Shard]) -> list[_Clock]:
         """Clocks of a group, its exchanges appended parents first."""
         arithmetic = group.arithmetic
-        pairs = zip(self.graph, scales, strict=True)
-        size = [sizes(node, self.batch, scale, fused=arithmetic.fused) for node, scale in pairs]
+        pairs = zip(self.graph, shards, strict=True)
+        size = [sizes(node, self.batch, shard, fused=arithmetic.fused) for node, shard in pairs]
         if split is None:
             return [_Clock(group.peak_flops_per_s, size)]
         sides = self.bisection.halves(group)
@@ -85,7 +85,7 @@ class _Following:
         exchange = _Exchange(split, (first, second), size)
         self.exchanges.append(exchange)
         for half, side, kept in zip(
-            split.halves, sides, shrunk(scales, split.partitions), strict=False
+            split.halves, sides, shrunk(shards, split.partitions), strict=False
         ):
             exchange.clocks += self.down(half, side.group, kept)
         return exchange.clocks

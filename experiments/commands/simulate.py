@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.studies.occupancy import warn_overflow
     from experiments.studies.step import plan_step
     from planners import predict
-    from simulator import PUBLISHED, simulate
+    from simulator import PUBLISHED, shares, simulate
 
     array, network = array_of(args), network_of(args.network)
     execution = execution_of(args)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     timeline = simulate(network, plan, array, execution, folded=not args.unfolded)
     wall_s = time.perf_counter() - started
     overflows = warn_overflow(network.name, args.planner, array.name, timeline)
-    shares = timeline.shares()
+    spent = shares(timeline)
     result = {
         "network": network.name,
         "planner": args.planner,
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
         "iteration_s": timeline.iteration_s,
         "predicted_s": predict(network, plan, array) if execution == PUBLISHED else None,
         **gap_json(plan),
-        "computing": shares.computing,
-        "communicating": shares.communicating,
-        "waiting": shares.waiting,
+        "computing": spent.computing,
+        "communicating": spent.communicating,
+        "waiting": spent.waiting,
         **_occupancy(timeline),
         "phases": _phases(timeline),
         "folded": not args.unfolded,

@@ -14,7 +14,7 @@ from experiments.studies.step import plan_step
 from hardware import COMMAND_LINE, Array
 from planners import BASELINES, OBJECTIVES, PLANNERS, Communication, Plan
 from planners.registry import ENTRY_POINTS
-from simulator import MODEL_VERSION, PUBLISHED, Execution, Program, program_of, run
+from simulator import MODEL_VERSION, PUBLISHED, Execution, Program, program_of, run, shares
 from workloads import Layer, Network
 
 Outputs = dict[str, float | None]
@@ -160,12 +160,12 @@ def run_case(case: Case) -> Outputs:
     """
     plan = plan_of(case)
     timeline = run(program_of(case.network, plan, case.array, case.execution))
-    shares = timeline.shares()
+    spent = shares(timeline)
     return {
         "iteration_s": timeline.iteration_s,
-        "computing": shares.computing,
-        "communicating": shares.communicating,
-        "waiting": shares.waiting,
+        "computing": spent.computing,
+        "communicating": spent.communicating,
+        "waiting": spent.waiting,
         "plan_gap": gap_of(plan),
         "peak_memory_bytes": None,
         "energy_j": timeline.energy_j,

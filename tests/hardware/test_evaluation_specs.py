@@ -10,7 +10,7 @@ def test_hypars_cube_and_array() -> None:
     array = load_array("hypar-16")
     ((cube, count),) = array.group.kinds
     assert (count, array.topology.kind) == (16, "bus")
-    assert cube.arithmetic == Arithmetic(4.0, fused=True)
+    assert cube.arithmetic == Arithmetic.of(4.0, fused=True)
     assert cube.energy is not None
     assert cube.energy.mac_j == pytest.approx(4.6e-12)
     assert cube.energy.transfer_j_per_byte == pytest.approx(640e-12)
@@ -22,7 +22,7 @@ def test_other_arrays_are_trees_of_bfloat16() -> None:
     for name in ("accpar-mixed", "accpar-homogeneous"):
         array = load_array(name)
         assert array.topology.kind == "tree"
-        assert array.group.arithmetic == Arithmetic(2.0, fused=False)
+        assert array.group.arithmetic == Arithmetic.of(2.0, fused=False)
 
 
 @pytest.mark.parametrize(

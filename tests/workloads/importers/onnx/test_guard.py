@@ -10,9 +10,9 @@ import pytest
 
 from tests.workloads.onnx_models import Node, model, node, read, save
 from workloads import NetworkError, load_network
-from workloads.importers import onnx_guard
+from workloads.importers.onnx import guard
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[4]
 W = {"w": (4, 3, 1, 1)}
 
 
@@ -46,7 +46,7 @@ def test_nodes_that_onnx_cannot_stand(tmp_path: Path, bad: Node, words: str) -> 
 )
 def test_equations_of_the_usual_form_pass(equation: str) -> None:
     made = onnx.helper.make_node("Einsum", ["a", "b"], ["c"], equation=equation)
-    onnx_guard.check(made, {"a": (2, 2), "b": (2, 2)})
+    guard.check(made, {"a": (2, 2), "b": (2, 2)})
 
 
 def test_slices_to_the_end_pass(tmp_path: Path) -> None:

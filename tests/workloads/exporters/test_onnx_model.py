@@ -12,7 +12,8 @@ from planners import load_planner
 from simulator import simulate
 from tests.workloads.onnx_models import save
 from workloads import NETWORKS, Builder, Layer, Network, NetworkError, Tensor, load_network
-from workloads.exporters.onnx_model import WEIGHTS, to_onnx
+from workloads.exporters.onnx_model import to_onnx
+from workloads.exporters.onnx_writer import WEIGHTS
 
 
 def there_and_back(network: Network, folder: Path) -> Network:

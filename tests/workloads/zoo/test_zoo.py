@@ -68,7 +68,7 @@ GIGA_MACS = {
 COUNTED = {
     row["network"]: row
     for row in csv.DictReader(
-        (Path(__file__).parent.parent / "data" / "torch_counts.csv").read_text().splitlines()
+        (Path(__file__).parents[2] / "data" / "torch_counts.csv").read_text().splitlines()
     )
 }
 BIASES = {"lenet": 580, "alexnet": 10_568, "vgg11": 11_944, "vgg16": 13_416}

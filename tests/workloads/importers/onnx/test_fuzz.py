@@ -1,6 +1,6 @@
 """Mutated files are read or refused: no crash, no hang, no other exception.
 
-    python -m tests.workloads.test_onnx_fuzz SECONDS [SEED]
+    python -m tests.workloads.importers.onnx.test_fuzz SECONDS [SEED]
 
 runs for as long as wanted; a file that breaks the reader is kept beside it.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from workloads import NetworkError, load_network
 
-FOLDER = Path(__file__).parent.parent / "data" / "onnx"
+FOLDER = Path(__file__).parents[3] / "data" / "onnx"
 SLOWEST_S = 5.0
 
 

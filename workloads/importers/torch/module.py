@@ -32,7 +32,7 @@ def from_torch(
         from torch._subclasses import FakeTensorMode
     except ImportError:
         raise NetworkError("from_torch needs pip install 'accelarray[torch]'") from None
-    from workloads.importers.torch_graph import Reader
+    from workloads.importers.torch.graph import Reader
 
     title = name or str(getattr(module, "__name__", type(module).__name__))
     mode = (

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind
 
-from workloads.importers import torch_operators
 from workloads.importers.neutral import Constant, Model, Operation, Shape
+from workloads.importers.torch import operators
 from workloads.layers import NetworkError
 
 _NEVER_READ = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -67,7 +67,7 @@ class Reader:
         if not outputs:
             return
         try:
-            self.operations += torch_operators.translate(node, outputs, self.module(node), self)
+            self.operations += operators.translate(node, outputs, self.module(node), self)
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             problem = f"{type(error).__name__}: {error}"[:300]
             raise NetworkError(

@@ -18,7 +18,7 @@ from simulator import simulate
 from tests.workloads.onnx_models import model, node, read, save
 from workloads import Graph, Network, NetworkError, Tensor, load_network, partition_graph
 
-FOLDER = Path(__file__).parent.parent / "data" / "onnx"
+FOLDER = Path(__file__).parents[3] / "data" / "onnx"
 PARAMETERS = {"conv": 12_618, "mlp": 5_765, "block": 15_936, "recurrent": 19_594, "einsum": 704}
 """Elements of the modules' own parameters, as torch counts them (test_torch.py checks)."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.workloads import torch_counts
-from tests.workloads.test_onnx_file import FOLDER, PARAMETERS, nameless
+from tests.workloads.importers.onnx.test_file import FOLDER, PARAMETERS, nameless
 from workloads import Network, NetworkError, Tensor, load_network, partition_graph
 from workloads.importers import from_torch
 
@@ -150,7 +150,7 @@ def test_layers_are_named_after_their_modules() -> None:
 
 
 def test_the_documented_example_runs(torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parent.parent.parent / "docs" / "your-network.md"
+    page = Path(__file__).parents[4] / "docs" / "your-network.md"
     (code,) = re.findall(r"^python - <<'END'\n(.*?)^END$", page.read_text(), re.M | re.S)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

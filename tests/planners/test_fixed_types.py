@@ -4,7 +4,7 @@ import pytest
 
 from hardware import load_array
 from planners import OBJECTIVES, Objective, PartitionType, PlanError, load_planner
-from planners.given import given
+from planners.fixed_types import given
 from workloads import load_network
 
 ALEXNET = load_network("alexnet")

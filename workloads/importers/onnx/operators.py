@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import onnx
 
-from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.neutral import Operation, Shape
+from workloads.importers.onnx.tensors import Tensors
 from workloads.layers import NetworkError
 
 DOMAIN = "accelarray"
@@ -52,18 +53,6 @@ _NOT_UNDERSTOOD = """
 """
 NOT_UNDERSTOOD = frozenset(_NOT_UNDERSTOOD.split())
 """Operators of the standard that hide products or whole graphs."""
-
-
-class Tensors(Protocol):
-    """What a translation may ask about tensors."""
-
-    constants: dict[str, Constant]
-
-    def shape(self, name: str) -> Shape:
-        """The shape of a tensor met before."""
-
-    def integers(self, name: str) -> list[int] | None:
-        """The values of a small constant, or None."""
 
 
 @dataclass(frozen=True, slots=True)

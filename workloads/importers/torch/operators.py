@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
 from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.torch.calls import Call, Tensors, tensor_name
 
 _VIEWS = """
     view reshape flatten unflatten squeeze unsqueeze contiguous clone detach alias to _to_copy
@@ -40,64 +40,6 @@ HIDDEN_PRODUCTS = frozenset(
 """Operators with products inside that no layer stands for."""
 
 
-class Tensors(Protocol):
-    """What a translation may read and add to."""
-
-    constants: dict[str, Constant]
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    node: torch.fx.Node
-    kind: str
-    module: str
-    outputs: Mapping[str, Shape]
-    name: str
-    tensors: Tensors
-
-    def arg(self, at: int, key: str, default: Any = None) -> Any:
-        """An argument by place or by name."""
-        args, kwargs = self.node.args, self.node.kwargs
-        return args[at] if at < len(args) else kwargs.get(key, default)
-
-    def shape(self, at: int) -> Shape:
-        value = self.node.args[at]
-        assert isinstance(value, torch.fx.Node)  # noqa: S101  (torch's own signatures)
-        return tuple(int(n) for n in value.meta["val"].shape)
-
-    def operation(self, verb: str, *inputs: Any, **attributes: Any) -> Operation:
-        names = tuple(tensor_name(value) for value in inputs)
-        return Operation(
-            self.name, verb, names, self.outputs, {"module": self.module, **attributes}
-        )
-
-    def all_inputs(self) -> tuple[str, ...]:
-        values = [*self.node.args, *self.node.kwargs.values()]
-        return tuple(name for value in values for name in _tensor_names(value))
-
-
-def tensor_name(value: Any) -> str:
-    """The name of the tensor that an argument is; "" for anything else."""
-    if not isinstance(value, torch.fx.Node):
-        return ""
-    if value.target is operator.getitem:
-        return f"{tensor_name_of(value.args[0])}.{value.args[1]}"
-    return value.name if isinstance(value.meta.get("val"), torch.Tensor) else ""
-
-
-def tensor_name_of(value: Any) -> str:
-    """The prefix of the names of a tuple's tensors."""
-    return value.name if isinstance(value, torch.fx.Node) else ""
-
-
-def _tensor_names(value: Any) -> Iterator[str]:
-    if isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensor_names(part)
-    elif name := tensor_name(value):
-        yield name
-
-
 def translate(
     node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, tensors: Tensors
 ) -> list[Operation]:
@@ -108,7 +50,7 @@ def translate(
     kind = getattr(packet, "__name__", str(node.target))
     kind = kind.removesuffix("_") if not kind.startswith("_") else kind
     name = f"{module}.{node.name}" if module else node.name
-    call = _Call(node, kind, module, outputs, name, tensors)
+    call = Call(node, kind, module, outputs, name, tensors)
     if kind in CONSTANTS:
         tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
         return []
@@ -128,7 +70,7 @@ def translate(
     return [Operation(name, SIMPLE.get(kind, "other"), inputs, outputs, {"operator": kind, **note})]
 
 
-def _conv(call: _Call) -> Operation:
+def _conv(call: Call) -> Operation:
     dims = len(call.shape(0)) - 2
 
     def measure(at: int, key: str, default: int) -> tuple[int, ...]:
@@ -155,7 +97,7 @@ def _conv(call: _Call) -> Operation:
     )
 
 
-def _pool(call: _Call) -> Operation:
+def _pool(call: Call) -> Operation:
     dims = len(call.outputs[next(iter(call.outputs))]) - 2
 
     def wide(value: Any, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -173,7 +115,7 @@ def _pool(call: _Call) -> Operation:
     )
 
 
-def _adaptive(call: _Call) -> Operation:
+def _adaptive(call: Call) -> Operation:
     before, after = call.shape(0), next(iter(call.outputs.values()))
     average = "avg" in call.kind
     if average and all(n == 1 for n in after[2:]):
@@ -183,17 +125,17 @@ def _adaptive(call: _Call) -> Operation:
     return call.operation(verb, call.node.args[0], kernel=kernel, stride=kernel)
 
 
-def _mean(call: _Call) -> Operation:
+def _mean(call: Call) -> Operation:
     axes = call.arg(1, "dim") or tuple(range(len(call.shape(0))))
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
     return call.operation("mean", call.node.args[0], axes=axes)
 
 
-def _linear(call: _Call) -> Operation:
+def _linear(call: Call) -> Operation:
     return call.operation("matmul", *(call.arg(i, k) for i, k in enumerate(("", "", "bias"))))
 
 
-def _addmm(call: _Call) -> list[Operation]:
+def _addmm(call: Call) -> list[Operation]:
     """Bias + a @ b; a computed bias is an addition of its own."""
     bias, left, right = call.node.args[:3]
     if tensor_name(bias) in call.tensors.constants:
@@ -206,16 +148,16 @@ def _addmm(call: _Call) -> list[Operation]:
     ]
 
 
-def _einsum(call: _Call) -> Operation:
+def _einsum(call: Call) -> Operation:
     equation, operands = call.node.args[:2]
     return call.operation("einsum", *operands, equation=equation)
 
 
-def _attention(call: _Call) -> Operation:
+def _attention(call: Call) -> Operation:
     return call.operation("attention", *call.node.args[:3])
 
 
-def _transpose(call: _Call) -> Operation:
+def _transpose(call: Call) -> Operation:
     perm = list(range(len(call.shape(0))))
     if call.kind == "permute":
         perm = [axis % len(perm) for axis in call.arg(1, "dims")]
@@ -229,11 +171,11 @@ def _transpose(call: _Call) -> Operation:
     return call.operation("transpose", call.node.args[0], perm=tuple(perm))
 
 
-def _select(call: _Call) -> Operation:
+def _select(call: Call) -> Operation:
     return call.operation("select", call.node.args[0], axis=call.arg(1, "dim"))
 
 
-def _unbind(call: _Call) -> list[Operation]:
+def _unbind(call: Call) -> list[Operation]:
     axis, source = call.arg(1, "dim", 0), tensor_name(call.node.args[0])
     return [
         Operation(name, "select", (source,), {name: shape}, {"axis": axis})
@@ -241,40 +183,40 @@ def _unbind(call: _Call) -> list[Operation]:
     ]
 
 
-def _expand(call: _Call) -> Operation:
+def _expand(call: Call) -> Operation:
     return call.operation("expand", call.node.args[0])
 
 
-def _concat(call: _Call) -> Operation:
+def _concat(call: Call) -> Operation:
     (parts,) = call.node.args[:1]
     axis = call.arg(1, "dim", 0)
     return call.operation("concat", *parts, axis=axis, operator="concat")
 
 
-def _stack(call: _Call) -> Operation:
+def _stack(call: Call) -> Operation:
     return call.operation("other", *call.node.args[0], operator="stack")
 
 
-def _embedding(call: _Call) -> Operation:
+def _embedding(call: Call) -> Operation:
     return call.operation("embedding", call.node.args[0], call.node.args[1])
 
 
-def _dropout(call: _Call) -> Operation:
+def _dropout(call: Call) -> Operation:
     training = bool(call.arg(2, "train", False)) and bool(call.arg(1, "p", 0))
     return call.operation("other" if training else "reshape", call.node.args[0], operator="dropout")
 
 
-def _norm(call: _Call) -> Operation:
+def _norm(call: Call) -> Operation:
     return Operation(call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind})
 
 
-def _not_understood(call: _Call) -> Operation:
+def _not_understood(call: Call) -> Operation:
     note = f"{call.node.target} with a projection is not understood"
     attributes = {"operator": call.kind, "note": note}
     return Operation(call.name, "other", call.all_inputs(), call.outputs, attributes)
 
 
-def _cell(call: _Call) -> list[Operation]:
+def _cell(call: Call) -> list[Operation]:
     """A stack of recurrent layers as one operation for each."""
     args = list(call.node.args)
     states, weights, biased, layers = args[1], args[2], args[3], args[4]
@@ -313,7 +255,7 @@ def _cell(call: _Call) -> list[Operation]:
     return found
 
 
-TRANSLATED: dict[str, Callable[[_Call], Operation | list[Operation]]] = {
+TRANSLATED: dict[str, Callable[[Call], Operation | list[Operation]]] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _conv),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _pool),

@@ -1,4 +1,6 @@
-"""What onnx's own shape inference cannot stand: refused before it hangs or takes the process down.
+"""What a stranger's file may ask for: limits, and what onnx itself cannot stand.
+
+onnx's own shape inference is not called where it would hang or take the process down.
 
 Found by feeding every operator random attributes (onnx 1.23): an ``Einsum``
 with two ellipses in a term never returns, a ``LayerNormalization`` with an
@@ -10,12 +12,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-
-import onnx
+from typing import TYPE_CHECKING
 
 from workloads.importers.neutral import Shape
 from workloads.layers import NetworkError
 
+if TYPE_CHECKING:
+    import onnx
+
+MOST_BYTES = 2**31 - 1
+"""Protobuf's own limit for one message."""
+MOST_NODES = 20_000
+MOST_TENSORS = 100_000
+MOST_MADE = 1 << 28
+"""Most elements of a constant that operators make."""
+LARGEST = 1 << 62
+"""Most elements of any tensor."""
 MOST_DIMENSIONS = 64
 _WIDE = 1 << 31
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from experiments.cli import main
 from tests.workloads.onnx_models import model, node, read, save
 from workloads import NetworkError, load_network
-from workloads.importers import onnx_file
+from workloads.importers.onnx import file
 
 CONV = node("Conv", "x w", "c", name="stem")
 W = {"w": (4, 3, 1, 1)}
@@ -198,7 +198,7 @@ def test_functions_that_call_themselves_or_explode(tmp_path: Path) -> None:
 def test_more_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     relus = [node("Relu", f"c{i}" if i else "c", f"c{i + 1}") for i in range(20_000)]
     refused(tmp_path, model([CONV, *relus], W), "20001 nodes; at most 20000 are read")
-    monkeypatch.setattr(onnx_file, "MOST_BYTES", 100)
+    monkeypatch.setattr(file, "MOST_BYTES", 100)
     refused(tmp_path, model([CONV], W), "larger than 2 GiB")
 
 

@@ -10,7 +10,7 @@ CONV = (
     "in_fmap_w 16\nkernel 3\nout_ch 4\nout_fmap_h 4\nout_fmap_w 8\npool 2\n"
 )
 FC = "f FC\nin_ch 10\nout_ch 5\n"
-REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
+REFERENCE = Path(__file__).parents[2] / "data" / "accpar_reference"
 
 
 def write(folder: Path, text: str) -> Path:

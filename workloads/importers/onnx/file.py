@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.importers.network import assemble
+from workloads.importers.onnx.guard import MOST_BYTES, MOST_NODES, MOST_TENSORS
 from workloads.layers import Network, NetworkError
 
 if TYPE_CHECKING:
     import onnx
-
-MOST_BYTES = 2**31 - 1
-"""Protobuf's own limit for one message."""
-MOST_NODES = 20_000
-MOST_TENSORS = 100_000
-MOST_MADE = 1 << 28
-"""Most elements of a constant that operators make."""
 
 
 def is_onnx(name: str) -> bool:
@@ -37,7 +31,7 @@ def read_onnx(name: str) -> Network:
     """
     path, given = split_name(name)
     model = _load(path)
-    from workloads.importers.onnx_graph import Reader
+    from workloads.importers.onnx.graph import Reader
 
     try:
         return assemble(Reader(path, model, given).model())
