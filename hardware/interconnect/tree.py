@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from hardware.array import Group
-from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, tally
 from hardware.topology import Topology
 
 
@@ -75,6 +75,10 @@ class Tree:
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return self._message_s[sources]
+
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        for subtree in self._subtree:
+            yield Level(subtree, np.where(subtree < 0, -1, subtree + len(self._ranges)), apart=True)
 
     def names(self) -> list[str]:  # noqa: D102
         return [f"{self._place(r)} {way}" for way in ("up", "down") for r in self._ranges]

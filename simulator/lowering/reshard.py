@@ -25,7 +25,8 @@ from planners.partition import (
     III,
     PartitionType,
 )
-from simulator.lowering.placement import Cores, Mask, Part, Shards
+from simulator.lowering.blocks import Cores, Mask, Shards
+from simulator.lowering.placement import Part
 from workloads import Graph
 
 Bytes = NDArray[np.float64]

@@ -13,8 +13,9 @@ from planners.partition import Shard
 from planners.steps import Phase, Step
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation
+from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Division, Part, Shards
+from simulator.lowering.placement import Division, Part
 from workloads import Graph, Network
 
 

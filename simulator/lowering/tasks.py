@@ -8,7 +8,7 @@ from typing import Any
 
 from hardware import Device
 from simulator.engine.operations import Operation, Task
-from simulator.lowering.placement import Shards
+from simulator.lowering.blocks import Shards
 
 Key = tuple[Any, ...]
 """What an operation makes: ("features", v), ("moved", phase, p, c, edge), and so on."""
