@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from simulator.collectives.messages import (
     exchange,
     following,
 )
-from simulator.collectives.quotient import Ends, Quotient
+from simulator.collectives.quotient import Quotient
+from simulator.collectives.sections import Ends
 from simulator.engine.jobs import Ints, Load
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
@@ -100,8 +102,7 @@ def torus_one_way(groups: Groups) -> Pattern:
 
 
 def _box(groups: Groups) -> Box:
-    assert groups.box is not None  # which is among the algorithm's rules
-    return groups.box
+    return cast("Box", groups.box)  # there is one: that is a rule of the algorithms that ask
 
 
 def _places(sides: tuple[int, ...]) -> Ints:

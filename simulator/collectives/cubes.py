@@ -81,14 +81,13 @@ def corners(axes: int) -> Ints:
 class Links:
     """Links of a subnet's level by the bits of ``axes``, which alone tell them apart.
 
-    Numbers of the array's links; ``both`` ways are one link in a chip's HBM,
-    and a bus has no way down (see ``hardware.interconnect.fabric.Level``).
+    Numbers of the array's links; a bus has no way down, and in a chip's HBM it
+    is the way up (see ``hardware.interconnect.fabric.Level``).
     """
 
     axes: int
     up: Ints
     down: Ints | None
-    both: bool
     apart: bool
 
 
@@ -190,7 +189,8 @@ def _by_bits(values: Ints) -> tuple[int, Ints] | None:
         if (sides[:, 0] != sides[:, 1]).any():
             axes |= 1 << axis
     apart = values[corners(axes)]
-    return (axes, apart) if len(np.unique(apart)) == len(apart) else None
+    ascend = (np.diff(apart) > 0).all()  # as they do where cores are numbered as they stand
+    return (axes, apart) if ascend or len(np.unique(apart)) == len(apart) else None
 
 
 def _reach(subnet: Subnet, region: Ints, node: Ints) -> Reach | None:
@@ -214,9 +214,10 @@ def _level(level: Level, node: Ints, first: int) -> Links | None:
     up = _by_bits(level.up[node])
     if up is None or (up[1] < 0).any():
         return None
-    down = None if level.down is None else first + level.down[node][corners(up[0])]
-    both = down is not None and level.down is level.up
-    return Links(up[0], first + up[1], down, both, level.apart)
+    links = first + up[1]
+    if level.down is None or level.down is level.up:
+        return Links(up[0], links, None if level.down is None else links, level.apart)
+    return Links(up[0], links, first + level.down[node][corners(up[0])], level.apart)
 
 
 def _places(fabric: Grid, node: Ints, region: int) -> Places | None:

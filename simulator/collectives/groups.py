@@ -21,8 +21,9 @@ from hardware.interconnect.torus import Grid
 from simulator.collectives.cubes import Cube, Places, cube_of, weighed
 from simulator.collectives.kept import KEPT, Token, digest, speeds, wiring
 from simulator.collectives.messages import Carried, Messages, add, carry
-from simulator.collectives.quotient import MESSAGES_AT_ONCE, Quotient
+from simulator.collectives.quotient import Quotient
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
+from simulator.collectives.sections import MESSAGES_AT_ONCE
 from simulator.engine.jobs import Ints
 
 Level = Literal["chip", "board", "kind"]

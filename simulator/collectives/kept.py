@@ -111,6 +111,6 @@ def digest(*arrays: NDArray[np.generic]) -> bytes:
     """Short for arrays in a key: shapes, types and contents."""
     found = blake2b(digest_size=20)
     for array in arrays:
-        found.update(f"{array.dtype} {array.shape} ".encode())
+        found.update(f"{array.dtype.char}{array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.digest()

@@ -1,4 +1,4 @@
-"""Who sends to whom in a group at once, by the numbers of its members; and what links then carry."""
+"""Who sends to whom in a group at once, by members' numbers, and what links then carry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from hardware import Wires
 from hardware.interconnect.torus import Grid
-from simulator.collectives.quotient import Ends, Quotient
+from simulator.collectives.quotient import Quotient
+from simulator.collectives.sections import Ends
 from simulator.engine.jobs import Floats, Ints
 
 
@@ -46,7 +47,7 @@ def exchange(distance: int) -> Messages:
 
 
 def following(members: Ints, axis: int, *, both_ways: bool) -> Messages:
-    """Every member sends to the next along an axis, the last to the first; or to both neighbours."""
+    """Every member sends to the next along an axis, the last to the first; or to both sides."""
     sources, targets = [members], [np.roll(members, -1, axis)]
     if both_ways:
         sources, targets = [members, members], [targets[0], np.roll(members, 1, axis)]

@@ -11,7 +11,7 @@ from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.kept import KEPT, digest, wiring
 from simulator.collectives.messages import farthest
-from simulator.collectives.quotient import Ends
+from simulator.collectives.sections import Ends
 from simulator.engine.jobs import Floats, Ints, Job, Load
 
 ROUNDING = 1e-12

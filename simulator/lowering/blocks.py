@@ -18,6 +18,8 @@ Shards = tuple[Shard, ...]
 """What a core or group holds of every node."""
 Counts = NDArray[Any]
 """Nodes by the fields of a shard by whatever differs."""
+NONE: Cores = np.zeros((0, 0), dtype=np.int64)
+"""No groups of cores."""
 Cut = Callable[[Counts], Counts]
 """What the first half of each core gets of the counts that a split cuts."""
 
@@ -30,6 +32,7 @@ class Block:
     counts: Counts
     which: Cores
     _masks: dict[bytes, Mask] = field(default_factory=dict)
+    _groups: dict[tuple[tuple[bool, ...], bytes], Cores] = field(default_factory=dict)
 
     @property
     def largest(self) -> Shards:
@@ -44,6 +47,20 @@ class Block:
             self._masks[key] = busy[self.which]
             self._masks[key].setflags(write=False)
         return self._masks[key]
+
+    def groups(self, together: tuple[bool, ...], mask: Mask) -> Cores:
+        """Cores of the mask that differ only in levels that are ``together``, a row a group.
+
+        Of eight cores, with the first and the last level: 0 1 4 5 and 2 3 6 7.
+        """
+        key = together, mask.tobytes()
+        if key not in self._groups:
+            axes = sorted(range(len(together)), key=lambda axis: together[axis])
+            cores = np.arange(len(mask)).reshape((2,) * len(together)).transpose(axes)
+            members = cores.reshape(-1, 1 << sum(together))
+            taking = mask[members]
+            self._groups[key] = members[taking.any(axis=1)][:, taking.any(axis=0)]
+        return self._groups[key]
 
     def classes(self, *, folded: bool) -> list[tuple[Shards, Cores]]:
         """Cores that hold the same, in the order of their first ones: shards and numbers.
@@ -81,8 +98,7 @@ class Halving:
         counts[nodes, fields, 0::2] = first = cut(before)
         counts[nodes, fields, 1::2] = before - first
         below = np.stack([2 * self.which, 2 * self.which + 1], axis=1).ravel()
-        flat = counts.reshape(-1, counts.shape[2])
-        _, columns, number = np.unique(flat, axis=1, return_index=True, return_inverse=True)
+        columns, number = _different(counts.reshape(-1, counts.shape[2]).T)
         self.counts = counts[:, :, columns]
         self.which = number.ravel()[below]
 
@@ -95,3 +111,11 @@ class Halving:
             for numbers in columns
         )
         return Block(shards, self.counts, self.which)
+
+
+def _different(rows: Counts) -> tuple[Cores, Cores]:
+    """The first of each sort of rows, and which sort every row is; by their bytes."""
+    rows = np.ascontiguousarray(rows)
+    whole = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
+    return first, number

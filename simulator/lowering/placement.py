@@ -9,7 +9,7 @@ first cores and cores may be left without work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ import numpy as np
 from hardware import Group, Wires
 from planners import PlanError, Split
 from planners.partition import III, WHOLE, Partition, PartitionType, Shard
-from simulator.lowering.blocks import Block, Cores, Halving, Mask, Shards
+from simulator.lowering.blocks import NONE, Block, Cores, Halving, Mask, Shards
 from workloads import Graph, Node
 
 
@@ -70,6 +70,14 @@ class Part:
         Without ``folded`` every core is a class.
         """
         return [] if self.block is None else self.block.classes(folded=folded)
+
+    def groups(self, mask: Mask, joined: Callable[[Sequence[PartitionType]], bool]) -> Cores:
+        """A block's cores of ``mask`` that differ only in levels whose types are ``joined``.
+
+        A row for each group, numbers relative to the block's first core.
+        """
+        together = tuple(map(joined, self.types))
+        return NONE if self.block is None else self.block.groups(together, mask)
 
     @property
     def largest(self) -> Shards:
