@@ -6,6 +6,7 @@ No copies, no quotients, nothing kept: the oracle of ``simulator.collectives``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import ceil, floor, prod, sqrt
 
 import numpy as np
@@ -21,7 +22,7 @@ Step = tuple[Load, float, float, int, int]
 REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
 
 
-class DoesNotApply(Exception):
+class NotThisWayError(Exception):
     pass
 
 
@@ -32,7 +33,7 @@ def sent(wires: Wires, sources: Ints, targets: Ints, share: float, count: int = 
 
 def only(applies: bool) -> None:
     if not applies:
-        raise DoesNotApply
+        raise NotThisWayError
 
 
 def there_and_back(collective: str, scatter: list[Step]) -> list[Step]:
@@ -79,7 +80,7 @@ def torus_one_way(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     only(collective in REDUCES)
     members = boxes(wires, groups)
     if members is None:
-        raise DoesNotApply
+        raise NotThisWayError
     scatter, pieces = [], 1
     for axis, n in list(enumerate(members.shape))[1:]:
         following = np.roll(members, -1, axis)
@@ -92,7 +93,7 @@ def torus(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     only(collective in REDUCES)
     members = boxes(wires, groups)
     if members is None:
-        raise DoesNotApply
+        raise NotThisWayError
     sides, ways = members.shape[1:], []
     for axis in range(1, members.ndim):
         both = np.concatenate([members, members])
@@ -182,7 +183,7 @@ def offers(wires: Wires, collective: str, rows: Ints, size: float) -> dict[str, 
         if algorithm != "direct" or not shared or rows.size * rows.shape[1] <= MOST_DIRECT:
             try:
                 found[algorithm] = flat(wires, collective, rows, size, algorithm)
-            except DoesNotApply:
+            except NotThisWayError:
                 continue
     return found
 
@@ -219,7 +220,7 @@ def tiers(wires: Wires, rows: Ints, first_only: bool) -> list[Ints]:
     for of in (wires.chip, wires.kind if wires.topology.joins == "chips" else wires.board):
         nodes = runs(of, rows)
         if nodes is None:
-            raise DoesNotApply
+            raise NotThisWayError
         if nodes.shape[2] > 1:
             found.append(nodes.reshape(-1, nodes.shape[2]))
         nodes = nodes[:, :, :1] if first_only else nodes
@@ -236,13 +237,11 @@ def jobs(
             return algorithm, hierarchical(wires, collective, rows, size)
         if algorithm != "auto":
             return algorithm, flat(wires, collective, rows, size, algorithm)
-    except DoesNotApply:
+    except NotThisWayError:
         return None
     found = offers(wires, collective, rows, size)
-    try:
+    with suppress(NotThisWayError):
         found["hierarchical"] = hierarchical(wires, collective, rows, size)
-    except DoesNotApply:
-        pass
     name = best(wires, found)
     return name, found[name]
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, Group, Topology, Wires, load_array
+from hardware import Array, Group, Topology, Wires
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES
 from simulator.collectives.choice import ALGORITHMS, chosen
-from simulator.collectives.groups import Mirrored, groups_of
 from simulator.collectives.swaps import swap
 from simulator.engine.jobs import Ints, Job
 from tests.simulator.collectives import slow_collectives as slow
