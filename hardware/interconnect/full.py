@@ -31,7 +31,7 @@ class FullyConnected:
         return cls(nodes.ports, nodes.latency_s, nodes.label)
 
     def link(self, source: Ints, target: Ints) -> Ints:
-        """The numbers of links from one node to another."""
+        """A node's links to all others in a row: of 3 nodes 0-1 0-2, 1-0 1-2, 2-0 2-1."""
         return source * (self._nodes - 1) + target - (target > source)
 
     def route(self, source: int, target: int) -> list[int]:  # noqa: D102
