@@ -24,8 +24,9 @@ from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering import order
+from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Counting, Division, Part, Shards, parts
+from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.reshard import (
     Layout,
     Relay,

@@ -25,7 +25,8 @@ from planners.partition import (
     III,
     PartitionType,
 )
-from simulator.lowering.placement import Cores, Mask, Part, Shards
+from simulator.lowering.blocks import Cores, Shards
+from simulator.lowering.placement import Part
 from workloads import Graph
 
 Bytes = NDArray[np.float64]
@@ -122,10 +123,10 @@ class Sums:
         if not part.busy(self.nodes):
             return
         mask = part.mask(self.nodes)
-        members = groups(part, mask, self._joins)
+        members = part.groups(mask, self._joins)
         if members.shape[1] > 1:
             size = np.array(self.size(part.largest))
-            padded = None if mask.all() else groups(part, np.ones_like(mask), self._joins)
+            padded = None if mask.all() else part.groups(np.ones_like(mask), self._joins)
             self.emit(Request(part, name, (members,), (size,), padded))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
@@ -296,9 +297,9 @@ class Relay:
         mask = part.mask(self.nodes)
         if any((part.mask((node,)) != mask).any() for node in self.nodes):
             mask = np.ones_like(mask)  # those who hold, those who read, and who stands between
-        exchanged = groups(part, mask, self._changes)
-        gathered = groups(part, mask, self._gathers)
-        needed = groups(part, mask, self._needs_all)
+        exchanged = part.groups(mask, self._changes)
+        gathered = part.groups(mask, self._gathers)
+        needed = part.groups(mask, self._needs_all)
         reads = self._largest(part)
         if old and exchanged.shape[1] > 1:
             size = np.array(old * reads / gathered.shape[1])
@@ -323,19 +324,6 @@ class Relay:
 
     def _gathers(self, types: Types) -> bool:
         return self.held.of(types) is not III and self._needs_all(types)
-
-
-def groups(block: Part, mask: Mask, joined: Callable[[Types], bool]) -> Cores:
-    """The cores of ``mask`` that differ only in levels of a block that are ``joined``.
-
-    A row for each group, numbers relative to the block's first core.
-    """
-    together = [joined(types) for types in block.types]
-    axes = sorted(range(len(together)), key=lambda axis: together[axis])
-    cores = np.arange(len(mask)).reshape((2,) * len(together)).transpose(axes)
-    members = cores.reshape(-1, 1 << sum(together))
-    taking = mask[members]
-    return members[taking.any(axis=1)][:, taking.any(axis=0)]
 
 
 def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:

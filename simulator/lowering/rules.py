@@ -14,8 +14,9 @@ from planners.steps import Phase, Step
 from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation
+from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Division, Part, Shards
+from simulator.lowering.placement import Division, Part
 from workloads import Network, partition_graph
 
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from planners.partition import Shard
 from planners.steps import Kind, Phase, Step
 from simulator.engine.operations import Operation, Program, Site, Worker
+from simulator.lowering.blocks import Cores, Shards
 from simulator.lowering.dataflow import Dataflow
-from simulator.lowering.placement import Cores, Part, Shards
+from simulator.lowering.placement import Part
 from simulator.lowering.rules import Rules
 from simulator.lowering.tasks import Key, Script
 
