@@ -26,18 +26,18 @@ from simulator.engine.picoseconds import duration_ps
 from simulator.lowering import order
 from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Counting, Division, Part, parts
-from simulator.lowering.reshard import (
+from simulator.lowering.layouts import (
     Layout,
-    Relay,
-    Request,
-    Sums,
     TiedLayout,
     backward_layouts,
     forward_layouts,
     tied_layouts,
 )
+from simulator.lowering.placement import Counting, Division, Part, parts
+from simulator.lowering.requests import Request
+from simulator.lowering.reshard import Relay
 from simulator.lowering.rules import Exchange, Rules
+from simulator.lowering.sums import Sums
 from simulator.lowering.transport import carried
 from workloads import Network
 
