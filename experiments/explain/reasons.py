@@ -15,17 +15,6 @@ SAME = 1e-3
 SLIGHT = 2 * SAME
 """Of the critical path; what is no larger cannot change it by more than SAME when halved."""
 
-PUBLISHED_IGNORES = {
-    "hbm": "the published model has no memory: HBM values are not used",
-    "capacity": "the published model has no memory: HBM values are not used",
-    "roofline": "the published model computes at the peak rate: roofline values are not used",
-    "wires": "topology and links between chips are not used by the published model, where every "
-    "split has links of its accelerators' network.bandwidth",
-    "latency": "latency is not used by the published model",
-    "formats": "the published model moves numbers of arithmetic.element: other formats are not "
-    "used",
-}
-"""Topic to why it means nothing to the published model."""
 BOUND_OF = {
     "core": "FLOPs",
     "hbm": "HBM",
@@ -95,26 +84,24 @@ _TOPICS = {
 
 def why_nothing(key: str, before: Facts, after: Facts) -> str:
     """One sentence: why the step with ``key`` changed (``after``) is as long as ``before``."""
-    topic, deployed = topic_of(key), before.case.execution.model == "deployed"
+    topic, ignores = topic_of(key), before.case.execution.ignores
     if _same_machine(before.case.array, after.case.array):
         if _other_peak(key, before.case.array, after.case.array):
             return "products are computed in another format, which has a peak of its own"
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"
-    if not deployed and (ignored := _ignored(key, topic)):
-        return PUBLISHED_IGNORES[ignored]
+    if (ignored := "roofline" if "roofline." in key else topic) in ignores:
+        return ignores[ignored]
     if topic == "capacity":
         return "hbm.capacity matters only for whether the plan fits"
-    if deployed and topic in ("port", "wires", "latency"):
+    if "wires" not in ignores and topic in ("port", "wires", "latency"):
         reason = _unused(key, topic, before.case.array, after.case.array)
         if reason:
             return reason
-    if deployed and topic == "fused":
-        return "the deployed model counts two FLOPs a multiply-accumulate either way"
     if topic not in BOUND_OF:
         return "what it changes is not on the critical path"
-    bound = "links" if topic == "element" and not deployed else BOUND_OF[topic]
+    bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
     return _not_on_the_path(bound, before.bounds)
 
 
@@ -126,13 +113,6 @@ def _other_peak(key: str, first: Array, second: Array) -> bool:
     """Whether a peak was really changed, in a format in which nothing is computed."""
     values = [{s.key: s.value for s in array.settings}.get(key) for array in (first, second)]
     return "chip.peak" in key and values[0] != values[1]
-
-
-def _ignored(key: str, topic: str) -> str | None:
-    """The topic under which the published model ignores a key."""
-    if "roofline." in key:
-        return "roofline"
-    return topic if topic in PUBLISHED_IGNORES else None
 
 
 def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:

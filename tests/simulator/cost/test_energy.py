@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.studies.step import run_step
+from experiments.studies.case import Case, step_of
 from hardware import Array, Device, Energy, Group, Topology, by_core, load_array
 from planners import load_planner
 from planners.steps import Kind, Phase
@@ -112,7 +112,7 @@ def both_models(*changes: str) -> tuple[Timeline, Timeline]:
     array = load_array("hypar-16", ["devices.0.count=2", *changes])
     network = two_layers()
     first, second = (
-        run_step(network, "data_parallel", array, 8, execution=execution)[1]
+        step_of(Case(network, "data_parallel", array, 8, execution=execution))[1]
         for execution in (PUBLISHED, DEPLOYED)
     )
     return first, second
@@ -130,7 +130,7 @@ def test_one_price_for_both_models(phase: Phase, kind: Kind) -> None:
     published, deployed = both_models()
     ((device, _),) = load_array("hypar-16").group.kinds
     sides = Group(((device, 1),)), Group(((device, 1),))
-    operations = deployed.program.operations
+    operations = deployed.operations
     joules = 0.0
     for op in operations:
         if (op.phase, op.kind) == (phase, kind):

@@ -7,12 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.studies.step import plan_step, run_step
+from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
 from planners import Plan, PlanError
 from planners.steps import Kind, Phase
-from simulator import DEPLOYED, PICOSECONDS, PUBLISHED, Execution, Timeline, simulate
-from simulator.analysis.exposure import core_times, leaves
+from simulator import (
+    DEPLOYED,
+    PICOSECONDS,
+    PUBLISHED,
+    Execution,
+    Operation,
+    Timeline,
+    shares,
+    simulate,
+)
+from simulator.analysis.exposure import core_times
 from tests.strategies import arrays, networks, plans
 from workloads import Builder, Network, load_network
 
@@ -35,13 +44,12 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     return network, plan, array, draw(executions)
 
 
-def durations(timeline: Timeline) -> dict[int, tuple[int, int]]:
+def durations(timeline: Timeline) -> dict[Operation, tuple[int, int]]:
     """Start and end of every exchange."""
-    _, operation, start, end = timeline.columns
-    ops = timeline.program.operations
+    columns, ops = timeline.columns, timeline.operations
     return {
-        index: (begin, stop)
-        for index, begin, stop in zip(operation, start, end, strict=True)
+        ops[index]: (begin, stop)
+        for index, begin, stop in zip(columns.operation, columns.start, columns.end, strict=True)
         if ops[index].level >= 0
     }
 
@@ -51,7 +59,7 @@ def durations(timeline: Timeline) -> dict[int, tuple[int, int]]:
 def test_folded_is_unfolded(case: tuple[Network, Plan, Array, Execution]) -> None:
     folded, unfolded = simulate(*case), simulate(*case, folded=False)
     assert folded.iteration_ps == unfolded.iteration_ps
-    assert folded.shares() == unfolded.shares()
+    assert shares(folded) == shares(unfolded)
     assert folded.cores == unfolded.cores
     for key, total in folded.totals().items():
         other = unfolded.totals()[key]
@@ -69,21 +77,20 @@ def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]
     spans = durations(timeline)
     bandwidth = wires_of(case[2]).bandwidth
     crossed = np.zeros(len(bandwidth))
-    for index in spans:
-        for job in timeline.program.operations[index].jobs:
+    for operation in spans:
+        for job in operation.jobs:
             np.add.at(crossed, job.load.links, job.flow_bytes * job.load.flows)
-    slack_s = 1e-12 * (1 + sum(len(timeline.program.operations[i].jobs) for i in spans))
+    slack_s = 1e-12 * (1 + sum(len(operation.jobs) for operation in spans))
     assert (crossed / bandwidth).max(initial=0.0) <= timeline.iteration_s + slack_s
-    for leaf, times in zip(leaves(timeline.program.root), core_times(timeline), strict=True):
-        work = sum(op.duration_ps for op in leaf.operations)
+    for worker, times in zip(timeline.program.workers, core_times(timeline), strict=True):
+        work = sum(task.operation.duration_ps for task in worker.template)
         assert times.computing == work
         assert times.computing + times.exposed <= timeline.iteration_ps
-        assert leaf.needs is not None
-        for operation, needs in zip(leaf.operations, leaf.needs, strict=True):
-            for need in needs:
-                other = leaf.operations[need]
+        for task in worker.template:
+            for need in task.needs:
+                operation, other = task.operation, worker.template[need].operation
                 if operation.level >= 0 and other.level >= 0:
-                    assert spans[other.index][1] <= spans[operation.index][0]
+                    assert spans[other][1] <= spans[operation][0]
 
 
 @settings(max_examples=40, deadline=None)
@@ -98,7 +105,7 @@ def test_more_bandwidth_on_every_link_is_never_slower_without_overlap(
     )
     faster = replace(array, group=replace(array.group, kinds=kinds))
     before, after = (simulate(network, plan, a, execution) for a in (array, faster))
-    slack = sum(len(op.jobs) for op in after.program.operations) + 1
+    slack = sum(len(op.jobs) for op in after.operations) + 1
     assert after.iteration_ps <= before.iteration_ps + slack
 
 
@@ -113,7 +120,9 @@ def test_one_gradient_on_a_torus(overlap: bool) -> None:
     """Summed inside chips through HBM, over an 8 x 8 torus in four directions, and back."""
     array = load_array("tpu-v3-pod", ["devices.0.count=16"])
     execution = Execution("deployed", overlap=overlap)
-    _, timeline = run_step(one_layer(4096), "data_parallel", array, 16 * 128, execution=execution)
+    _, timeline = step_of(
+        Case(one_layer(4096), "data_parallel", array, 16 * 128, execution=execution)
+    )
     size, n, side = 4 * 4096**2, 64, 8
     hbm = 2 * (2 * 2 * size / 2) / 900e9  # there and back: halves both ways, written and read
     torus = (n - 1) / (2 * n) * size / 82e9 + 4 * (side - 1) * 1.5e-6
@@ -127,7 +136,7 @@ def test_gradients_travel_while_backward_goes_on() -> None:
     times = []
     for overlap in (False, True):
         execution = Execution("deployed", overlap=overlap)
-        _, timeline = run_step(network, "data_parallel", array, 32 * 64, execution=execution)
+        _, timeline = step_of(Case(network, "data_parallel", array, 32 * 64, execution=execution))
         exchanges = sum(stop - start for start, stop in durations(timeline).values())
         (core,) = core_times(timeline)
         times.append((timeline.iteration_ps, core.computing, exchanges))
@@ -142,7 +151,7 @@ def test_buckets_are_fewer_exchanges_of_the_same_bytes() -> None:
     counts, sizes = [], []
     for bucket in (0.0, 4e6, 1e12):
         execution = Execution("deployed", bucket_bytes=bucket)
-        _, timeline = run_step(network, "data_parallel", array, 32 * 8, execution=execution)
+        _, timeline = step_of(Case(network, "data_parallel", array, 32 * 8, execution=execution))
         sums = timeline.totals()[Phase.GRADIENT, Kind.SUMS]
         counts.append(sums.operations)
         sizes.append(sums.bytes)
@@ -154,15 +163,17 @@ def test_buckets_are_fewer_exchanges_of_the_same_bytes() -> None:
 def test_cores_without_work_are_idle() -> None:
     """Data parallelism has 512 samples for 2,048 cores."""
     array = load_array("accpar-mixed")
-    _, timeline = run_step(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
-    idle = [t.multiplicity for t in core_times(timeline) if not t.computing]
+    _, timeline = step_of(
+        Case(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
+    )
+    idle = [t.cores for t in core_times(timeline) if not t.computing]
     assert sum(idle) == 1536
 
 
 def test_changing_the_wires_changes_the_plan() -> None:
     array, network = load_array("accpar-mixed-switch"), load_network("vgg11")
     faster = load_array("accpar-mixed-switch", ["network.bandwidth=1 Tbit/s"])
-    plans = [plan_step(network, "accpar", a, 512, execution=DEPLOYED) for a in (array, faster)]
+    plans = [plan_of(Case(network, "accpar", a, 512, execution=DEPLOYED)) for a in (array, faster)]
     assert plans[0].root is not None
     assert plans[1].root is not None
     assert plans[0].root.partitions != plans[1].root.partitions
@@ -170,7 +181,7 @@ def test_changing_the_wires_changes_the_plan() -> None:
 
 def test_a_published_plan_does_not_fit() -> None:
     array, network = load_array("accpar-homogeneous"), load_network("lenet")
-    plan = plan_step(network, "owt", array, 512, execution=PUBLISHED)
+    plan = plan_of(Case(network, "owt", array, 512, execution=PUBLISHED))
     with pytest.raises(PlanError, match=r"of this shape .* plan for execution.planned\(array\)"):
         simulate(network, plan, array, DEPLOYED)
 
@@ -178,7 +189,7 @@ def test_a_published_plan_does_not_fit() -> None:
 def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:
     """Less than half a sample for the slow half: as whole shards it idles and is not waited for."""
     array, network = load_array("accpar-mixed"), load_network("lenet")
-    plan = plan_step(network, "data_parallel", array, 512, execution=DEPLOYED)
+    plan = plan_of(Case(network, "data_parallel", array, 512, execution=DEPLOYED))
     assert plan.root is not None
     little = tuple(replace(p, share=0.4 / 512) for p in plan.root.partitions)
     plan = replace(plan, root=replace(plan.root, partitions=little))
@@ -188,7 +199,7 @@ def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:
     slow, fast = (device for device, _ in array.group.kinds)
     assert whole.flops_by_device()[slow] == 0 < exact.flops_by_device()[slow]
     alone = replace(array, group=Group(((fast, 128),)), settings=())
-    _, half = run_step(network, "data_parallel", alone, 512, execution=DEPLOYED)
+    _, half = step_of(Case(network, "data_parallel", alone, 512, execution=DEPLOYED))
     assert whole.iteration_ps == half.iteration_ps
 
 
@@ -199,7 +210,7 @@ def test_odd_halves_on_wires_that_tell_them_apart(kind: str, boards: int) -> Non
     """Two threes on a ring are alike by plan and not by place: other traffic passes one of them."""
     changes = [f"devices.0.count={boards}", f"topology.kind={kind}"]
     array, network = load_array("accpar-homogeneous", changes), load_network("alexnet")
-    plan = plan_step(network, "accpar", array, 64, execution=DEPLOYED)
+    plan = plan_of(Case(network, "accpar", array, 64, execution=DEPLOYED))
     folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
     assert folded.iteration_ps == unfolded.iteration_ps
     assert len(folded) < len(unfolded)
