@@ -26,20 +26,20 @@ from simulator.engine.picoseconds import duration_ps
 from simulator.lowering import order
 from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Counting, Division, Part, parts
-from simulator.lowering.reshard import (
+from simulator.lowering.layouts import (
     Layout,
-    Relay,
-    Request,
-    Sums,
     TiedLayout,
     backward_layouts,
     forward_layouts,
     tied_layouts,
 )
+from simulator.lowering.placement import Counting, Division, Part, parts
+from simulator.lowering.requests import Request
+from simulator.lowering.reshard import Relay
 from simulator.lowering.rules import Exchange, Rules
+from simulator.lowering.sums import Sums
 from simulator.lowering.transport import carried
-from workloads import Graph, Network
+from workloads import Network
 
 
 class Deployed(Rules):
@@ -52,7 +52,6 @@ class Deployed(Rules):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
@@ -61,7 +60,7 @@ class Deployed(Rules):
     ) -> None:
         self.overlap = execution.overlap
         self.wires = wires_of(array)
-        super().__init__(network, graph, plan, array, execution, folded=folded)
+        super().__init__(network, plan, array, execution, folded=folded)
         self._operators = operators(network)
         self._work = self._operators.nodes
         self._arithmetic = array.group.arithmetic

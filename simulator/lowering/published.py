@@ -21,7 +21,7 @@ from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.rules import Exchange, Rules
-from workloads import Graph, Network
+from workloads import Network
 
 
 class Published(Rules):
@@ -33,7 +33,6 @@ class Published(Rules):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
@@ -42,7 +41,7 @@ class Published(Rules):
     ) -> None:
         """Raises PlanError for a type that a node cannot have, or a plan that no bus can run."""
         check_medium(array, plan)
-        super().__init__(network, graph, plan, array, execution, folded=folded)
+        super().__init__(network, plan, array, execution, folded=folded)
         bisection = bisection_of(array)
         self._known: dict[tuple[int, Shard], Sizes] = {}
         self._splits: list[tuple[Part, list[Sizes], tuple[Half, Half]]] = []

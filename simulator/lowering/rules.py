@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hardware import Array, Device, Wires
 from hardware.array import Unit
-from planners import Plan
+from planners import Plan, PlanError
 from planners.partition import Shard
 from planners.steps import Phase, Step
 from simulator.cost.memory import MemoryUse
@@ -17,7 +17,7 @@ from simulator.engine.operations import Operation
 from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
 from simulator.lowering.placement import Division, Part
-from workloads import Graph, Network
+from workloads import Network, partition_graph
 
 
 class Exchange(NamedTuple):
@@ -50,15 +50,16 @@ class Rules(ABC):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
         *,
         folded: bool,
     ) -> None:
-        self.network = network
-        self.graph = graph
+        """Raises PlanError when the plan is for another network or array."""
+        self.graph = partition_graph(network)
+        if tuple(node.name for node in self.graph) != plan.nodes:
+            raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
         self.plan = plan
         self.array = array
         self.execution = execution

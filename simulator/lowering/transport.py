@@ -9,7 +9,7 @@ from simulator.collectives.choice import offer
 from simulator.collectives.kept import KEPT, digest, speeds
 from simulator.collectives.offers import Jobs, cheapest
 from simulator.collectives.swaps import swap
-from simulator.lowering.reshard import Request
+from simulator.lowering.requests import Request
 
 
 def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
