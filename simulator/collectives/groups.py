@@ -110,11 +110,13 @@ class Anywhere(Groups):
             parts.append((carry(self.wires, sources, others), 1.0))
         return add(parts)
 
-    @cached_property
+    @property
     def ring(self) -> Anywhere:  # noqa: D102
         if not _shares_grid(self.wires, self.rows[0]):
             return self
-        return Anywhere(self.wires, in_ring_order(self.wires, self.rows))
+        key, rows = self.key, self.rows
+        rows = KEPT.get("order in a ring", key, lambda: in_ring_order(self.wires, rows))
+        return Anywhere(self.wires, rows)
 
     @property
     def chain(self) -> Anywhere:  # noqa: D102
@@ -123,7 +125,7 @@ class Anywhere(Groups):
         turned = np.take_along_axis(rows, (start + np.arange(self.size)) % self.size, 1)
         return Anywhere(self.wires, turned)
 
-    @cached_property
+    @property
     def box(self) -> Box | None:  # noqa: D102
         if not _shares_grid(self.wires, self.rows[0]):
             return None
@@ -212,7 +214,7 @@ class Mirrored(Groups):
             for links in reach.links
         )
 
-    @cached_property
+    @property
     def ring(self) -> Mirrored:  # noqa: D102
         if not self._on_grid():
             return self
@@ -229,7 +231,7 @@ class Mirrored(Groups):
         start = int(np.argmax(order == 0))
         return self._in(np.roll(order, -start))
 
-    @cached_property
+    @property
     def box(self) -> Box | None:  # noqa: D102
         if not self._on_grid():
             return None
