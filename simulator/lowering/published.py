@@ -13,8 +13,8 @@ from itertools import count
 from hardware import Array, Device, Half, bisection_of
 from planners import Plan, PlanError
 from planners.medium import check_medium
+from planners.order import Item, Kind, Phase, flops, published_order, received
 from planners.partition import Shard, Sizes, legal, sizes
-from planners.steps import Kind, Phase, Step, flops, received, training_steps
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
@@ -72,9 +72,9 @@ class Published(Rules):
             self._known[v, shard] = found
         return found
 
-    def order(self) -> Iterable[Step]:
+    def order(self) -> Iterable[Item]:
         """Each product, then its sums; boundaries right before whoever reads them."""
-        return training_steps(self.graph)
+        return published_order(self.graph)
 
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """A board's FLOPs at its peak, each of its cores doing as much."""
@@ -89,29 +89,29 @@ class Published(Rules):
             energy_j=computing_j(device, share),
         )
 
-    def exchanges(self, step: Step) -> Iterator[Exchange]:
+    def exchanges(self, item: Item) -> Iterator[Exchange]:
         """One at every split that moves something, the top one first."""
-        layer = self.graph[step.node].name
-        if step.kind is Kind.BOUNDARY:
-            layer += f" to {self.graph[step.consumer].name}"
+        layer = self.graph[item.node].name
+        if item.kind is Kind.BOUNDARY:
+            layer += f" to {self.graph[item.consumer].name}"
         table, element_bytes = self.plan.communication, self.array.group.arithmetic.element_bytes
         for part, size, sides in self._splits:
-            first, second = received(step, self.graph, part.partitions, size, table)
+            first, second = received(item, self.graph, part.partitions, size, table)
             amounts = (first * element_bytes, second * element_bytes)
             if any(amounts):
-                yield Exchange(part, self._exchange(step, layer, part.level, sides, amounts))
+                yield Exchange(part, self._exchange(item, layer, part.level, sides, amounts))
 
     def _exchange(
         self,
-        step: Step,
+        item: Item,
         layer: str,
         level: int,
         sides: tuple[Half, Half],
         amounts: tuple[float, float],
     ) -> Operation:
         return Operation(
-            step.kind,
-            step.phase,
+            item.kind,
+            item.phase,
             layer,
             level,
             max(

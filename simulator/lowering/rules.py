@@ -9,8 +9,8 @@ from typing import NamedTuple
 from hardware import Array, Device, Wires
 from hardware.array import Unit
 from planners import Plan, PlanError
+from planners.order import Item, Phase
 from planners.partition import Shard
-from planners.steps import Phase, Step
 from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation
@@ -76,7 +76,7 @@ class Rules(ABC):
         """How the array is divided."""
 
     @abstractmethod
-    def order(self) -> Iterable[Step]:
+    def order(self) -> Iterable[Item]:
         """The steps of forward, backward and update in the order in which they are issued."""
 
     @abstractmethod
@@ -84,8 +84,8 @@ class Rules(ABC):
         """What one worker computes of a node; None where there is nothing to do."""
 
     @abstractmethod
-    def exchanges(self, step: Step) -> Iterator[Exchange]:
-        """What completes the partial sums of a step, or re-lays the tensor at a boundary."""
+    def exchanges(self, item: Item) -> Iterator[Exchange]:
+        """What completes the partial sums of a product, or re-lays the tensor at a boundary."""
 
     def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
         """How full each device's HBM gets, of classes of so many workers that hold these shards.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardware import Device
-from planners.steps import Phase
+from planners.order import Phase
 from simulator.engine.operations import NOTHING_HELD, Operation, Task
 from simulator.lowering.blocks import Shards
 

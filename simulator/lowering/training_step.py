@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from planners.order import Item, Kind, Phase
 from planners.partition import Shard
-from planners.steps import Kind, Phase, Step
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.blocks import Cores, Shards
 from simulator.lowering.dataflow import Dataflow
@@ -25,8 +25,8 @@ def training_step(rules: Rules) -> Program:
     all splits; without it every device is a worker, and every split a site.
     """
     writer = _Writer(rules)
-    for step in rules.order():
-        writer.write(step)
+    for item in rules.order():
+        writer.write(item)
     return writer.program()
 
 
@@ -67,23 +67,23 @@ class _Writer:
             held_bytes=use.held_bytes if use else 0.0,
         )
 
-    def write(self, step: Step) -> None:
+    def write(self, item: Item) -> None:
         """Append what a step asks of everybody."""
-        after, makes = self._flow.of(step) if self._rules.overlap else ([], [])
-        if step.kind is Kind.COMPUTE:
-            self._compute(step, after, makes)
+        after, makes = self._flow.of(item) if self._rules.overlap else ([], [])
+        if item.kind is Kind.COMPUTE:
+            self._compute(item, after, makes)
             return
-        if self._rules.overlap and step.phase is not Phase.UPDATE and step.kind is Kind.BOUNDARY:
+        if self._rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
             for script in self._scripts:
-                script.hand_on([self._flow.source(step)], makes)
-        for part, operation, nodes in self._rules.exchanges(step):
+                script.hand_on([self._flow.source(item)], makes)
+        for part, operation, nodes in self._rules.exchanges(item):
             takers = [s for s in self._under[id(part)] if s.holds(nodes)]
             parties = part.group.size if self._apart else len(takers)
             for script in takers:
                 script.exchange(operation, after, makes, parties)
 
-    def _compute(self, step: Step, after: Sequence[Key], makes: Sequence[Key]) -> None:
-        v, phase = step.node, step.phase
+    def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
+        v, phase = item.node, item.phase
         made: dict[tuple[int, Shard], Operation | None] = {}
         for script in self._scripts:
             key = (id(script.device), script.shards[v])
