@@ -54,7 +54,8 @@ SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
 class Item:
     """One item of a training step: a node computes, or receives.
 
-    A boundary is edge ``edge`` of ``node`` into ``consumer``. A ``bucket`` is of layers, ``node`` the first, whose gradients are summed together.
+    A boundary is edge ``edge`` of ``node`` into ``consumer``. A ``bucket`` is of
+    layers, ``node`` the first, whose gradients are summed together.
     """
 
     kind: Kind
