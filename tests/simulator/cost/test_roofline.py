@@ -1,5 +1,4 @@
 import math
-import time
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,7 @@ from simulator.cost.training_operators import operators
 from simulator.lowering.placement import Shard
 from tests.simulator.shapes import BYTES, PLAIN, halves, unsplit
 from tests.strategies import convolutional_networks, networks
-from workloads import Network, load_network
+from workloads import Network
 
 TILED = replace(PLAIN, tile=True)
 PRODUCT = Operator(
@@ -181,17 +180,3 @@ def test_each_group_has_a_matrix_of_its_own() -> None:
     depthwise = Shard(10, 1, 1, 32)
     assert flops(PRODUCT, depthwise) == 2 * 10 * 9 * 4 * 32
     assert flops(PRODUCT, depthwise, 128) == pytest.approx(2 * 10 * 4 * 128 * 128 * 32)
-
-
-def test_a_leaf_of_resnet50_is_costed_in_milliseconds() -> None:
-    ops = operators(load_network("resnet50"))
-    core = core_of(load_device("tpu-v3")[0])
-
-    def leaf() -> float:
-        start = time.perf_counter()
-        for op in ops.schedule():
-            node = ops.graph[op.node]
-            cost(op, Shard(32, node.in_channels, node.out_channels), core)
-        return time.perf_counter() - start
-
-    assert min(leaf() for _ in range(5)) < 0.01
