@@ -79,20 +79,10 @@ def test_no_package_has_an_import_circle(package: str) -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-STILL_LONG = pytest.mark.xfail(reason="one engine", strict=False)
 MOST_LINES = 300
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        pytest.param("experiments", marks=STILL_LONG),
-        "hardware",
-        "planners",
-        pytest.param("simulator", marks=STILL_LONG),
-        "workloads",
-    ],
-)
+@pytest.mark.parametrize("package", sorted(OURS))
 def test_a_file_tells_one_story(package: str) -> None:
     lines = {name: len(p.read_text().splitlines()) for name, p in modules(package).items()}
     assert not {name: count for name, count in lines.items() if count > MOST_LINES}
