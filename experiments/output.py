@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 import tempfile
@@ -62,8 +63,16 @@ def warn(sentence: str) -> None:
 
 
 def to_json(data: Any) -> str:
-    """JSON as the commands print it."""
-    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+    """JSON as the commands print it; a number that is not finite is null."""
+    return json.dumps(_finite(data), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def deliver(text: str, output: str | None) -> None:

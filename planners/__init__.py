@@ -8,7 +8,9 @@ from planners.registry import (
     BASELINES,
     PLANNERS,
     Planner,
+    is_built_in,
     load_planner,
+    planner_name,
     planner_names,
 )
 
@@ -26,7 +28,9 @@ __all__ = [
     "PlanError",
     "Planner",
     "Split",
+    "is_built_in",
     "load_planner",
+    "planner_name",
     "planner_names",
     "predict",
 ]

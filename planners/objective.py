@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardware import Group
 from planners.partition import Communication, PartitionType, Sizes, boundary, partial_sums
+from planners.plan import PlanError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,17 @@ class Objective:
     computing: bool
     pooled: bool
     communication: Communication = Communication.PRINTED
+
+    @staticmethod
+    def named(name: str, communication: str = Communication.PRINTED) -> Objective:
+        """The objective of that name by that table; raises PlanError with the known names."""
+        for word, given, known in (
+            ("objective", name, list(OBJECTIVES)),
+            ("communication", communication, list(Communication)),
+        ):
+            if given not in known:
+                raise PlanError(f"unknown {word} {given!r}; one of {', '.join(known)}")
+        return replace(OBJECTIVES[name], communication=Communication(communication))
 
     @property
     def unit(self) -> str:

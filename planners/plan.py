@@ -110,6 +110,11 @@ class Plan:
         """
         return max((s.gap for s in self.splits() if s.gap is not None), default=None)
 
+    def gap_fields(self) -> dict[str, bool | float | None]:
+        """``exact``, and ``gap`` as a fraction: None where it is exact, or nothing is known."""
+        known = self.gap is not None and math.isfinite(self.gap)
+        return {"exact": self.gap is None, "gap": self.gap if known else None}
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for json.dumps; ``from_json`` gives an equal plan back."""
         return {

@@ -1,8 +1,9 @@
-"""Planners by name: the built-in table, then other packages' entry points."""
+"""Planners by name: the built-in table, then other packages' entry points; or as functions."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -47,15 +48,37 @@ def planner_names() -> list[str]:
     return list(dict.fromkeys([*PLANNERS, *others]))
 
 
-def load_planner(name: str) -> Planner:
-    """The planner called ``name``; raises PlanError with the nearest name."""
-    built_in = PLANNERS | BASELINES
-    if name in built_in:
-        return built_in[name]
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        planner: Planner = entry.load()
+def load_planner(planner: str | Planner) -> Planner:
+    """The planner called so, a function as it is; raises PlanError with the nearest name."""
+    if not isinstance(planner, str):
+        if not callable(planner):
+            raise PlanError(f"planner {planner!r}: neither a name nor a function")
         return planner
+    built_in = PLANNERS | BASELINES
+    if planner in built_in:
+        return built_in[planner]
+    for entry in entry_points(group=ENTRY_POINTS, name=planner):
+        loaded: Planner = entry.load()
+        return loaded
     names = [*planner_names(), *BASELINES]
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(planner, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-    raise PlanError(f"unknown planner {name!r}; {hint}")
+    raise PlanError(f"unknown planner {planner!r}; {hint}")
+
+
+def planner_name(planner: str | Planner) -> str:
+    """What tables call a planner: its name, or its function's."""
+    if isinstance(planner, str):
+        return planner
+    while isinstance(planner, functools.partial):
+        planner = planner.func
+    return str(getattr(planner, "__name__", type(planner).__name__))
+
+
+def is_built_in(planner: str | Planner) -> bool:
+    """Whether a planner is one of ours, whose plans change with our version alone."""
+    return load_planner(planner) in _OURS
+
+
+_OURS = (*PLANNERS.values(), *BASELINES.values())
+"""As imported: what somebody puts into the tables later is not ours."""

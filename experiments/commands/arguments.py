@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hardware import Array
-    from planners import Objective
-    from simulator import Execution
 
 
 def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
@@ -90,6 +84,13 @@ def add_metrics(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_networks(parser: argparse.ArgumentParser) -> None:
+    """``--networks`` of a comparison."""
+    parser.add_argument(
+        "--networks", metavar="N1,N2|all", default="all", help="default: all, AccPar's nine"
+    )
+
+
 def add_planners(parser: argparse.ArgumentParser) -> None:
     """``--planners`` of a comparison."""
     parser.add_argument(
@@ -98,26 +99,6 @@ def add_planners(parser: argparse.ArgumentParser) -> None:
         default="all",
         help="default: all (model_parallel only by name)",
     )
-
-
-def planners_of(args: argparse.Namespace) -> list[str]:
-    """The planners a comparison is asked for, each of them known."""
-    from planners import load_planner, planner_names
-
-    chosen = names(args.planners, planner_names(), "planners")
-    for planner in chosen:
-        load_planner(planner)
-    return chosen
-
-
-def objective_of(args: argparse.Namespace) -> Objective:
-    """The objective that ``--objective`` and ``--communication`` describe."""
-    from dataclasses import replace
-
-    from planners import OBJECTIVES, Communication
-
-    objective = OBJECTIVES[getattr(args, "objective", "time")]
-    return replace(objective, communication=Communication(args.communication))
 
 
 def add_unfolded(parser: argparse.ArgumentParser) -> None:
@@ -156,41 +137,18 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def execution_of(args: argparse.Namespace) -> Execution:
-    """The execution model that the arguments describe; raises UsageError."""
-    from dataclasses import replace
-
-    from experiments.output import UsageError
-    from experiments.studies.model_options import MODEL_OPTIONS, with_options
-    from simulator import DEPLOYED, PUBLISHED
-
-    options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}
-    if args.execution == "published":
-        for name in (*options, *(["strict-memory"] if args.strict_memory else [])):
-            raise UsageError(f"--{name} has no meaning under --execution published")
-        return PUBLISHED
-    return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
-
-
 def add_output(parser: argparse.ArgumentParser, *formats: str) -> None:
     """``--format`` and ``--output``."""
     parser.add_argument("--format", choices=formats, default="table", help="default: table")
     parser.add_argument("--output", metavar="FILE", help="write there instead of the terminal")
 
 
-def array_of(args: argparse.Namespace) -> Array:
-    """The array that ``--array`` and ``--set`` describe."""
-    from hardware import load_array
-
-    return load_array(args.array or "accpar-mixed", args.set)
-
-
-def names(text: str, known: list[str], what: str) -> list[str]:
-    """A comma-separated list, or ``all``; order kept, repetitions dropped."""
-    from experiments.output import UsageError
-
-    parts = [name.strip() for name in text.split(",") if name.strip()]
-    chosen = list(dict.fromkeys(n for p in parts for n in (known if p == "all" else [p])))
-    if not chosen:
-        raise UsageError(f"--{what} {text!r}: name at least one of {', '.join(known)}, or all")
-    return chosen
+def add_runner(parser: argparse.ArgumentParser) -> None:
+    """``--store``, ``--jobs`` and ``--cluster``."""
+    parser.add_argument(
+        "--store", metavar="FILE", help="keep finished cases, run only missing ones"
+    )
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, help="processes (default: the cores; one for little work)"
+    )
+    parser.add_argument("--cluster", metavar="ADDRESS", help="a dask scheduler, as tcp://host:8786")

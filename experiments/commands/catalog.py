@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
-from experiments.commands.notices import network_of
+from experiments.commands.resolve import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_array, add_output, array_of
+from experiments.commands.arguments import add_array, add_output
+from experiments.commands.resolve import array_of
 
 if TYPE_CHECKING:
     from hardware import Wires

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
@@ -10,16 +11,14 @@ from experiments.commands.arguments import (
     add_network,
     add_output,
     add_step,
-    array_of,
-    execution_of,
-    names,
-    objective_of,
 )
-from experiments.commands.notices import network_of, warn_gap
+from experiments.commands.resolve import case_of, planners_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
+    from experiments.studies.case import Case
     from experiments.studies.difference import Difference, Part
     from simulator import Timeline
 
@@ -46,65 +45,59 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan and simulate twice, then deliver."""
     from experiments.output import UsageError, check_writable, deliver, to_json
-    from experiments.pictures.comparison_plots import check_plot
+    from experiments.pictures.figures import check_plot, save
+    from experiments.studies.case import step_of
     from experiments.studies.difference import difference
+    from experiments.studies.messages import warn_inexact
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
-    from experiments.studies.step import run_step
-    from planners import load_planner, planner_names
 
-    chosen = names(args.planners, planner_names(), "planners")
+    chosen = planners_of(args)
     if len(chosen) != 2:
         raise UsageError(f"--planners {args.planners!r}: name two different ones, as owt,accpar")
-    for planner in chosen:
-        load_planner(planner)
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    array, network, execution = array_of(args), network_of(args.network), execution_of(args)
-    metrics = parse_metrics(args.metrics)
-    check_metrics(metrics, array)
-    steps = [
-        run_step(network, planner, array, args.batch, objective_of(args), execution)
-        for planner in chosen
-    ]
-    for plan, step in steps:
-        warn_overflow(network.name, plan.planner, array.name, step)
-        warn_gap(network.name, plan)
-    first, second = (step for _, step in steps)
-    result = difference((chosen[0], chosen[1]), (first, second))
-    about = {
-        "network": network.name,
-        "array": array.name,
-        "batch": args.batch,
-        "objective": args.objective,
-        "execution": str(execution),
-    }
+    first = case_of(args, chosen[0])
+    cases, metrics = [first, replace(first, planner=chosen[1])], parse_metrics(args.metrics)
+    check_metrics(metrics, first.array)
+    steps = [step_of(case) for case in cases]
+    for case, (plan, step) in zip(cases, steps, strict=True):
+        warn_overflow(case, step)
+        warn_inexact(case.network.name, plan)
+    timelines = [step for _, step in steps]
+    result = difference((chosen[0], chosen[1]), (timelines[0], timelines[1]))
     if args.plot:
-        _plot(args.plot, about, chosen, [first, second])
-    both = [measured(metrics, step) for step in (first, second)]
+        save(_picture(cases, timelines), args.plot)
+    both = [measured(metrics, step) for step in timelines]
     whole = {key: [values[key] for values in both] for key in both[0]}
-    data = about | to_dict(result) | whole
-    text = to_json(data) if args.format == "json" else to_table(result, about, whole)
+    data = _about(first) | to_dict(result) | whole
+    text = to_json(data) if args.format == "json" else to_table(result, first, whole)
     deliver(text, args.output)
     return 0
 
 
-def _plot(path: str, about: dict[str, Any], chosen: list[str], steps: list[Timeline]) -> None:
+def _about(case: Case) -> dict[str, Any]:
+    return {
+        "network": case.network.name,
+        "array": case.array.name,
+        "batch": case.batch,
+        "objective": case.objective,
+        "execution": str(case.execution),
+    }
+
+
+def _picture(cases: list[Case], steps: list[Timeline]) -> Figure:
     from experiments.pictures.gantt import plot_gantt
     from experiments.pictures.resources import sites
     from experiments.pictures.tracks import chart
 
-    charts = [
-        chart(
-            f"{about['network']}, {planner} on {about['array']}, batch {about['batch']}",
-            step,
-            sites(step),
-            folded=True,
-        )
-        for planner, step in zip(chosen, steps, strict=True)
-    ]
-    plot_gantt(charts, path)
+    return plot_gantt(
+        [
+            chart(str(case), step, sites(step), folded=True)
+            for case, step in zip(cases, steps, strict=True)
+        ]
+    )
 
 
 def to_dict(result: Difference) -> dict[str, Any]:
@@ -134,16 +127,14 @@ def _whole(result: Difference) -> Part:
     return Part((first * result.cores, second * result.cores))
 
 
-def to_table(
-    result: Difference, about: dict[str, Any], whole: dict[str, list[float]] | None = None
-) -> str:
+def to_table(result: Difference, case: Case, whole: dict[str, list[float]] | None = None) -> str:
     """By phase and kind, then the layers that contribute most; ``whole`` has other metrics."""
     from experiments.output import text_of
-    from simulator import PUBLISHED
+    from simulator import Execution
 
-    title = f"{about['network']} on {about['array']}, batch {about['batch']}"
-    if about["execution"] != str(PUBLISHED):
-        title += f", {about['execution']}"
+    title = f"{case.network.name} on {case.array.name}, batch {case.batch}"
+    if case.execution != Execution():
+        title += f", {case.execution}"
     phases = _table(result, title, "what")
     for part in result.phases:
         _add(phases, result, f"{part.phase} {part.kind}".strip(), part)

@@ -12,10 +12,8 @@ from experiments.commands.arguments import (
     add_output,
     add_planner,
     add_step,
-    array_of,
-    execution_of,
 )
-from experiments.commands.notices import gap_json, gap_text
+from experiments.commands.resolve import case_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,31 +43,18 @@ def run(args: argparse.Namespace) -> int:
     from experiments.explain.picture import plot_explanation
     from experiments.explain.study import explain, steps_of
     from experiments.output import check_writable, deliver, progress_bar, to_json
-    from experiments.pictures.comparison_plots import check_plot
-    from experiments.studies.case import Case
+    from experiments.pictures.figures import check_plot, save
     from experiments.studies.metrics import check_metrics, parse_metrics
-    from planners import load_planner
-    from workloads import load_network
 
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    load_planner(args.planner)
-    metrics, array = parse_metrics(args.metrics), array_of(args)
-    check_metrics(metrics, array)
-    case = Case(
-        load_network(args.network),
-        args.planner,
-        array,
-        args.batch,
-        args.objective,
-        args.communication,
-        execution_of(args),
-    )
+    case, metrics = case_of(args), parse_metrics(args.metrics)
+    check_metrics(metrics, case.array)
     with progress_bar(steps_of(case, args.set)) as progress:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
-        plot_explanation(result, args.plot)
+        save(plot_explanation(result), args.plot)
     json = args.format == "json"
     deliver(to_json(to_dict(result)) if json else to_table(result, metrics), args.output)
     return 0
@@ -79,14 +64,14 @@ def to_dict(result: Explanation) -> dict[str, Any]:
     """What ``--format json`` prints: all of it, times in seconds."""
     from dataclasses import asdict
 
-    from experiments.explain.study import notes
+    from experiments.explain.study import messages
 
     paths = result.paths
     return result.case.inputs | {
         "iteration_s": result.iteration_s,
         "energy_j": result.energy_j,
         "traffic_bytes": result.traffic_bytes,
-        **gap_json(result.plan),
+        **result.plan.gap_fields(),
         "cores": paths.cores,
         "idle_cores": paths.idle_cores,
         "critical_path": _path_dict(result),
@@ -112,7 +97,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
         "set": [asdict(setting) for setting in result.settings],
         "data_parallel_s": result.data_parallel_s,
         "fast_alone_s": result.fast_alone_s,
-        "notes": notes(result),
+        "notes": messages(result),
     }
 
 
@@ -148,14 +133,11 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
 
 def to_table(result: Explanation, metrics: Sequence[str] = ("time",)) -> str:
     """The tables people read."""
-    from experiments.explain.study import notes
+    from experiments.explain.study import messages
     from experiments.output import text_of
+    from experiments.studies.messages import inexact
 
-    case = result.case
-    title = (
-        f"{case.network.name}, {case.planner} on {case.array.name}, batch {case.batch}, "
-        f"{case.execution}: {result.iteration_s:.9f} s"
-    )
+    title = f"{result.case}, {result.case.execution}: {result.iteration_s:.9f} s"
     tables = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
     if result.settings:
         tables.append(_settings(result))
@@ -164,7 +146,7 @@ def to_table(result: Explanation, metrics: Sequence[str] = ("time",)) -> str:
         head.append(f"energy {result.energy_j:.6g} J")
     if "traffic" in metrics:
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
-    return text_of(", ".join(head), "", *tables, *notes(result)) + gap_text(result.plan)
+    return text_of(", ".join(head), "", *tables, *messages(result)) + inexact(result.plan)
 
 
 def _table(title: str, *columns: str, words: int = 1) -> Table:

@@ -10,11 +10,8 @@ from experiments.commands.arguments import (
     add_output,
     add_planner,
     add_step,
-    array_of,
-    execution_of,
-    objective_of,
 )
-from experiments.commands.notices import gap_json, gap_text, network_of
+from experiments.commands.resolve import array_of, execution_of, network_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,8 +43,9 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan every network asked for, then deliver."""
     from experiments.output import UsageError, check_writable, deliver, to_json
-    from experiments.pictures.comparison_plots import check_plot
+    from experiments.pictures.figures import check_plot, save
     from experiments.pictures.plan_map import plot_plan
+    from experiments.studies.case import Case, plan_of
     from planners import load_planner
 
     if args.plot:
@@ -55,13 +53,14 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--plot draws one plan; give --layers one file")
         check_plot(args.plot)
         check_writable(args.output, args.plot)
-    array = execution_of(args).planned(_array(args))
-    planner = load_planner(args.planner)
-    objective = objective_of(args)
+    whole, execution = _array(args), execution_of(args)
+    load_planner(args.planner)
     networks = _networks(args)
-    plans = [planner(network, array, args.batch, objective) for network in networks]
+    step = (args.planner, whole, args.batch, args.objective, args.communication, execution)
+    plans = [plan_of(Case(network, *step)) for network in networks]
+    array = execution.planned(whole)
     if args.plot:
-        plot_plan(plans[0], array, args.plot)
+        save(plot_plan(plans[0], array), args.plot)
     if args.format == "json":
         data = [
             to_dict(plan, array) | {"warnings": list(network.notes)}
@@ -99,7 +98,7 @@ def _networks(args: argparse.Namespace) -> list[Network]:
 
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
     """What ``--format json`` prints: levels where all halves are alike, else the tree."""
-    data = plan.to_json() | {"array": array.name, **gap_json(plan)}
+    data = plan.to_json() | {"array": array.name, **plan.gap_fields()}
     levels, root = plan.levels(), data.pop("root")
     if levels is None:
         return data | {"tree": root}
@@ -119,13 +118,14 @@ def to_table(plan: Plan, array: Array) -> str:
     """A table for every stretch of the tree in which halves are alike."""
     from experiments.output import text_of
     from experiments.pictures.plan_map import describe, stretches
+    from experiments.studies.messages import inexact
     from planners import OBJECTIVES
 
     unit = OBJECTIVES[plan.objective].unit
     title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
-    parts = [f"{title}\n", *filter(None, [gap_text(plan)])]
+    parts = [f"{title}\n", *filter(None, [inexact(plan)])]
     for group, level, chain in stretches(plan.root, array.group, 0):
         parts += [describe(group, chain), text_of(_table(plan, chain, level, unit))]
     if plan.root is None:

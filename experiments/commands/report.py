@@ -10,13 +10,19 @@ from experiments.commands.arguments import (
     add_batch,
     add_execution,
     add_metrics,
+    add_networks,
     add_planners,
-    array_of,
-    execution_of,
-    names,
-    planners_of,
+    add_runner,
 )
-from experiments.commands.notices import network_of
+from experiments.commands.resolve import (
+    array_of,
+    check_runner,
+    execution_of,
+    network_of,
+    networks_of,
+    planners_of,
+    runner_of,
+)
 
 if TYPE_CHECKING:
     from experiments.report.study import Study
@@ -33,17 +39,12 @@ def configure(commands: Any) -> None:
         "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
     )
     add_array(parser, default=None)
-    parser.add_argument(
-        "--networks",
-        metavar="N1,N2|all",
-        default="all",
-        help="default: all, AccPar's nine",
-    )
+    add_networks(parser)
     add_planners(parser)
     add_batch(parser)
     add_execution(parser)
     add_metrics(parser)
-    parser.add_argument("--store", metavar="FILE", help="show the results of a sweep's store too")
+    add_runner(parser)
     parser.add_argument(
         "--timeline",
         metavar="NETWORK",
@@ -62,9 +63,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
     study = _study(args)
     check_writable(args.output)
+    check_runner(args)
     cases = len(study.arrays) * len(study.networks) * len(study.planners)
-    with progress_bar(cases) as progress:
-        page = report(study, progress)
+    with runner_of(args) as runner, progress_bar(cases) as progress:
+        page = report(study, progress, runner)
     with whole_file(args.output) as path:
         path.write_bytes(page.encode("utf-8", "replace"))
     return 0
@@ -73,18 +75,11 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> Study:
     from experiments.report.study import Study
     from experiments.studies.metrics import check_metrics, parse_metrics
-    from experiments.studies.store import Store
-    from workloads import ZOO
 
-    networks = [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
-    planners = planners_of(args)
+    networks, planners = networks_of(args), planners_of(args)
     arrays, metrics = tuple(_arrays(args)), parse_metrics(args.metrics)
     for array in arrays:
         check_metrics(metrics, array)
-    rows = None
-    if args.store:
-        with Store(args.store, create=False) as store:
-            rows = store.rows()
     wanted = network_of(args.timeline) if args.timeline else None
     return Study(
         arrays=arrays,
@@ -96,7 +91,6 @@ def _study(args: argparse.Namespace) -> Study:
         batch=args.batch,
         execution=execution_of(args),
         metrics=metrics,
-        rows=rows,
         command=_command(args),
     )
 

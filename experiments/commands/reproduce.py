@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_output, names
+from experiments.commands.arguments import add_output
+from experiments.commands.resolve import names
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,7 +63,7 @@ def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
     return {
         "paper": TITLES[paper],
         "figures": {figure.key: list(figure.rows) for figure in figures},
-        "notes": {figure.key: list(figure.notes) for figure in figures},
+        "notes": {figure.key: list(figure.messages) for figure in figures},
         "labels": {figure.key: figure.label for figure in figures},
         "largest_differences": largest(figures),
     }
@@ -77,7 +78,7 @@ def to_table(paper: str, figures: list[Figure]) -> str:
     parts: list[Any] = [f"{TITLES[paper]}, ours beside the paper's\n"]
     for figure in figures:
         table = shapes.get(figure.shape, _bars)(figure)
-        parts += [f"{figure.key}: {figure.title}", table, *figure.notes, ""]
+        parts += [f"{figure.key}: {figure.title}", table, *figure.messages, ""]
     if worst := largest(figures):
         parts += ["Largest differences from the published values", _largest(worst)]
     return text_of(*parts)

@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     import pandas
 
-    write_table(pandas.DataFrame(rows), args.output)
+    flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
+    write_table(pandas.DataFrame(flat), args.output)
     return 0
 
 

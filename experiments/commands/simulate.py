@@ -14,15 +14,14 @@ from experiments.commands.arguments import (
     add_planner,
     add_step,
     add_unfolded,
-    array_of,
-    execution_of,
-    objective_of,
 )
-from experiments.commands.notices import gap_json, gap_text, network_of
+from experiments.commands.resolve import case_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from experiments.studies.case import Case
+    from planners import Plan
     from simulator import Timeline
 
 
@@ -41,51 +40,57 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
     from experiments.output import deliver, to_json
+    from experiments.studies.case import plan_of, simulated
+    from experiments.studies.messages import inexact
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
-    from experiments.studies.step import plan_step
-    from planners import predict
-    from simulator import PUBLISHED, simulate
 
-    array, network = array_of(args), network_of(args.network)
-    execution = execution_of(args)
-    metrics = parse_metrics(args.metrics)
-    check_metrics(metrics, array)
-    plan = plan_step(network, args.planner, array, args.batch, objective_of(args), execution)
+    case, metrics = case_of(args), parse_metrics(args.metrics)
+    check_metrics(metrics, case.array)
+    plan = plan_of(case)
     started = time.perf_counter()
-    timeline = simulate(network, plan, array, execution, folded=not args.unfolded)
+    timeline = simulated(case, plan)
     wall_s = time.perf_counter() - started
-    overflows = warn_overflow(network.name, args.planner, array.name, timeline)
+    overflows = warn_overflow(case, timeline)
+    result = _result(case, plan, timeline) | {
+        "wall_s": wall_s,
+        "warnings": [*case.network.notes, *overflows],
+        **measured(metrics, timeline),
+    }
+    text = to_json(result) if args.format == "json" else _table(result) + inexact(plan)
+    deliver(text, args.output)
+    return 0
+
+
+def _result(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
+    """All that does not change from run to run, but the metrics."""
+    from planners import predict
+
     shares = timeline.shares()
-    result = {
-        "network": network.name,
-        "planner": args.planner,
-        "objective": args.objective,
-        "communication": args.communication,
-        "array": array.name,
-        "batch": args.batch,
-        "execution": str(execution),
-        "devices": array.group.size,
-        "cores": array.group.cores,
+    priced = "wires" in case.execution.ignores  # every split has a link, as planners price it
+    return {
+        "network": case.network.name,
+        "planner": case.planner_name,
+        "objective": case.objective,
+        "communication": case.communication,
+        "array": case.array.name,
+        "batch": case.batch,
+        "execution": str(case.execution),
+        "devices": case.array.group.size,
+        "cores": case.array.group.cores,
         "iteration_s": timeline.iteration_s,
-        "predicted_s": predict(network, plan, array) if execution == PUBLISHED else None,
-        **gap_json(plan),
+        "predicted_s": predict(case.network, plan, case.array) if priced else None,
+        **plan.gap_fields(),
         "computing": shares.computing,
         "communicating": shares.communicating,
         "waiting": shares.waiting,
         **_occupancy(timeline),
         "phases": _phases(timeline),
-        "folded": not args.unfolded,
+        "folded": case.folded,
         "distinct_cores": sum(resource.kind == "core" for resource in timeline.resources),
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
-        "wall_s": wall_s,
-        "warnings": [*network.notes, *overflows],
     }
-    result |= measured(metrics, timeline)
-    text = to_json(result) if args.format == "json" else _table(result) + gap_text(plan)
-    deliver(text, args.output)
-    return 0
 
 
 def _occupancy(timeline: Timeline) -> dict[str, Any]:

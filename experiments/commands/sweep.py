@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
     add_metrics,
+    add_networks,
     add_planners,
+    add_runner,
     add_step,
-    execution_of,
-    names,
-    planners_of,
 )
-from experiments.commands.notices import network_of
+from experiments.commands.resolve import (
+    check_runner,
+    execution_of,
+    networks_of,
+    planners_of,
+    runner_of,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -37,20 +41,11 @@ def configure(commands: Any) -> None:
         help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
         ':log:16" or batch=64,128; several make a grid',
     )
-    parser.add_argument(
-        "--networks",
-        metavar="N1,N2|all",
-        default="all",
-        help="default: all, AccPar's nine",
-    )
+    add_networks(parser)
     add_planners(parser)
     add_step(parser)
     add_metrics(parser)
-    parser.add_argument(
-        "--store", metavar="FILE", help="keep finished cases, run only missing ones"
-    )
-    parser.add_argument("--jobs", metavar="N", type=int, help="processes (default: the cores)")
-    parser.add_argument("--cluster", metavar="ADDRESS", help="a dask scheduler, as tcp://host:8786")
+    add_runner(parser)
     parser.add_argument("--output", metavar="FILE", help=f"write the table ({', '.join(ENDINGS)})")
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
@@ -58,13 +53,10 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
-    from contextlib import nullcontext
-
     from experiments.output import UsageError, check_writable, deliver, progress_bar
-    from experiments.pictures.comparison_plots import check_plot
+    from experiments.pictures.figures import check_plot, save
     from experiments.pictures.sweep_plots import check_drawable, plot_sweep
     from experiments.studies.metrics import check_metrics, parse_metrics
-    from experiments.studies.store import Store
     from experiments.studies.sweep import crossovers, sweep
 
     grid = _grid(args)
@@ -77,16 +69,11 @@ def run(args: argparse.Namespace) -> int:
         check_plot(args.plot)
         check_drawable(grid)
     check_writable(args.output, args.plot)
-    jobs = args.jobs if args.jobs is not None else os.cpu_count() or 1
-    if jobs < 1:
-        raise UsageError(f"--jobs {jobs}: must be at least 1")
+    check_runner(args)
     total = len(grid.points()) * len(grid.cases(grid.points()[0]))
-    with (
-        nullcontext() if args.store is None else Store(args.store) as store,
-        progress_bar(total) as progress,
-    ):
-        table = sweep(grid, store, jobs, args.cluster, progress)
-    _warn(grid, table)
+    with runner_of(args) as runner, progress_bar(total) as progress:
+        table = sweep(grid, runner, progress)
+    _warn(table)
     numeric = [axis for axis in grid.axes if axis.numeric and len(axis.values) > 1]
     line = len(grid.axes) == len(numeric) == 1
     crossed = crossovers(table, numeric[0]) if line else []
@@ -99,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if line and not crossed and len(grid.planners) > 1:
         deliver("no two planners change places\n", None)
     if args.plot:
-        plot_sweep(grid, table, crossed, args.plot)
+        save(plot_sweep(grid, table, crossed), args.plot)
     return 0
 
 
@@ -107,16 +94,13 @@ def _grid(args: argparse.Namespace) -> Grid:
     from experiments.output import UsageError
     from experiments.studies.sweep import Grid
     from experiments.studies.vary import parse_vary
-    from workloads import ZOO
 
     axes = tuple(parse_vary(text) for text in args.vary)
     if len({axis.key for axis in axes}) < len(axes):
         raise UsageError("--vary: a key is varied twice")
-    planners = planners_of(args)
-    networks = tuple(network_of(name) for name in names(args.networks, list(ZOO), "networks"))
     return Grid(
-        networks,
-        tuple(planners),
+        tuple(networks_of(args)),
+        tuple(planners_of(args)),
         args.array,
         axes,
         tuple(args.set),
@@ -127,19 +111,17 @@ def _grid(args: argparse.Namespace) -> Grid:
     )
 
 
-def _warn(grid: Grid, table: pandas.DataFrame) -> None:
+def _warn(table: pandas.DataFrame) -> None:
     """How many cases do not fit in memory, and all about the first of them."""
     from experiments.output import warn
     from experiments.studies.occupancy import REMEDY
-    from experiments.studies.sweep import overflow_of
 
-    if "cores_over_memory" in table:
-        over = table["key"][table["cores_over_memory"] > 0]
-        if len(over):
-            warn(
-                f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
-                f"the first: {overflow_of(grid, over.iloc[0])} {REMEDY}"
-            )
+    over = table["overflow"].dropna().to_list() if "overflow" in table else []
+    if over:
+        warn(
+            f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
+            f"the first: {over[0]} {REMEDY}"
+        )
 
 
 def write_table(table: pandas.DataFrame, output: str) -> None:

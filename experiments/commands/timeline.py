@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
     add_network,
     add_planner,
     add_step,
     add_unfolded,
-    array_of,
-    execution_of,
-    objective_of,
 )
-from experiments.commands.notices import network_of, warn_gap
+from experiments.commands.resolve import case_of
+
+if TYPE_CHECKING:
+    from experiments.pictures.resources import Site
+    from experiments.studies.case import Case
+    from simulator import Timeline
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
 
@@ -46,50 +48,48 @@ def _endings() -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
+    from dataclasses import replace
+
     from experiments.output import UsageError, check_writable
     from experiments.pictures.resources import chosen, sites
+    from experiments.studies.case import step_of
+    from experiments.studies.messages import warn_inexact
     from experiments.studies.occupancy import warn_overflow
-    from experiments.studies.step import run_step
 
     path = args.output.lower()
     if not path.endswith(ENDINGS):
         raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
     check_writable(args.output)
-    array, network, execution = array_of(args), network_of(args.network), execution_of(args)
-    folded = not args.unfolded and args.devices is None
-    plan, timeline = run_step(
-        network, args.planner, array, args.batch, objective_of(args), execution, folded=folded
-    )
-    warn_overflow(network.name, args.planner, array.name, timeline)
-    warn_gap(network.name, plan)
+    case = replace(case_of(args), folded=not args.unfolded and args.devices is None)
+    plan, timeline = step_of(case)
+    warn_overflow(case, timeline)
+    warn_inexact(case.network.name, plan)
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)
-    about = {
-        "network": network.name,
-        "planner": args.planner,
-        "objective": args.objective,
-        "array": array.name,
-        "batch": args.batch,
-        "execution": str(execution),
-        "iteration_ps": timeline.iteration_ps,
-        "folded": folded,
-    }
-    _write(args.output, timeline, shown, about, folded=folded)
+    _write(args.output, case, timeline, shown)
     return 0
 
 
-def _write(output: str, timeline: Any, shown: Any, about: dict[str, Any], *, folded: bool) -> None:
+def _write(output: str, case: Case, timeline: Timeline, shown: list[Site]) -> None:
+    from experiments.pictures.figures import save
     from experiments.pictures.gantt import plot_gantt
     from experiments.pictures.trace import trace_events, write_csv, write_trace
     from experiments.pictures.tracks import chart
 
     if output.lower().endswith((".json", ".json.gz")):
-        write_trace(trace_events(timeline, shown, folded=folded), about, output)
+        about = {
+            "network": case.network.name,
+            "planner": case.planner_name,
+            "objective": case.objective,
+            "array": case.array.name,
+            "batch": case.batch,
+            "execution": str(case.execution),
+            "iteration_ps": timeline.iteration_ps,
+            "folded": case.folded,
+        }
+        write_trace(trace_events(timeline, shown, folded=case.folded), about, output)
     elif output.lower().endswith(".csv"):
         write_csv(timeline, shown, output)
     else:
-        title = (
-            f"{about['network']}, {about['planner']} on {about['array']}, batch {about['batch']}"
-        )
-        plot_gantt([chart(title, timeline, shown, folded=folded)], output)
+        save(plot_gantt([chart(str(case), timeline, shown, folded=case.folded)]), output)

@@ -41,7 +41,7 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
     from experiments.output import UsageError, check_writable, deliver, progress_bar, to_json
-    from experiments.pictures.comparison_plots import check_plot
+    from experiments.pictures.figures import check_plot, save
     from experiments.validate.closed import (
         closed_forms,
         exact_section,
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         ]
     if args.plot:
         check_drawable(len(result.rows))
-        plot_validation(result, args.plot)
+        save(plot_validation(result), args.plot)
     if args.format == "json":
         text = to_json({key: value for part in sections for key, value in part.data.items()})
     else:
@@ -90,4 +90,4 @@ def _measured(args: argparse.Namespace, progress: Callable[[str], None]) -> Vali
 def _text(part: Section) -> str:
     from experiments.output import table_of
 
-    return table_of(part.title, part.rows) + "".join(f"{line}\n" for line in part.remarks)
+    return table_of(part.title, part.rows) + "".join(f"{line}\n" for line in part.messages)

@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.explain.study import Explanation
-from experiments.pictures.comparison_plots import COLOURS, new_figure, plain, save
-from experiments.pictures.figures import shortened
+from experiments.pictures.figures import COLOURS, panels, plain, shortened
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_LAYERS = 15
 LONGEST_NAME = 28
 BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOURS, strict=False))
 
 
-def plot_explanation(result: Explanation, path: str) -> None:
+def plot_explanation(result: Explanation) -> Figure:
     """The path as a strip through the step; below it, an average core's time by layer."""
     rows = min(MOST_LAYERS, len(result.paths.layers))
-    figure, (strip, layers) = new_figure(9, 2.6 + 0.25 * rows, 2, 1)
+    figure, (strip, layers) = panels(9, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
-    case = result.case
-    title = f"{case.network.name}, {case.planner} on {case.array.name}, batch {case.batch}"
-    strip.set_title(f"{plain(title)}: {result.iteration_s:.4g} s", fontsize=9, loc="left")
+    strip.set_title(
+        f"{plain(str(result.case))}: {result.iteration_s:.4g} s", fontsize=9, loc="left"
+    )
     _draw_path(strip, result)
     _draw_layers(layers, result, rows)
-    save(figure, path)
+    return figure
 
 
 def _draw_path(axes: Axes, result: Explanation) -> None:

@@ -15,15 +15,6 @@ SAME = 1e-3
 SLIGHT = 2 * SAME
 """Of the critical path; what is no larger cannot change it by more than SAME when halved."""
 
-PUBLISHED_IGNORES = {
-    "hbm": "the published model has no memory: HBM values are not used",
-    "capacity": "the published model has no memory: HBM values are not used",
-    "roofline": "the published model computes at the peak rate: roofline values are not used",
-    "wires": "topology and links between chips are not used by the published model, where every "
-    "split has links of its accelerators' network.bandwidth",
-    "latency": "latency is not used by the published model",
-}
-"""Topic to why it means nothing to the published model."""
 BOUND_OF = {
     "core": "FLOPs",
     "hbm": "HBM",
@@ -80,16 +71,16 @@ _TOPICS = {
 
 def why_nothing(key: str, before: Facts, after: Facts) -> str:
     """One sentence: why the step with ``key`` changed (``after``) is as long as ``before``."""
-    topic, deployed = topic_of(key), before.case.execution.model == "deployed"
+    topic, ignores = topic_of(key), before.case.execution.ignores
     if _same_machine(before.case.array, after.case.array):
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"
-    if not deployed and (ignored := _ignored(key, topic)):
-        return PUBLISHED_IGNORES[ignored]
+    if (ignored := "roofline" if "roofline." in key else topic) in ignores:
+        return ignores[ignored]
     if topic == "capacity":
         return "hbm.capacity matters only for whether the plan fits"
-    if deployed and topic in ("port", "wires", "latency"):
+    if "wires" not in ignores and topic in ("port", "wires", "latency"):
         reason = _unused(key, topic, before.case.array, after.case.array)
         if reason:
             return reason
@@ -100,13 +91,6 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
 
 def _same_machine(first: Array, second: Array) -> bool:
     return (first.group.kinds, first.topology) == (second.group.kinds, second.topology)
-
-
-def _ignored(key: str, topic: str) -> str | None:
-    """The topic under which the published model ignores a key."""
-    if "roofline." in key:
-        return "roofline"
-    return topic if topic in PUBLISHED_IGNORES else None
 
 
 def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:

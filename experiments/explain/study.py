@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from experiments.explain.busiest import LinkUse, UnitUse, links, units
 from experiments.explain.path import Paths, paths_of
 from experiments.explain.reasons import Facts
-from experiments.explain.whatif import KNOBS, Knob, Setting, step_of, turn, without
-from experiments.studies.case import Case
-from experiments.studies.comparison import BASELINE, fastest_alone
+from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
+from experiments.studies.case import Case, step_of
+from experiments.studies.mixed import fastest_alone
+from experiments.studies.speedups import BASELINE
 from planners import Plan
 from simulator import Timeline, overflow
 
@@ -41,7 +42,7 @@ class Explanation:
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
-    others = (case.planner != BASELINE) + (len(case.array.group.kinds) > 1)
+    others = (case.planner_name != BASELINE) + (len(case.array.group.kinds) > 1)
     return 1 + len(KNOBS) + len(changes) + others
 
 
@@ -69,7 +70,7 @@ def explain(
             progress(f"without {change}")
 
     data_parallel = fast_alone = None
-    if case.planner != BASELINE:
+    if case.planner_name != BASELINE:
         data_parallel = _seconds(replace(case, planner=BASELINE))
         progress(BASELINE)
     if len(case.array.group.kinds) > 1:
@@ -85,7 +86,7 @@ def explain(
         tuple(settings()),
         data_parallel,
         fast_alone,
-        overflow(case.network.name, case.planner, case.array.name, timeline.memory),
+        overflow(case.network.name, case.planner_name, case.array.name, timeline.memory),
         plan,
         timeline.energy_j,
         timeline.traffic_bytes,
@@ -97,19 +98,19 @@ def _seconds(case: Case) -> float:
     return timeline.iteration_s
 
 
-def notes(result: Explanation) -> list[str]:
+def messages(result: Explanation) -> list[str]:
     """What to know about the plan, in sentences."""
     case, found = result.case, list[str]()
     ours = f"{result.iteration_s:.6g} s"
     if result.data_parallel_s is not None and result.data_parallel_s < result.iteration_s:
         found.append(
-            f"{case.planner} is slower than data parallelism on this array: {ours} against "
+            f"{case.planner_name} is slower than data parallelism on this array: {ours} against "
             f"{result.data_parallel_s:.6g} s."
         )
     if result.fast_alone_s is not None and result.fast_alone_s < result.iteration_s:
         device, count = fastest_alone(case.array).group.kinds[0]
         found.append(
-            f"{case.planner} on the {count:,} {device.name} alone is faster than on the whole "
+            f"{case.planner_name} on the {count:,} {device.name} alone is faster than on the whole "
             f"array: {result.fast_alone_s:.6g} s against {ours}."
         )
     if idle := result.paths.idle_cores:

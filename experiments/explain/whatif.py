@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 
 from experiments.explain.path import paths_of
 from experiments.explain.reasons import SAME, Facts, why_nothing
-from experiments.studies.case import Case
-from experiments.studies.step import run_step
+from experiments.studies.case import Case, plan_of, simulated, step_of
 from hardware import Array, Device, SpecError, load_array
-from planners import OBJECTIVES, Communication, Objective, Plan
-from planners.plan import Split
-from simulator import Timeline, simulate
+from planners import Plan, Split
+from simulator import Timeline
 
 KNOBS = {"links": "network.bandwidth", "HBM": "hbm.bandwidth", "cores": "chip.peak"}
 """What is made twice as fast, and the key of the spec that says so."""
@@ -40,18 +38,6 @@ class Setting:
     reason: str | None
 
 
-def objective_of(case: Case) -> Objective:
-    """What the planner of a case minimises."""
-    return replace(OBJECTIVES[case.objective], communication=Communication(case.communication))
-
-
-def step_of(case: Case) -> tuple[Plan, Timeline]:
-    """Plan and simulate a case."""
-    return run_step(
-        case.network, case.planner, case.array, case.batch, objective_of(case), case.execution
-    )
-
-
 def doubled(array: Array, what: str) -> Array:
     """The array with links, HBM or cores twice as fast everywhere."""
 
@@ -73,7 +59,7 @@ def doubled(array: Array, what: str) -> Array:
 def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Knob:
     """Make ``what`` twice as fast."""
     changed = replace(case, array=doubled(case.array, what))
-    same = simulate(case.network, plan, changed.array, case.execution)
+    same = simulated(changed, plan)
     again, replanned = _replanned(changed, plan, same)
     reason = None
     if _as_long(same, base) and _as_long(replanned, base):
@@ -85,14 +71,8 @@ def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Kno
 
 def _replanned(case: Case, plan: Plan, same: Timeline) -> tuple[Plan, Timeline]:
     """The planner's new plan and its step; what is known already where the plan is the same."""
-    from experiments.studies.step import plan_step
-
-    again = plan_step(
-        case.network, case.planner, case.array, case.batch, objective_of(case), case.execution
-    )
-    if alike(again, plan):
-        return again, same
-    return again, simulate(case.network, again, case.array, case.execution)
+    again = plan_of(case)
+    return again, same if alike(again, plan) else simulated(case, again)
 
 
 def alike(first: Plan, second: Plan) -> bool:

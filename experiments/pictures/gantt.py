@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import DPI, new_figure, save, shortened
+from experiments.pictures.figures import DPI, new_figure, shortened
 from experiments.pictures.rectangles import CHARACTER, Bar, bars, names
 from experiments.pictures.tracks import Chart, Lane
 
@@ -60,7 +60,7 @@ def time_unit(longest_ps: int) -> tuple[str, int]:
     return next((unit for unit in TIME_UNITS if longest_ps >= unit[1]), TIME_UNITS[-1])
 
 
-def plot_gantt(charts: Sequence[Chart], path: str) -> None:
+def plot_gantt(charts: Sequence[Chart]) -> Figure:
     """Draw charts one above the other on one time axis; raises UsageError for too many lanes.
 
     A slice narrower than a pixel is drawn one pixel wide, where several share
@@ -72,7 +72,7 @@ def plot_gantt(charts: Sequence[Chart], path: str) -> None:
             f"{lanes:,} lanes are too many for a picture (at most {MOST_LANES:,}); "
             "choose boards with --devices, or leave out --unfolded"
         )
-    save(_figure(charts, lanes), path)
+    return _figure(charts, lanes)
 
 
 def _figure(charts: Sequence[Chart], lanes: int) -> Figure:

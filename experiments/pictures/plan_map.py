@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import new_figure, save, shortened
+from experiments.pictures.figures import new_figure, shortened
 from experiments.pictures.rectangles import CHARACTER
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _words(group: Group) -> str:
     return " + ".join(f"{count} {unit}{device.name}" for device, count in group.kinds)
 
 
-def plot_plan(plan: Plan, array: Array, path: str) -> None:
+def plot_plan(plan: Plan, array: Array) -> Figure:
     """Draw a plan; raises UsageError when there is nothing to draw or too much."""
     if plan.root is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
@@ -90,7 +90,7 @@ def plot_plan(plan: Plan, array: Array, path: str) -> None:
             f"--plot: {len(plan.nodes):,} layers by {sum(len(b.chain) for b in blocks):,} levels "
             "do not fit into a picture; use --format json"
         )
-    save(_figure(plan, array, blocks, left, (width, height)), path)
+    return _figure(plan, array, blocks, left, (width, height))
 
 
 def _blocks(plan: Plan, array: Array) -> list[Block]:

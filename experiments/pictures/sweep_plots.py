@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.comparison_plots import COLOURS, new_figure, plain, save
+from experiments.pictures.figures import COLOURS, panels, plain
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from experiments.studies.sweep import Crossover, Grid
     from experiments.studies.vary import Axis
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 COLUMNS = 3
 
 
-def plot_sweep(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], path: str) -> None:
+def plot_sweep(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
     """One axis: a panel for each network; two: a panel for each network and planner."""
     axes = _drawn(grid)
     if len(axes) == 1:
-        _lines(axes[0], table, crossed, path)
-    else:
-        _heat_maps(axes[0], axes[1], table, path)
+        return _lines(axes[0], table, crossed)
+    return _heat_maps(axes[0], axes[1], table)
 
 
 def check_drawable(grid: Grid) -> None:
@@ -36,22 +36,22 @@ def _drawn(grid: Grid) -> list[Axis]:
     return [axis for axis in grid.axes if len(axis.values) > 1] or list(grid.axes[:1])
 
 
-def _panels(count: int) -> tuple[Any, list[Axes]]:
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
     columns = min(count, COLUMNS)
     rows = -(-count // columns)
-    figure, panels = new_figure(1.2 + 3.6 * columns, 0.8 + 2.9 * rows, rows, columns)
-    for panel in panels[count:]:
+    figure, every = panels(1.2 + 3.6 * columns, 0.8 + 2.9 * rows, rows, columns)
+    for panel in every[count:]:
         panel.set_visible(False)
-    return figure, panels
+    return figure, every
 
 
-def _lines(axis: Axis, table: pandas.DataFrame, crossed: list[Crossover], path: str) -> None:
+def _lines(axis: Axis, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
     from matplotlib.ticker import EngFormatter
 
     networks = list(dict.fromkeys(table["network"]))
     planners = list(dict.fromkeys(table["planner"]))
-    figure, panels = _panels(len(networks))
-    for network, panel in zip(networks, panels, strict=False):
+    figure, every = _panels(len(networks))
+    for network, panel in zip(networks, every, strict=False):
         for i, planner in enumerate(planners):
             rows = table[(table["network"] == network) & (table["planner"] == planner)]
             colour = COLOURS[i % len(COLOURS)]
@@ -73,15 +73,15 @@ def _lines(axis: Axis, table: pandas.DataFrame, crossed: list[Crossover], path: 
         panel.grid(which="major", lw=0.3)
         panel.set_xlabel(plain(axis.title), fontsize=8)
         panel.set_ylabel("speedup over data parallelism", fontsize=8)
-    handles, labels = panels[0].get_legend_handles_labels()
+    handles, labels = every[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    save(figure, path)
+    return figure
 
 
-def _heat_maps(across: Axis, up: Axis, table: pandas.DataFrame, path: str) -> None:
+def _heat_maps(across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
-    figure, panels = _panels(len(pairs))
-    for (network, planner), panel in zip(pairs, panels, strict=False):
+    figure, every = _panels(len(pairs))
+    for (network, planner), panel in zip(pairs, every, strict=False):
         rows = table[(table["network"] == network) & (table["planner"] == planner)]
         values = rows.pivot(index=up.title, columns=across.title, values="speedup")
         values = values.reindex(index=_order(up), columns=_order(across))
@@ -96,7 +96,7 @@ def _heat_maps(across: Axis, up: Axis, table: pandas.DataFrame, path: str) -> No
         panel.set_title(plain(f"{network}, {planner}: speedup"), fontsize=9)
         panel.set_xlabel(plain(across.key), fontsize=8)
         panel.set_ylabel(plain(up.key), fontsize=8)
-    save(figure, path)
+    return figure
 
 
 def _order(axis: Axis) -> list[float | str | None]:

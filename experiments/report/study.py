@@ -16,9 +16,13 @@ from experiments.report.page.plans import plan_maps
 from experiments.report.page.results import results
 from experiments.report.page.speedups import speedups
 from experiments.report.page.step import step
-from experiments.studies.comparison import PUBLISHED_BATCH, Comparison, compare
-from experiments.studies.step import plan_step, run_step
+from experiments.studies.case import Case, plan_of, step_of
+from experiments.studies.comparison import PUBLISHED_BATCH, comparisons
+from experiments.studies.mixed import fastest_alone
+from experiments.studies.runner import Runner
+from experiments.studies.speedups import Comparison
 from hardware import Array
+from planners import Planner
 from simulator import PUBLISHED, Execution
 from workloads import Network
 
@@ -39,15 +43,16 @@ class Study:
 
     ``mapped`` is the network whose plans are shown on every array, ``drawn``
     the one whose step under ``drawn_planner`` is, on the first array.
-    ``rows`` are a store's results (None: no store), ``command`` what was typed.
+    ``rows`` are results to show beside them (None: those of the runner's store, if
+    it has one), ``command`` is what was typed.
     """
 
     arrays: tuple[Array, ...]
     networks: tuple[Network, ...]
-    planners: tuple[str, ...]
+    planners: tuple[str | Planner, ...]
     mapped: Network
     drawn: Network
-    drawn_planner: str = "accpar"
+    drawn_planner: str | Planner = "accpar"
     batch: int = PUBLISHED_BATCH
     execution: Execution = PUBLISHED
     metrics: tuple[str, ...] = ("time",)
@@ -55,14 +60,21 @@ class Study:
     command: str = ""
 
 
-def report(study: Study, progress: Callable[[str], None] = lambda done: None) -> str:
-    """The page, the same for the same study; ``progress`` hears of each case done.
+def report(
+    study: Study,
+    progress: Callable[[str], None] = lambda done: None,
+    runner: Runner | None = None,
+) -> str:
+    """The page, the same for the same study; ``progress`` hears of each row done.
 
-    Raises KeyboardInterrupt where ``compare`` was interrupted.
+    ``runner`` says where cases run and whether they are kept; the page shows what
+    its store then holds. Raises KeyboardInterrupt where the comparison was interrupted.
     """
+    compared = _compared(study, progress, runner or Runner())
+    rows = _kept(study, runner) if study.rows is None and runner else study.rows
     parts = {
-        "speedups": speedups([_compared(study, array, progress) for array in study.arrays]),
-        "results": None if study.rows is None else results(study.rows),
+        "speedups": speedups(compared),
+        "results": None if rows is None else results(rows),
         "plans": _plans(study),
         "timeline": _step(study),
         "specs": specs(list(study.arrays)),
@@ -89,29 +101,37 @@ def page(parts: Mapping[str, Markup]) -> str:
     )
 
 
-def _compared(study: Study, array: Array, progress: Callable[[str], None]) -> Comparison:
-    result = compare(
-        array,
+def _compared(
+    study: Study, progress: Callable[[str], None], runner: Runner
+) -> Sequence[Comparison]:
+    results = comparisons(
+        study.arrays,
         study.networks,
         study.planners,
         study.batch,
         progress,
         execution=study.execution,
         metrics=study.metrics,
+        runner=runner,
     )
-    if not result.complete:
+    if not all(result.complete for result in results):
         raise KeyboardInterrupt
-    return result
+    return results
+
+
+def _kept(study: Study, runner: Runner) -> Sequence[Mapping[str, Any]] | None:
+    """What the store holds, but for the fastest devices alone: the speedups have them."""
+    if runner.store is None:
+        return None
+    beside = {fastest_alone(array).name for array in study.arrays if len(array.group.kinds) > 1}
+    return [row for row in runner.store.rows() if row.get("array") not in beside]
 
 
 def _plans(study: Study) -> Markup:
     plans = [
         (
             study.execution.planned(array),
-            [
-                plan_step(study.mapped, p, array, study.batch, execution=study.execution)
-                for p in study.planners
-            ],
+            [plan_of(_case(study, study.mapped, planner, array)) for planner in study.planners],
         )
         for array in study.arrays
     ]
@@ -119,12 +139,13 @@ def _plans(study: Study) -> Markup:
 
 
 def _step(study: Study) -> Markup:
-    array = study.arrays[0]
-    _, timeline = run_step(
-        study.drawn, study.drawn_planner, array, study.batch, execution=study.execution
-    )
-    title = f"{study.drawn.name}, {study.drawn_planner}, on {array.name}, batch {study.batch}"
-    return step(title, timeline)
+    case = _case(study, study.drawn, study.drawn_planner, study.arrays[0])
+    name = f"{case.network.name}, {case.planner_name}"
+    return step(f"{name}, on {case.array.name}, batch {case.batch}", step_of(case)[1])
+
+
+def _case(study: Study, network: Network, planner: str | Planner, array: Array) -> Case:
+    return Case(network, planner, array, study.batch, execution=study.execution)
 
 
 def _asset(name: str) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from experiments.reproduce.figure import Figure, Row, beside
-from experiments.studies.comparison import BASELINE, PUBLISHED_BATCH, compare, notes
+from experiments.studies.case import Case, plan_of
+from experiments.studies.comparison import PUBLISHED_BATCH, compare
+from experiments.studies.messages import messages
 from experiments.studies.scaling import sweep
+from experiments.studies.speedups import BASELINE
 from hardware import load_array
-from planners import load_planner, planner_names
+from planners import planner_names
 from workloads import ZOO, load_network
 
 MEAN = "Gmean"
@@ -36,7 +39,7 @@ def speedups(array: str) -> Callable[[Progress], Figure]:
                 paper = result.published.get(planner)
                 theirs = None if paper is None else paper.speedup
                 rows.append(beside(mean, theirs, network=MEAN, planner=planner))
-        said = ("The paper's values of single networks are not at hand.", *notes(result))
+        said = ("The paper's values of single networks are not at hand.", *messages(result))
         title = f"Speedup over data parallelism on {array}"
         return Figure(array.removeprefix("accpar-"), title, "bars", "speedup", tuple(rows), said)
 
@@ -63,7 +66,7 @@ def hierarchy(progress: Progress) -> Figure:
 def alexnet(progress: Progress) -> Figure:
     """AlexNet's types at every level of the homogeneous array."""
     array = load_array("accpar-homogeneous")
-    plan = load_planner("accpar")(load_network(MAPPED), array, PUBLISHED_BATCH)
+    plan = plan_of(Case(load_network(MAPPED), "accpar", array, PUBLISHED_BATCH))
     progress(f"{MAPPED} types")
     types = [split.types for split in plan.levels() or []]
     row: Row = {

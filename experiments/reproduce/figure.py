@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
+
+from experiments.studies.published_values import published
 
 Row = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Figure:
     shape: str
     label: str
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     axes: tuple[str, ...] = ("network",)
 
     @property
@@ -40,12 +40,6 @@ def beside(ours: float, published: float | None, **labels: Any) -> Row:
     """A row with the relative difference; None where the paper's value is not at hand."""
     difference = None if published is None else ours / published - 1
     return labels | {"ours": ours, "published": published, "difference": difference}
-
-
-def published(name: str) -> list[dict[str, str]]:
-    """The rows of ``experiments/published/NAME.csv``."""
-    text = (resources.files("experiments") / "published" / f"{name}.csv").read_text()
-    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 def bars_of(figure: str) -> dict[tuple[str, str], float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from experiments.reproduce import exploration
-from experiments.reproduce.figure import Figure, Row, bars_of, beside, published
+from experiments.reproduce.figure import Figure, Row, bars_of, beside
 from experiments.reproduce.steps import (
     BATCH,
     PLOTTED,
@@ -17,7 +17,8 @@ from experiments.reproduce.steps import (
     network_of,
     plan_of,
 )
-from experiments.studies.comparison import geometric_mean
+from experiments.studies.published_values import published
+from experiments.studies.speedups import geometric_mean
 from planners import Communication
 from simulator import simulate
 

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.comparison_plots import (
-    COLOURS,
-    PAPER_WIDTH,
-    new_figure,
-    save,
-    write_above,
-)
+from experiments.pictures.figures import COLOURS, PAPER_WIDTH, panels, save, write_above
 from experiments.pictures.plan_map import COLOURS as TYPE_COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
     from experiments.reproduce.figure import Figure, Row
 
@@ -43,17 +38,22 @@ def check_folder(folder: str) -> None:
 
 def plot_figures(paper: str, figures: list[Figure], folder: str) -> None:
     """Write ``PAPER-KEY.png`` for every figure."""
-    draw = {"bars": _bars, "lines": _lines, "plans": _plans, "map": _map}
     for figure in figures:
-        draw[figure.shape](figure, str(Path(folder) / f"{paper}-{figure.key}.png"))
+        save(plot_figure(figure), str(Path(folder) / f"{paper}-{figure.key}.png"))
 
 
-def _bars(figure: Figure, path: str) -> None:
+def plot_figure(figure: Figure) -> Picture:
+    """A figure in the shape that suits its rows."""
+    draw = {"bars": _bars, "lines": _lines, "plans": _plans, "map": _map}
+    return draw[figure.shape](figure)
+
+
+def _bars(figure: Figure) -> Picture:
     """Grouped bars on a logarithmic axis; the paper's values as marks across them."""
     groups = list(dict.fromkeys(row["network"] for row in figure.rows))
     planners = figure.planners
     width = 0.8 / len(planners)
-    picture, (axes,) = new_figure(2.2 + 0.9 * len(groups), 4.2, 1, 1)
+    picture, (axes,) = panels(2.2 + 0.9 * len(groups), 4.2)
     for i, planner in enumerate(planners):
         rows = [row for row in figure.rows if row["planner"] == planner]
         places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
@@ -65,7 +65,7 @@ def _bars(figure: Figure, path: str) -> None:
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
     _finish(axes, figure)
-    save(picture, path)
+    return picture
 
 
 def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
@@ -77,10 +77,10 @@ def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
     write_above(axes, place, top, f"{row['ours']:.3g}")
 
 
-def _lines(figure: Figure, path: str) -> None:
+def _lines(figure: Figure) -> Picture:
     """A line for each planner along a number; the paper's values as crosses."""
     (axis,) = figure.axes
-    picture, (axes,) = new_figure(6.4, 4.2, 1, 1)
+    picture, (axes,) = panels(6.4, 4.2)
     for planner in figure.planners:
         rows = [row for row in figure.rows if row["planner"] == planner]
         heights = [r["ours"] for r in rows]
@@ -100,7 +100,7 @@ def _lines(figure: Figure, path: str) -> None:
     axes.set_xticks(places, [str(place) for place in places])
     axes.set_xlabel(axis)
     _finish(axes, figure)
-    save(picture, path)
+    return picture
 
 
 def _finish(axes: Axes, figure: Figure) -> None:
@@ -126,23 +126,23 @@ def _finish(axes: Axes, figure: Figure) -> None:
     axes.legend(handles, labels, ncols=len(labels), fontsize=8, frameon=False, loc="upper right")
 
 
-def _plans(figure: Figure, path: str) -> None:
+def _plans(figure: Figure) -> Picture:
     """A panel a network: levels down, layers across, a colour for each type."""
     from matplotlib.patches import Patch
 
     columns = min(2, len(figure.rows))
     rows = -(-len(figure.rows) // columns)
     height = max(len(row["levels"]) for row in figure.rows)
-    picture, panels = new_figure(4.6 * columns, 0.7 + rows * (0.55 + 0.2 * height), rows, columns)
-    for panel, row in zip(panels, figure.rows, strict=False):
+    picture, every = panels(4.6 * columns, 0.7 + rows * (0.55 + 0.2 * height), rows, columns)
+    for panel, row in zip(every, figure.rows, strict=False):
         _plan(panel, row)
-    for panel in panels[len(figure.rows) :]:
+    for panel in every[len(figure.rows) :]:
         panel.set_visible(False)
     used = {int(digit) for row in figure.rows for level in row["levels"] for digit in level}
     handles = [Patch(color=TYPE_COLOURS[TYPES[i]], label=f"type {TYPES[i]}") for i in sorted(used)]
     picture.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     picture.suptitle(figure.title.partition(",")[0], fontsize=9)
-    save(picture, path)
+    return picture
 
 
 def _plan(panel: Axes, row: Row) -> None:
@@ -167,7 +167,7 @@ def _plan(panel: Axes, row: Row) -> None:
     panel.set_title(f"{row['network']} ({words[row['same']]})", fontsize=8, loc="left")
 
 
-def _map(figure: Figure, path: str) -> None:
+def _map(figure: Figure) -> Picture:
     """A heat map over the two coordinates; the planner's own point is framed."""
     from matplotlib.patches import Rectangle
 
@@ -175,7 +175,7 @@ def _map(figure: Figure, path: str) -> None:
     firsts = sorted({row[across] for row in figure.rows})
     seconds = sorted({row[up] for row in figure.rows})
     heights = [[0.0] * len(firsts) for _ in seconds]
-    picture, (axes,) = new_figure(6.8, 5.6, 1, 1)
+    picture, (axes,) = panels(6.8, 5.6)
     for row in figure.rows:
         x, y = firsts.index(row[across]), seconds.index(row[up])
         heights[y][x] = row["ours"]
@@ -188,4 +188,4 @@ def _map(figure: Figure, path: str) -> None:
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.set_title(f"{figure.title.partition(',')[0]} (HyPar's plan framed)", fontsize=10)
-    save(picture, path)
+    return picture

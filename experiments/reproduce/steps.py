@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from experiments.studies import case
+from experiments.studies.case import Case, step_of
 from hardware import Array, Group, load_array
-from planners import TRAFFIC, Communication, Plan, load_planner
-from simulator import Timeline, simulate
+from planners import TRAFFIC, Communication, Plan
+from simulator import Timeline
 from workloads import Network, load_network
 
 BATCH = 256
@@ -33,9 +35,7 @@ class Steps:
 
     def __getitem__(self, run: Run) -> Timeline:
         if run not in self._done:
-            network, array = network_of(run.network), array_of(run.accelerators, run.slower)
-            plan = load_planner(run.planner)(network, array, BATCH, PLOTTED)
-            self._done[run] = simulate(network, plan, array)
+            _, self._done[run] = step_of(case_of(run))
             self.progress(f"{run.network} {run.planner}")
         return self._done[run]
 
@@ -53,10 +53,15 @@ def array_of(accelerators: int = 16, slower: int = 1) -> Array:
     return replace(array, group=Group(((device, count),)))
 
 
+def case_of(run: Run, communication: str = Communication.PLOTTED) -> Case:
+    """A step as the evaluation has it: by traffic, and the table that the figures follow."""
+    network, array = network_of(run.network), array_of(run.accelerators, run.slower)
+    return Case(network, run.planner, array, BATCH, PLOTTED.name, communication)
+
+
 def plan_of(name: str, communication: Communication) -> Plan:
     """HyPar's plan of a network on 16 accelerators."""
-    objective = replace(TRAFFIC, communication=communication)
-    return load_planner("hypar")(network_of(name), array_of(), BATCH, objective)
+    return case.plan_of(case_of(Run(name, "hypar"), communication))
 
 
 def digits(plan: Plan) -> list[str]:

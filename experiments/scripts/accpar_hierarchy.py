@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas
 
 from experiments.pictures.comparison_plots import plot_levels
+from experiments.pictures.figures import save
 from experiments.studies.scaling import sweep
 from hardware import load_array
 from planners import PLANNERS
@@ -19,7 +20,7 @@ def main(folder: str = ".", network: str = "vgg19", most: str = "9") -> None:
     rows = [{"levels": size.levels} | size.result.geomean for size in sizes]
     table = pandas.DataFrame(rows)
     table.to_csv(Path(folder) / f"levels-{network}.csv", index=False)
-    plot_levels(array.name, sizes, str(Path(folder) / f"levels-{network}.png"))
+    save(plot_levels(array.name, sizes), str(Path(folder) / f"levels-{network}.png"))
     print(table.round(2).to_string(index=False))
 
 

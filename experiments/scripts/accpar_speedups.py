@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from experiments.pictures.comparison_plots import plot_speedups
+from experiments.pictures.figures import save
 from experiments.studies.comparison import compare
 from hardware import load_array
 from planners import PLANNERS
@@ -16,7 +17,7 @@ def main(folder: str = ".", *networks: str) -> None:
         nets = [load_network(network) for network in networks or ZOO]
         result = compare(load_array(name), nets, list(PLANNERS))
         result.to_frame().to_csv(Path(folder) / f"speedup-{name}.csv", index=False)
-        plot_speedups(result, str(Path(folder) / f"speedup-{name}.png"))
+        save(plot_speedups(result), str(Path(folder) / f"speedup-{name}.png"))
         for planner, mean in result.geomean.items():
             paper = result.published.get(planner)
             print(name, planner, f"{mean:.2f}", f"(paper: {paper.speedup})" if paper else "")

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pandas
 
+from experiments.studies.case import Case, plan_of
 from hardware import load_array
-from planners import load_planner
 from workloads import load_network
 
 
 def main(folder: str = ".", network: str = "alexnet") -> None:
     """Write ``types-NETWORK.csv``: a row for each layer, a column for each level."""
     array = load_array("accpar-homogeneous")
-    plan = load_planner("accpar")(load_network(network), array, 512)
+    plan = plan_of(Case(load_network(network), "accpar", array, 512))
     levels = plan.levels() or []
     table = pandas.DataFrame(
         {f"level {i}": [str(kind) for kind in split.types] for i, split in enumerate(levels)},

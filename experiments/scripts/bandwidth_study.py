@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from experiments.pictures.figures import save
 from experiments.pictures.sweep_plots import plot_sweep
 from experiments.studies.sweep import Grid, crossovers, sweep
 from experiments.studies.vary import parse_vary
@@ -26,7 +27,7 @@ def main(folder: str = ".", points: str = "16", *networks: str) -> None:
         table = sweep(grid)
         found = crossovers(table, axis)
         table.to_csv(Path(folder) / f"{name}.csv", index=False)
-        plot_sweep(grid, table, found, str(Path(folder) / f"{name}.png"))
+        save(plot_sweep(grid, table, found), str(Path(folder) / f"{name}.png"))
         for cross in found:
             at = format_quantity(cross.value, axis.unit)
             print(f"{execution}: {cross.network}: {cross.first} = {cross.second} at {at}")

@@ -6,22 +6,22 @@ import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas
 
 from experiments.output import progress_bar
-from experiments.pictures.comparison_plots import (
-    COLOURS,
-    new_figure,
-    save,
-    speedup_axis,
-    write_above,
-)
-from experiments.studies.comparison import compare, geometric_mean
+from experiments.pictures.figures import COLOURS, panels, save, speedup_axis, write_above
+from experiments.studies.comparison import compare
+from experiments.studies.runner import Runner
+from experiments.studies.speedups import geometric_mean
 from hardware import Array, load_array
 from planners import PLANNERS
-from simulator import PUBLISHED, Execution
+from simulator import Execution
 from workloads import ZOO, Network, load_network
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SWITCH = "topology.kind=switch"
 WIRES = {
@@ -49,14 +49,13 @@ def main(folder: str = "docs", *networks: str) -> None:
     target = Path(folder)
     table.to_csv(target / "deployed_study.csv", index=False, float_format="%.6g")
     (target / "deployed-tables.md").write_text(tables(table))
-    plot(table, str(target / "pictures" / "deployed-study.png"))
+    save(plot(table), str(target / "pictures" / "deployed-study.png"))
 
 
 def study(networks: Sequence[Network]) -> pandas.DataFrame:
     """One row a case: array, wires, batch, overlap, network, planner, seconds, speedups."""
-    published = Execution()
     cases = [
-        (kind, "published model", batch, load_array(f"accpar-{kind}"), published)
+        (kind, "published model", batch, load_array(f"accpar-{kind}"), Execution(), False)
         for kind in ("mixed", "homogeneous")
         for batch in BATCHES
     ]
@@ -64,10 +63,10 @@ def study(networks: Sequence[Network]) -> pandas.DataFrame:
         WIRES, ("mixed", "homogeneous"), BATCHES, (False, True)
     ):
         execution = Execution("deployed", overlap=overlap, whole_shards=BATCHES[batch][1])
-        cases.append((kind, wires, batch, array_of(wires, kind), execution))
+        cases.append((kind, wires, batch, array_of(wires, kind), execution, overlap))
     frames = []
     with progress_bar(len(cases) * len(networks) * len(PLANNERS)) as progress:
-        for kind, wires, batch, array, execution in cases:
+        for kind, wires, batch, array, execution, overlap in cases:
             result = compare(
                 array,
                 networks,
@@ -75,8 +74,8 @@ def study(networks: Sequence[Network]) -> pandas.DataFrame:
                 BATCHES[batch][0],
                 progress,
                 execution=execution,
+                runner=Runner(jobs=None),
             )
-            overlap = execution != PUBLISHED and execution.overlap
             rows = result.to_frame()
             frames.append(rows.assign(array=kind, wires=wires, batch=batch, overlap=overlap))
     return pandas.concat(frames, ignore_index=True)
@@ -128,11 +127,11 @@ def _mean(rows: pandas.DataFrame, planner: str) -> float:
     return geometric_mean(list(rows[rows["planner"] == planner]["speedup"]))
 
 
-def plot(table: pandas.DataFrame, path: str) -> None:
+def plot(table: pandas.DataFrame) -> Figure:
     """Geometric means over data parallelism, by wires: rows are batches, columns arrays."""
     shown = list(PLANNERS)[1:]
     groups = ["published model", *WIRES]
-    figure, axes = new_figure(11, 6.5, len(BATCHES), 2)
+    figure, axes = panels(11, 6.5, len(BATCHES), 2)
     for place, (batch, kind) in zip(
         axes, itertools.product(BATCHES, ("mixed", "homogeneous")), strict=True
     ):
@@ -166,7 +165,7 @@ def plot(table: pandas.DataFrame, path: str) -> None:
         title="pale: without overlap",
         title_fontsize=7,
     )
-    save(figure, path)
+    return figure
 
 
 if __name__ == "__main__":

@@ -1,44 +1,76 @@
-"""A case: everything that decides one simulated step, its identity, and its result."""
+"""A case: everything that decides one simulated step, its identity, its plan and its timeline."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import entry_points
 from typing import Any
 
-from experiments.studies.occupancy import occupancy
-from experiments.studies.step import plan_step
 from hardware import COMMAND_LINE, Array
-from planners import BASELINES, OBJECTIVES, PLANNERS, Communication, Plan
-from planners.registry import ENTRY_POINTS
-from simulator import MODEL_VERSION, PUBLISHED, Execution, Program, program_of, run
+from planners import (
+    Objective,
+    Plan,
+    PlanError,
+    Planner,
+    is_built_in,
+    load_planner,
+    planner_name,
+)
+from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
 from workloads import Layer, Network
 
-Outputs = dict[str, float | None]
-"""What a case's run says: seconds, shares of the step, bytes."""
+OUTPUTS_VERSION = 2
+"""Changes when a case's outputs get another name: results stored without it are not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A planner that has made its plan: it gives it, whatever it is asked."""
+
+    name: str
+    plan: Plan
+
+    def __call__(self, *_: Any) -> Plan:
+        """The plan."""
+        return self.plan
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One network under one planner on one array, everything resolved (no files needed)."""
+    """One network under one planner on one array, everything resolved (no files needed).
+
+    ``planner`` is a name or a function. ``folded`` simulates one of each class of
+    devices that do the same: the same step, found sooner.
+    """
 
     network: Network
-    planner: str
+    planner: str | Planner
     array: Array
     batch: int
     objective: str = "time"
     communication: str = "printed"
     execution: Execution = PUBLISHED
+    folded: bool = True
+
+    @property
+    def planner_name(self) -> str:
+        """What tables call the planner."""
+        return (
+            self.planner.name if isinstance(self.planner, Planned) else planner_name(self.planner)
+        )
+
+    def __str__(self) -> str:
+        """What titles call the step."""
+        name = f"{self.network.name}, {self.planner_name}"
+        return f"{name} on {self.array.name}, batch {self.batch}"
 
     @property
     def inputs(self) -> dict[str, Any]:
         """The case in a few words, for people, with what the command line changed."""
         return self._changes() | {
             "network": self.network.name,
-            "planner": self.planner,
+            "planner": self.planner_name,
             "array": self.array.name,
             "batch": self.batch,
             "objective": self.objective,
@@ -48,8 +80,27 @@ class Case:
         }
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the planner is one of ours, or has planned."""
+        return isinstance(self.planner, Planned) or is_built_in(self.planner)
+
+    def settled(self) -> Case:
+        """The case with the plan in its planner's place, unless the planner is one of ours.
+
+        Nobody can tell from an outside planner's name, version or source what it will
+        answer: it may read a file, or a variable of the function around it. So what
+        it does answer is part of the case's key. Ours change with MODEL_VERSION.
+        """
+        if self.is_settled:
+            return self
+        return replace(self, planner=Planned(self.planner_name, plan_of(self)))
+
+    @property
     def key(self) -> str:
-        """SHA-256 of the canonical JSON of everything that changes the answer."""
+        """SHA-256 of the canonical JSON of everything that changes the answer.
+
+        An outside planner is asked for its plan (see ``settled``).
+        """
         text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -63,11 +114,16 @@ class Case:
         }
 
     def _identity(self) -> dict[str, Any]:
+        planner = self.settled().planner
         return {
             "model": MODEL_VERSION,
+            "outputs": OUTPUTS_VERSION,
             "execution": _options(self.execution),
             "network": _layers(self.network),
-            "planner": [self.planner, _planner_version(self.planner)],
+            "planner": [
+                self.planner_name,
+                planner.plan.to_json() if isinstance(planner, Planned) else "built in",
+            ],
             "objective": self.objective,
             "communication": self.communication,
             "batch": self.batch,
@@ -76,6 +132,7 @@ class Case:
                 [{k: v for k, v in asdict(device).items() if k != "description"}, count]
                 for device, count in self.array.group.kinds
             ],
+            **({} if self.folded else {"folded": False}),
         }
 
 
@@ -122,53 +179,27 @@ def _further(layer: Layer, shared: int) -> list[Any]:
     return [] if fields == [1, False, 0, 1, 0, "", -1, []] else [fields]
 
 
-def _planner_version(name: str) -> str:
-    """The version of the package that brings a planner; built-in ones go with the model's."""
-    if name in PLANNERS | BASELINES:
-        return "built in"
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        if entry.dist is not None:
-            return f"{entry.dist.name} {entry.dist.version}"
-    return "unknown"
-
-
 def plan_of(case: Case) -> Plan:
-    """The case's plan."""
-    communication = Communication(case.communication)
-    objective = replace(OBJECTIVES[case.objective], communication=communication)
-    return plan_step(case.network, case.planner, case.array, case.batch, objective, case.execution)
+    """The case's plan; its planner sees the array as the execution model runs it.
 
-
-def program(case: Case) -> Program:
-    """What a case's run does."""
-    return program_of(case.network, plan_of(case), case.array, case.execution)
-
-
-def gap_of(plan: Plan) -> float | None:
-    """How far a plan may be above the least cost, as a fraction: 0 exact, None unknown."""
-    gap = plan.gap or 0.0
-    return gap if math.isfinite(gap) else None
-
-
-def run_case(case: Case) -> Outputs:
-    """Plan and simulate; times in seconds, shares of an average core's step.
-
-    ``peak_memory_bytes`` is None in the published execution model, which has no
-    memory, and ``energy_j`` where a device's spec has no energies. The deployed
-    model adds the cores that overflow their memory, and those that are idle.
-    ``plan_gap`` is 0 for an exact plan, and None where nothing is known.
+    Raises PlanError where it cannot be made.
     """
+    planner = load_planner(case.planner)
+    objective = Objective.named(case.objective, case.communication)
+    plan = planner(case.network, case.execution.planned(case.array), case.batch, objective)
+    if not isinstance(plan, Plan):
+        raise PlanError(
+            f"planner {case.planner_name!r} gave {type(plan).__name__}; it must return a Plan"
+        )
+    return plan
+
+
+def simulated(case: Case, plan: Plan) -> Timeline:
+    """The step under a plan of the case's, or of another planner's."""
+    return simulate(case.network, plan, case.array, case.execution, folded=case.folded)
+
+
+def step_of(case: Case) -> tuple[Plan, Timeline]:
+    """Plan, then simulate."""
     plan = plan_of(case)
-    timeline = run(program_of(case.network, plan, case.array, case.execution))
-    shares = timeline.shares()
-    return {
-        "iteration_s": timeline.iteration_s,
-        "computing": shares.computing,
-        "communicating": shares.communicating,
-        "waiting": shares.waiting,
-        "plan_gap": gap_of(plan),
-        "peak_memory_bytes": None,
-        "energy_j": timeline.energy_j,
-        "traffic_bytes": timeline.traffic_bytes,
-        **occupancy(timeline),
-    }
+    return plan, simulated(case, plan)

@@ -8,6 +8,7 @@ from experiments.output import warn
 from simulator import overflow
 
 if TYPE_CHECKING:
+    from experiments.studies.case import Case
     from simulator import Timeline
 
 COLUMNS = ("peak_memory_bytes", "cores_over_memory", "idle_cores")
@@ -26,9 +27,9 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def warn_overflow(network: str, planner: str, array: str, timeline: Timeline) -> list[str]:
+def warn_overflow(case: Case, timeline: Timeline) -> list[str]:
     """Say on stderr that a simulated step does not fit in memory, if so; returns what was said."""
-    fault = overflow(network, planner, array, timeline.memory)
+    fault = overflow(case.network.name, case.planner_name, case.array.name, timeline.memory)
     if fault is None:
         return []
     warn(f"{fault} {REMEDY}")

@@ -1,191 +1,122 @@
-"""Run cases: here, on this machine's cores, or on a dask.distributed cluster."""
+"""Run cases, each once: look them up, run those that are missing, keep what they give."""
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from experiments.output import UsageError
-from experiments.studies.case import Case, Outputs, run_case
+from experiments.studies.case import Case
+from experiments.studies.cluster import on_cluster
+from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.workers import Spread, here, on_cores
 
 if TYPE_CHECKING:
     from experiments.studies.store import Store
 
-CONNECT_S = 15.0
-FETCH_S = 2.0
-WORKERS_GONE_S = 20.0
-"""How long a cluster may be without any worker before a sweep gives up."""
+PATIENCE_S = 2.0
+WORTH_S = 5.0
+"""Worker processes take seconds to start: without ``jobs``, cases are run here for PATIENCE_S,
+and from then on only what would take more than WORTH_S is given to workers."""
 
-Finished = Iterator[tuple[str, Outputs]]
-
-
-class RunError(UsageError):
-    """Cases could not be run to their end; what was finished is stored."""
+K = TypeVar("K", bound=Hashable)
 
 
-def run_cases(
-    cases: Sequence[Case],
-    store: Store | None = None,
-    jobs: int = 1,
-    cluster: str | None = None,
-    progress: Callable[[str], None] = lambda done: None,
-) -> dict[str, Outputs]:
-    """Outputs by key; cases that ``store`` has are not run, others are put there as they finish.
+class Finished(NamedTuple, Generic[K]):
+    """A case by the name that its asker gave it, its key, and what came out."""
 
-    Raises RunError when workers are lost, and StoreError when the store fails.
+    name: K
+    key: str
+    outputs: Outputs
+
+
+def nothing(name: Any, outputs: Outputs) -> Mapping[Any, Case]:  # noqa: ARG001  (asks for no more)
+    """No further cases."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Where cases are run and what is kept: ``--store``, ``--jobs`` and ``--cluster``.
+
+    Cases that ``store`` has are not run; others are put there one by one as
+    they finish, so that what interrupts a run loses nothing that was finished.
+    ``jobs`` processes run cases; None is one, or all cores where that is worth it.
     """
-    by_key = {case.key: case for case in cases}
-    results = {} if store is None else store.get(by_key)
-    for key in results:
-        progress(by_key[key].network.name)
-    missing = {key: case for key, case in by_key.items() if key not in results}
-    if cluster:
-        finished = _on_cluster(missing, cluster)
-    elif jobs > 1 and len(missing) > 1:
-        finished = _on_cores(missing, jobs)
-    else:
-        finished = ((key, run_case(case)) for key, case in missing.items())
-    for key, outputs in finished:
-        if store is not None:
-            store.put(key, by_key[key].inputs, outputs)
-        results[key] = outputs
-        progress(f"{by_key[key].network.name} {by_key[key].planner}")
-    return results
 
+    store: Store | None = None
+    jobs: int | None = 1
+    cluster: str | None = None
 
-def _keyed(key: str, case: Case) -> tuple[str, Outputs]:
-    return key, run_case(case)
+    def run(
+        self,
+        cases: Mapping[K, Case],
+        then: Callable[[K, Outputs], Mapping[K, Case]] = nothing,
+    ) -> Iterator[Finished[K]]:
+        """Cases as they finish; ``then`` says which further ones a finished one calls for.
 
+        One by one they finish in the order given, each followed by what it called for.
+        Raises RunError when workers are lost, and StoreError when the store fails.
+        """
+        everything = dict(cases)
+        waiting = deque(everything)
+        seen: dict[str, Outputs] = {}
+        started = time.monotonic()
+        with self._workers() as spread:
+            while waiting:
+                alone = self._alone(time.monotonic() - started, len(everything), len(waiting))
+                wave = [waiting.popleft() for _ in range(1 if alone else len(waiting))]
+                asked = {name: everything[name] for name in wave}
+                for finished in self._wave(asked, seen, here if alone else spread):
+                    yield finished
+                    more = then(finished.name, finished.outputs)
+                    everything |= more
+                    waiting.extendleft(reversed(list(more)))
 
-def _on_cores(cases: dict[str, Case], jobs: int) -> Finished:
-    """Processes on this machine (joblib); results come in the order in which they finish."""
-    from joblib import Parallel, delayed
-    from joblib.externals.loky import process_executor
+    def _workers(self) -> AbstractContextManager[Spread]:
+        if self.cluster:
+            return on_cluster(self.cluster)
+        return nullcontext(partial(on_cores, self.jobs or os.cpu_count() or 1))
 
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    try:
-        yield from parallel(delayed(_keyed)(key, case) for key, case in cases.items())
-    except process_executor.TerminatedWorkerError:
-        raise RunError(
-            "a worker process was killed (out of memory?); finished cases are kept in --store. "
-            "Run the same command again, perhaps with fewer --jobs"
-        ) from None
+    def _alone(self, spent_s: float, cases: int, left: int) -> bool:
+        """Whether the next case is run here."""
+        if self.cluster:
+            return False
+        if left == 1 or self.jobs is not None:
+            return left == 1 or self.jobs == 1
+        if os.cpu_count() == 1 or spent_s < PATIENCE_S:
+            return True
+        return spent_s / max(1, cases - left) * left < WORTH_S
 
+    def _wave(
+        self, cases: Mapping[K, Case], seen: dict[str, Outputs], spread: Spread
+    ) -> Iterator[Finished[K]]:
+        """Cases side by side; of several with one key, one is run."""
+        settled = {name: case for name, case in cases.items() if case.is_settled}
+        others = {name: case for name, case in cases.items() if name not in settled}
+        settled |= dict(spread(Case.settled, others))
+        names: dict[str, list[K]] = {}
+        for name in cases:
+            names.setdefault(settled[name].key, []).append(name)
+        known = {key: seen[key] for key in names if key in seen}
+        if self.store is not None:
+            known |= self.store.get(key for key in names if key not in known)
+        for key, outputs in known.items():
+            yield from self._finish(names[key], key, outputs, seen)
+        missing = {key: settled[of[0]] for key, of in names.items() if key not in known}
+        for key, outputs in spread(run_case, missing):
+            if self.store is not None:
+                self.store.put(key, missing[key].inputs, outputs)
+            yield from self._finish(names[key], key, outputs, seen)
 
-def _on_cluster(cases: dict[str, Case], address: str) -> Finished:
-    """Workers of a running dask.distributed scheduler; lost tasks are run again by dask."""
-    from concurrent.futures import CancelledError
-
-    client = _connect(address)
-    try:
-        _check_imports(client, address)
-        futures = [
-            client.submit(_keyed, key, case, key=f"accelarray-{key}", pure=True)
-            for key, case in cases.items()
-        ]
-        yield from _gather(client, futures, address)
-    except (CancelledError, OSError) as error:
-        raise RunError(
-            f"--cluster {address}: the scheduler is gone ({type(error).__name__}); finished cases "
-            "are kept in --store. Run the same command again when it is back"
-        ) from None
-    finally:
-        client.close(timeout=2)
-
-
-def _connect(address: str) -> Any:
-    if not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d{1,5}", address):
-        raise RunError(f"--cluster {address}: expected a scheduler's address, as tcp://host:8786")
-    try:
-        from distributed import Client
-    except ImportError:
-        raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
-    _quiet()
-    try:
-        return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, TimeoutError, ValueError) as error:
-        raise RunError(f"--cluster {address}: no scheduler answers there ({error})") from None
-
-
-def _quiet() -> None:
-    """Dask logs what it loses with tracebacks; we say it ourselves, once."""
-    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
-    for name in (*names, "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-def _probe() -> str:
-    """Import what a case needs, and say which model it is."""
-    from simulator import MODEL_VERSION
-
-    return str(MODEL_VERSION)
-
-
-def _check_imports(client: Any, address: str) -> None:
-    """Fail now where the scheduler or a worker has no accelarray, or another model."""
-    ours = _probe()
-    if not client.scheduler_info(n_workers=-1)["workers"]:
-        raise RunError(f"--cluster {address}: the scheduler has no workers")
-    try:
-        versions = {"the scheduler": client.run_on_scheduler(_probe)}
-        versions |= client.run(_probe, on_error="return")
-    except Exception as error:
-        raise RunError(
-            f"--cluster {address}: the scheduler cannot import accelarray ({error!r})"
-        ) from None
-    for place, version in versions.items():
-        if version != ours:
-            raise RunError(
-                f"--cluster {address}: {place} cannot import this accelarray ({version!r}); "
-                "install the same version there"
-            )
-
-
-def _gather(client: Any, futures: list[Any], address: str) -> Finished:
-    import time
-
-    from distributed import wait
-
-    pending = set(futures)
-    alone_since: float | None = None
-    while pending:
-        try:
-            with client.as_current():
-                done, pending = wait(  # type: ignore[no-untyped-call]
-                    pending, timeout=2, return_when="FIRST_COMPLETED"
-                )
-        except TimeoutError:
-            done = set()
-        for future in done:
-            result = _result(future, address)
-            if result is None:
-                pending.add(future)
-            else:
-                yield result
-        if client.scheduler_info(n_workers=-1)["workers"]:
-            alone_since = None
-        elif alone_since is None:
-            alone_since = time.monotonic()
-        elif time.monotonic() - alone_since > WORKERS_GONE_S:
-            raise RunError(
-                f"--cluster {address}: all workers are gone; finished cases are kept in --store. "
-                "Start workers and run the same command again"
-            )
-
-
-def _result(future: Any, address: str) -> tuple[str, Outputs] | None:
-    """A finished case, or None where it was lost with its worker and is run again."""
-    if future.status in ("finished", "pending"):
-        try:
-            result: tuple[str, Outputs] = future.result(timeout=FETCH_S)
-        except TimeoutError:
-            return None
-        return result
-    if future.status == "lost":  # its worker died with the result; dask runs it again
-        return None
-    error = future.exception(timeout=FETCH_S) if future.status == "error" else future.status
-    raise RunError(
-        f"--cluster {address}: a case failed on its worker ({error!r}); finished cases are kept"
-    )
+    def _finish(
+        self, names: list[K], key: str, outputs: Outputs, seen: dict[str, Outputs]
+    ) -> Iterator[Finished[K]]:
+        seen[key] = outputs
+        for name in names:
+            yield Finished(name, key, outputs)

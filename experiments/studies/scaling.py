@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 from experiments.output import UsageError
-from experiments.studies.comparison import Comparison, compare
+from experiments.studies.comparison import Options, comparisons
+from experiments.studies.speedups import Comparison
 from hardware import Array, Group
-from planners import TIME, Objective
-from simulator import PUBLISHED, Execution
+from planners import Planner
 from workloads import Network
 
 MOST_LEVELS = 16
@@ -44,36 +45,19 @@ def sweep(
     array: Array,
     levels: Sequence[int],
     networks: Sequence[Network],
-    planners: Sequence[str],
+    planners: Sequence[str | Planner],
     batch: int,
     progress: Callable[[str], None] = lambda done: None,
-    *,
-    execution: Execution = PUBLISHED,
-    folded: bool = True,
-    objective: Objective = TIME,
-    metrics: tuple[str, ...] = ("time",),
+    **options: Unpack[Options],
 ) -> list[Level]:
-    """Compare on every size; interrupted by the keyboard, it returns the sizes finished so far."""
+    """``comparisons`` on every size; interrupted by the keyboard, the sizes finished so far."""
     arrays = [scaled(array, level) for level in levels]
-    done: list[Level] = []
-    for level, sized in zip(levels, arrays, strict=True):
-        try:
-            result = compare(
-                sized,
-                networks,
-                planners,
-                batch,
-                progress,
-                execution=execution,
-                folded=folded,
-                objective=objective,
-                metrics=metrics,
-            )
-        except KeyboardInterrupt:
-            if done:
-                break
-            raise
-        if not result.complete:
-            break
-        done.append(Level(level, sized.group.size, result))
+    results = comparisons(arrays, networks, planners, batch, progress, **options)
+    done = [
+        Level(level, sized.group.size, result)
+        for level, sized, result in zip(levels, arrays, results, strict=True)
+        if result.complete
+    ]
+    if not done:
+        raise KeyboardInterrupt
     return done

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import UsageError
 
 if TYPE_CHECKING:
-    from experiments.studies.case import Outputs
+    from experiments.studies.outputs import Outputs
 
 APPLICATION = 0xACCE1
 """SQLite's application_id of our files."""

@@ -6,23 +6,23 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.studies.case import Case, program
-from experiments.studies.comparison import BASELINE, refuse_twins
+from experiments.studies.case import Case
+from experiments.studies.comparison import named, refuse_twins
 from experiments.studies.model_options import MODEL_OPTIONS, with_options
-from experiments.studies.runner import run_cases
+from experiments.studies.outputs import overflow_of
+from experiments.studies.runner import Finished, Runner
+from experiments.studies.speedups import BASELINE
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value
 from hardware import load_array
-from planners import OBJECTIVES
-from simulator import DEPLOYED, PUBLISHED, Execution, overflow
+from planners import OBJECTIVES, Planner
+from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import Network
 
 if TYPE_CHECKING:
     import pandas
-
-    from experiments.studies.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Grid:
     """What a sweep goes over; ``array`` is a name or path, ``settings`` its fixed changes."""
 
     networks: tuple[Network, ...]
-    planners: tuple[str, ...]
+    planners: tuple[str | Planner, ...]
     array: str
     axes: tuple[Axis, ...]
     settings: tuple[str, ...] = ()
@@ -57,11 +57,11 @@ class Grid:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
         execution = with_options(_execution(chosen.get("execution"), self.execution), options)
-        planners = dict.fromkeys([BASELINE, *self.planners])
+        planners = {BASELINE: BASELINE} | named(self.planners)
         return [
             Case(network, planner, array, batch, objective, self.communication, execution)
             for network in self.networks
-            for planner in planners
+            for planner in planners.values()
         ]
 
 
@@ -80,59 +80,66 @@ def _execution(text: str | None, given: Execution) -> Execution:
     return PUBLISHED if text == "published" else DEPLOYED
 
 
+class Place(NamedTuple):
+    """Where in a sweep a case belongs: the number of its point, its network and its planner."""
+
+    point: int
+    network: str
+    planner: str
+
+
 def sweep(
     grid: Grid,
-    store: Store | None = None,
-    jobs: int = 1,
-    cluster: str | None = None,
+    runner: Runner | None = None,
     progress: Callable[[str], None] = lambda done: None,
 ) -> pandas.DataFrame:
     """Run the grid; one row a case: inputs, varied values, seconds, speedup, shares.
 
     A varied quantity is a column of numbers named with its unit. ``speedup``
-    is over data parallelism at the same point. Cases in ``store`` are not run
-    again. Raises UsageError for values that make no sense, before any run.
+    is over data parallelism at the same point. ``runner`` says where cases run and
+    whether they are kept. Raises UsageError for values that make no sense, before any run.
     """
     refuse_twins(grid.networks)
     points = grid.points()
-    cases = [grid.cases(point) for point in points]
-    flat = [case for group in cases for case in group]
-    results = run_cases(flat, store, jobs, cluster, progress)
-    return _table(grid, points, cases, results)
-
-
-def overflow_of(grid: Grid, key: str) -> str | None:
-    """What of a case does not fit in memory (see ``simulator.overflow``)."""
-    cases = (case for point in grid.points() for case in grid.cases(point))
-    case = next(case for case in cases if case.key == key)
-    return overflow(case.network.name, case.planner, case.array.name, program(case).memory)
+    cases = {
+        Place(i, case.network.name, case.planner_name): case
+        for i, point in enumerate(points)
+        for case in grid.cases(point)
+    }
+    found: dict[Place, Finished[Place]] = {}
+    for finished in (runner or Runner()).run(cases):
+        found[finished.name] = finished
+        progress(f"{finished.name.network} {finished.name.planner}")
+    return _table(grid, points, cases, found)
 
 
 def _table(
     grid: Grid,
     points: list[tuple[Value, ...]],
-    cases: list[list[Case]],
-    results: dict[str, dict[str, float | None]],
+    cases: dict[Place, Case],
+    found: dict[Place, Finished[Place]],
 ) -> pandas.DataFrame:
     import pandas
 
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
+    shown = named(grid.planners)
     rows = []
-    for point, group in zip(points, cases, strict=True):
-        outputs = {(case.network.name, case.planner): results[case.key] for case in group}
+    for place, case in cases.items():
+        if place.planner not in shown:
+            continue
         varied = {
             axis.title: value.number if axis.numeric else value.label
-            for axis, value in zip(grid.axes, point, strict=True)
+            for axis, value in zip(grid.axes, points[place.point], strict=True)
             if axis.key not in INPUTS  # those are inputs of every case
         }
-        for case in group:
-            if case.planner not in grid.planners:
-                continue
-            own = outputs[case.network.name, case.planner]
-            base = outputs[case.network.name, BASELINE]
-            speedup = {"speedup": (base["iteration_s"] or 0) / (own["iteration_s"] or math.nan)}
-            inputs = {key: value for key, value in case.inputs.items() if key not in changed}
-            rows.append(inputs | varied | own | speedup | {"key": case.key})
+        own = found[place].outputs
+        base_s = found[place._replace(planner=BASELINE)].outputs["iteration_s"] or 0
+        inputs = {key: value for key, value in case.inputs.items() if key not in changed}
+        outputs = {key: value for key, value in own.items() if key != "memory"}
+        if own["memory"]:
+            outputs["overflow"] = overflow_of(case, own)
+        speedup = base_s / (own["iteration_s"] or math.nan)
+        rows.append(inputs | varied | outputs | {"speedup": speedup, "key": found[place].key})
     return pandas.DataFrame(rows)
 
 

@@ -164,7 +164,7 @@ def section(result: Validation, network: str) -> Section:
     return Section(
         f"Measured steps of {network}, data parallel on a torus",
         [_shown(row) for row in result.rows],
-        tuple(_remarks(result)),
+        tuple(_messages(result)),
         _data(result),
     )
 
@@ -185,7 +185,7 @@ def _shown(row: Row) -> dict[str, Any]:
     }
 
 
-def _remarks(result: Validation) -> list[str]:
+def _messages(result: Validation) -> list[str]:
     on = ", ".join(dict.fromkeys(row.system for row in result.fitted_on))
     own = any(row.measured.calibration for row in result.rows)
     lines = [

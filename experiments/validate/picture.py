@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from experiments.output import UsageError
-from experiments.pictures.comparison_plots import COLOURS, new_figure, plain, save
+from experiments.pictures.figures import COLOURS, panels, plain
 from experiments.validate.measured import Validation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_ROWS = 60
 
@@ -15,10 +20,10 @@ def check_drawable(rows: int) -> None:
         raise UsageError(f"--plot draws at most {MOST_ROWS} rows, not {rows}")
 
 
-def plot_validation(result: Validation, path: str) -> None:
+def plot_validation(result: Validation) -> Figure:
     """A line for each row: errors of the model, of the specs alone and of the control."""
     rows = result.rows[::-1]
-    figure, (axes,) = new_figure(7, 1.4 + 0.32 * len(rows), 1, 1)
+    figure, (axes,) = panels(7, 1.4 + 0.32 * len(rows))
     series = (
         ("the model", "o", COLOURS[0], [row.error for row in rows]),
         ("specs alone", "|", COLOURS[6], [row.specs_alone_error for row in rows]),
@@ -41,4 +46,4 @@ def plot_validation(result: Validation, path: str) -> None:
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7
     )
-    save(figure, path)
+    return figure

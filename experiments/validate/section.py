@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A comparison: a table and remarks to read, and its keys of the JSON."""
+    """A comparison: a table and messages to read, and its keys of the JSON."""
 
     title: str
     rows: list[dict[str, Any]]
-    remarks: tuple[str, ...]
+    messages: tuple[str, ...]
     data: dict[str, Any]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from experiments.studies.step import run_step
+from experiments.studies.case import Case, step_of
 from hardware import Array, Device, Group, Topology, load_array
 from planners.steps import Kind, Phase
 from simulator import PICOSECONDS, Execution
@@ -69,7 +69,7 @@ class Pod:
 
 @lru_cache(maxsize=1024)
 def _simulated(network: Network, array: Array, batch: int) -> Step:
-    _, timeline = run_step(network, "data_parallel", array, batch, execution=ONE_ALL_REDUCE)
+    _, timeline = step_of(Case(network, "data_parallel", array, batch, execution=ONE_ALL_REDUCE))
     total_s, update = timeline.iteration_s, timeline.totals()[Phase.UPDATE, Kind.COMPUTE]
     communication_s = total_s * (1 - timeline.shares().computing)
     return Step(total_s, communication_s, update.core_ps / timeline.cores / PICOSECONDS)

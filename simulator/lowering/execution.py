@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from hardware import Array, by_core
 
 Model = Literal["published", "deployed"]
+
+
+PUBLISHED_IGNORES = {
+    "hbm": "the published model has no memory: HBM values are not used",
+    "capacity": "the published model has no memory: HBM values are not used",
+    "roofline": "the published model computes at the peak rate: roofline values are not used",
+    "wires": "topology and links between chips are not used by the published model, where every "
+    "split has links of its accelerators' network.bandwidth",
+    "latency": "latency is not used by the published model",
+}
+"""Topic of a key of a spec to why it means nothing to the published model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,11 @@ class Execution:
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
         return ", ".join(words)
+
+    @property
+    def ignores(self) -> Mapping[str, str]:
+        """Topics of a spec that these rules do not read, each with the reason as a sentence."""
+        return PUBLISHED_IGNORES if self.model == "published" else {}
 
     def planned(self, array: Array) -> Array:
         """The array as planners see it: boards with their ports, or cores with real wires."""

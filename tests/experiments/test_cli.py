@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.studies.step import run_step
+from experiments.studies.case import Case
+from experiments.studies.outputs import Outputs, run_case
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
 REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
@@ -105,14 +106,14 @@ def test_an_interrupted_study_replaces_no_file(
 ) -> None:
     calls = 0
 
-    def interrupting(*args: Any, **options: Any) -> Any:
+    def interrupting(case: Case) -> Outputs:
         nonlocal calls
         calls += 1
         if calls > 7:
             raise KeyboardInterrupt
-        return run_step(*args, **options)
+        return run_case(case)
 
-    monkeypatch.setattr("experiments.studies.comparison.run_step", interrupting)
+    monkeypatch.setattr("experiments.studies.runner.run_case", interrupting)
     target = tmp_path / "out.json"
     target.write_text("before")
     args = ["speedup", *SMALL, "--format", "json", "--output", str(target)]

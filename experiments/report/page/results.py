@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.report.page.chart import DRAWABLE, lines
 from experiments.report.page.markup import Markup, number, section, table, tag
+from experiments.studies.outputs import NAMES
 from hardware import split_quantity
 
 Result = Mapping[str, Any]
@@ -19,15 +20,6 @@ INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "
 SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
-OTHERS = (
-    "key",
-    "speedup",
-    "peak_memory_bytes",
-    "cores_over_memory",
-    "idle_cores",
-    "energy_j",
-    "traffic_bytes",
-)
 WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
 
 
@@ -69,7 +61,7 @@ def _is_drawable(value: Any) -> bool:
 
 def varied_keys(rows: Sequence[Result]) -> list[str]:
     """Keys of specs that sweeps have varied: those whose values differ among the results."""
-    known = {*INPUTS, SECONDS, *SHARES, *WHEN, *OTHERS}
+    known = {*INPUTS, *NAMES, *WHEN, "key"}
     keys = dict.fromkeys(key for row in rows for key in row if key not in known)
     return [key for key in keys if len({str(row.get(key, "")) for row in rows}) > 1]
 

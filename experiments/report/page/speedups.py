@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from experiments.report.page.chart import bars
 from experiments.report.page.markup import Markup, join, number, section, table, tag
-from experiments.studies.comparison import BASELINE, Comparison, Row, geometric_mean, notes
+from experiments.studies.messages import messages
+from experiments.studies.speedups import BASELINE, Comparison, Row, geometric_mean
 
 
-def speedups(results: list[Comparison]) -> Markup:
+def speedups(results: Sequence[Comparison]) -> Markup:
     """A part for each array."""
     return section("speedups", "Speedup over data parallelism", *map(_array, results))
 
@@ -26,7 +27,7 @@ def _array(result: Comparison) -> Markup:
         tag("h3", result.array),
         table(f"Speedups on {title}", head, rows, _foot(result, alone)),
         *(_metric(result, metric) for metric in result.metrics if metric != "time"),
-        *(tag("p", note, class_="note") for note in notes(result)),
+        *(tag("p", said, class_="note") for said in messages(result)),
         _bars(result, title),
     )
 
@@ -39,7 +40,7 @@ def _metric(result: Comparison, metric: str) -> Markup:
         [
             network,
             *(
-                number(row.metric(metric) / scale, ".3f")
+                number(_scaled(row.metric(metric), scale), ".3f")
                 for row in result.rows
                 if row.network == network
             ),
@@ -47,6 +48,10 @@ def _metric(result: Comparison, metric: str) -> Markup:
         for network in result.networks
     ]
     return table(f"{words[metric]}, {result.case}", ["network", *result.planners], rows)
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    return None if value is None else value / scale
 
 
 def _cells(result: Comparison, network: str, alone: list[str]) -> Iterator[Markup]:

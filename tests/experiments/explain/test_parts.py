@@ -9,8 +9,7 @@ from hypothesis import given, settings
 
 from experiments.explain.busiest import links, units
 from experiments.explain.path import STEPS_END, paths_of
-from experiments.explain.whatif import step_of
-from experiments.studies.case import Case
+from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners.steps import Kind, Phase
 from simulator import Execution, Timeline

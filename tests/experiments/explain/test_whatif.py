@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from experiments.explain.reasons import Facts, topic_of, why_nothing
-from experiments.explain.study import Explanation, explain, notes, steps_of
-from experiments.explain.whatif import KNOBS, alike, doubled, step_of
-from experiments.studies.case import Case
+from experiments.explain.study import Explanation, explain, messages, steps_of
+from experiments.explain.whatif import KNOBS, alike, doubled
+from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
 from simulator import PUBLISHED, Execution
@@ -142,19 +142,19 @@ def test_hidden_exchanges_are_said_to_be_hidden() -> None:
 
 def test_plans_that_lose_are_told() -> None:
     losing = explained("accpar-mixed", planner="owt", execution=PUBLISHED, network="resnet18")
-    assert any("owt is slower than data parallelism" in note for note in notes(losing))
+    assert any("owt is slower than data parallelism" in note for note in messages(losing))
     result = explained("accpar-mixed", planner="accpar", execution=PUBLISHED, network="alexnet")
     assert result.fast_alone_s is not None
     assert result.fast_alone_s < result.iteration_s
-    assert notes(result) == [
+    assert messages(result) == [
         f"accpar on the 128 accpar-tpu-v3 alone is faster than on the whole array: "
         f"{result.fast_alone_s:.6g} s against {result.iteration_s:.6g} s.",
         "1,024 of 2,048 cores compute nothing.",
     ]
     baseline = explained("accpar-homogeneous", execution=PUBLISHED)
-    assert (baseline.data_parallel_s, baseline.fast_alone_s, notes(baseline)) == (None, None, [])
+    assert (baseline.data_parallel_s, baseline.fast_alone_s, messages(baseline)) == (None, None, [])
     idle = explained("tpu-v2-8", batch=5)
-    assert notes(idle) == ["3 of 8 cores compute nothing."]
+    assert messages(idle) == ["3 of 8 cores compute nothing."]
 
 
 def test_plans_are_alike_by_what_they_split() -> None:

@@ -13,6 +13,7 @@ from matplotlib.image import imread
 from experiments.cli import main
 from experiments.output import UsageError
 from experiments.pictures import gantt
+from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt, style, time_unit
 from experiments.pictures.rectangles import CHARACTER, Bar, bars, names
 from experiments.pictures.tracks import Chart, Lane, Slice
@@ -104,7 +105,7 @@ def test_what_is_tiny_is_seen(tmp_path: Path) -> None:
     tiny = (10**12, 10**12 + 10**6, operation("y", phase=Phase.BACKWARD))
     counts = []
     for slices in ([long], [tiny], [(0, 10**12, tiny[2])]):
-        plot_gantt([chart(2 * 10**12, *slices)], str(path))
+        save(plot_gantt([chart(2 * 10**12, *slices)]), str(path))
         counts.append(pixels(path, dark))
     none, little, half = counts
     legend = 100
@@ -117,7 +118,7 @@ def test_names_are_drawn_where_there_is_room(tmp_path: Path) -> None:
     path, dark = tmp_path / "a.png", gantt.SHADES["forward"][0]
     counts = []
     for layer in ("a_long_name_of_a_layer", "x" * 400):
-        plot_gantt([chart(10**12, (0, 10**12, operation(layer)))], str(path))
+        save(plot_gantt([chart(10**12, (0, 10**12, operation(layer)))]), str(path))
         counts.append(pixels(path, dark))
     assert counts[0] < counts[1] - 200
 
@@ -129,18 +130,17 @@ def test_charts_share_an_axis(tmp_path: Path) -> None:
     two = chart(2 * 10**12, (0, 2 * 10**12, operation("", Kind.SUMS)))
     counts = []
     for charts in ([one], [one, one], [two, one]):
-        plot_gantt(charts, str(path))
+        save(plot_gantt(charts), str(path))
         counts.append(pixels(path, colour))
     single = counts[1] - counts[0]
     assert single > 10_000
     assert counts[2] - counts[0] == pytest.approx(single / 2, rel=0.02)
 
 
-def test_too_many_lanes(tmp_path: Path) -> None:
+def test_too_many_lanes() -> None:
     crowd = Chart("crowd", 1, (Lane("l", ()),) * (gantt.MOST_LANES + 1))
     with pytest.raises(UsageError, match="choose boards with --devices"):
-        plot_gantt([crowd], str(tmp_path / "a.png"))
-    assert list(tmp_path.iterdir()) == []
+        plot_gantt([crowd])
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

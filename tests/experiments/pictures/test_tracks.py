@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.output import UsageError
 from experiments.pictures.resources import BOARD, chosen, labels, sites
 from experiments.pictures.tracks import Slice, chart, tracks
-from experiments.studies.step import run_step
+from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
 from simulator import Execution, Machine, Timeline, lower, simulate
@@ -132,7 +132,8 @@ def test_memories_and_odd_cores_have_lanes_when_they_do_something() -> None:
 def deployed(planner: str = "data_parallel", *, folded: bool = True) -> Timeline:
     """Four boards of two kinds, and a batch that does not go round."""
     array = load_array("accpar-mixed-switch", ["devices.0.count=2", "devices.1.count=2"])
-    return run_step(LENET, planner, array, 50, execution=Execution("deployed"), folded=folded)[1]
+    case = Case(LENET, planner, array, 50, execution=Execution("deployed"), folded=folded)
+    return step_of(case)[1]
 
 
 @settings(max_examples=60, deadline=None)

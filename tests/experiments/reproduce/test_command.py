@@ -79,7 +79,7 @@ def test_accpars_evaluation() -> None:
         "accpar": 3.86,
     }
     assert all(abs(row["difference"]) < 0.02 for row in means.values())
-    assert any("recalled" in note for note in homogeneous.notes)
+    assert any("recalled" in note for note in homogeneous.messages)
     accpar = [row["ours"] for row in hierarchy.rows if row["planner"] == "accpar"]
     assert len(accpar) == 8
     assert accpar == sorted(accpar)  # the deeper, the more there is to gain

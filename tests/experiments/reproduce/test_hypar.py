@@ -61,11 +61,11 @@ def test_published_values_are_met(figures: dict[str, Figure], key: str, planner:
 
 def test_what_is_not_reproduced_is_said_and_shown(figures: dict[str, Figure]) -> None:
     for key in ("6", "7", "8"):
-        assert any("not reproduced" in note for note in figures[key].notes)
+        assert any("not reproduced" in note for note in figures[key].messages)
         off = [r["difference"] for r in figures[key].rows if r["planner"] == "model_parallel"]
         assert len(off) == 11
         assert max(map(abs, off)) > 0.1
-    assert any("reconstruction" in note for note in figures["7"].notes)
+    assert any("reconstruction" in note for note in figures["7"].messages)
     worst = {(row["figure"], row["planner"]): row for row in largest(list(figures.values()))}
     assert worst["8", "hypar"]["where"] == "VGG-B"  # probably a misprint in the paper
     assert abs(worst["7", "hypar"]["difference"]) < 0.2
@@ -144,4 +144,4 @@ def test_progress_hears_of_every_step_once(figures: dict[str, Figure]) -> None:
 def test_the_printed_tables_plans_beside_the_plotted_ones(figures: dict[str, Figure]) -> None:
     other = [r["network"] for r in figures["5"].rows if r["printed_table"] != r["levels"]]
     assert other == ["Lenet-c", "Cifar-c", "VGG-A", "VGG-B", "VGG-D", "VGG-E"]
-    assert any(", ".join(other) in note for note in figures["5"].notes)
+    assert any(", ".join(other) in note for note in figures["5"].messages)

@@ -4,13 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.studies.comparison import (
-    Comparison,
-    compare,
-    geometric_mean,
-    published,
-    slow_share,
-)
+from experiments.studies.comparison import compare
+from experiments.studies.mixed import slow_share
+from experiments.studies.published_values import averages
+from experiments.studies.speedups import Comparison, geometric_mean
 from hardware import Array, Group, load_array
 from planners import PLANNERS, load_planner
 from simulator import simulate
@@ -97,11 +94,11 @@ def test_published_values_only_beside_the_papers_own_case(mixed: Comparison) -> 
         "accpar": 6.30,
     }
     assert {v.certainty for v in mixed.published.values()} == {"printed"}
-    assert published(load_array("accpar-mixed", ["devices.0.count=64"])) == {}
+    assert averages(load_array("accpar-mixed", ["devices.0.count=64"])) == {}
     named_alike = Array("accpar-mixed", "", Group(load_array("accpar-homogeneous").group.kinds))
-    assert published(named_alike) == {}
+    assert averages(named_alike) == {}
     small = load_array("accpar-homogeneous")
-    assert published(small)["hypar"].certainty == "recalled"
+    assert averages(small)["hypar"].certainty == "recalled"
     assert compare(small, NETWORKS[:1], ["owt"]).published == {}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.studies.sweep import Grid, overflow_of, sweep
+from experiments.studies.sweep import Grid, sweep
 from experiments.studies.vary import parse_vary
 from simulator import DEPLOYED
 from workloads import load_network
@@ -123,8 +123,8 @@ def test_columns_of_results() -> None:
     table = sweep(grid)
     assert list(table["idle_cores"]) == [4, 4, 0, 0]
     assert list(table["cores_over_memory"]) == [4, 0, 8, 0]
-    assert (overflow_of(grid, table["key"][0]) or "").startswith("lenet under data_parallel")
-    assert overflow_of(grid, table["key"][1]) is None
+    assert str(table["overflow"][0]).startswith("lenet under data_parallel does not fit")
+    assert list(table["overflow"].isna()) == [False, True, False, True]
     published = sweep(Grid(grid.networks, ("owt",), "accpar-mixed", (parse_vary("batch=64"),)))
     assert not {"idle_cores", "cores_over_memory"} & set(published)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.commands.levels import parse_levels
+from experiments.commands.speedup import parse_levels
 from experiments.output import UsageError
 from experiments.studies.comparison import compare
 from experiments.studies.scaling import scaled, sweep
@@ -40,10 +40,11 @@ def test_an_interrupt_keeps_finished_sizes() -> None:
 
     def interrupt(label: str) -> None:
         seen.append(label)
-        if len(seen) == 2:
+        if len(seen) == 3:
             raise KeyboardInterrupt
 
-    assert [x.levels for x in sweep(MIXED, [2, 3, 4], [LENET], ["owt"], 512, interrupt)] == [2]
+    done = sweep(MIXED, [2, 3, 4], [LENET], ["owt", "hypar"], 512, interrupt)
+    assert [level.levels for level in done] == [2]
 
 
 def test_lists_and_ranges() -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from experiments.cli import main
 from experiments.output import UsageError
-from experiments.studies import runner
-from experiments.studies.case import Case, run_case
+from experiments.studies import cluster, runner
+from experiments.studies.case import Case
+from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.runner import Runner
 from experiments.studies.store import Store, StoreError
 from experiments.studies.sweep import Grid, crossovers, sweep
 from experiments.studies.vary import parse_vary
@@ -93,18 +95,18 @@ def test_a_new_model_version_is_a_new_key(monkeypatch: pytest.MonkeyPatch) -> No
 def test_only_what_is_missing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def counting(case: Case) -> dict[str, float | None]:
+    def counting(case: Case) -> Outputs:
         ran.append(case.key)
         return run_case(case)
 
     monkeypatch.setattr(runner, "run_case", counting)
     with Store(tmp_path / "s.db") as store:
-        first = sweep(GRID, store)
+        first = sweep(GRID, Runner(store))
         assert len(ran) == len(set(ran)) == 3 * 3  # with the baseline
-        again = sweep(GRID, store)
+        again = sweep(GRID, Runner(store))
         assert len(ran) == 9
         wider = sweep(
-            replace(GRID, axes=(parse_vary("network.bandwidth=1 Gbit/s,2 Gbit/s"),)), store
+            replace(GRID, axes=(parse_vary("network.bandwidth=1 Gbit/s,2 Gbit/s"),)), Runner(store)
         )
         assert len(ran) == 9 + 3
     pandas.testing.assert_frame_equal(first, again)
@@ -113,7 +115,7 @@ def test_only_what_is_missing_is_computed(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_processes_give_the_same_table(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
-        pandas.testing.assert_frame_equal(sweep(GRID, store, jobs=2), sweep(GRID))
+        pandas.testing.assert_frame_equal(sweep(GRID, Runner(store, jobs=2)), sweep(GRID))
         assert len(store) == 9
 
 
@@ -124,11 +126,11 @@ def test_a_failing_store_keeps_what_was_finished(tmp_path: Path) -> None:
         store._db.execute(f"PRAGMA max_page_count = {pages + 1}")
         grid = replace(GRID, axes=(parse_vary("network.bandwidth=1 Gbit/s:1 Tbit/s:log:20"),))
         with pytest.raises(StoreError, match=r"disk is full; results stored before are intact"):
-            sweep(grid, store)
+            sweep(grid, Runner(store))
     with Store(path) as store:
         kept = len(store)
         assert 0 < kept < 60
-        sweep(grid, store)
+        sweep(grid, Runner(store))
         assert len(store) == 60
 
 
@@ -335,7 +337,7 @@ def test_the_command_draws(
 def test_users_errors(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str], words: str
 ) -> None:
-    monkeypatch.setattr(runner, "CONNECT_S", 2.0)
+    monkeypatch.setattr(cluster, "CONNECT_S", 2.0)
     assert main(["sweep", "--networks", "lenet", "--planners", "owt", *args]) == 2
     captured = capsys.readouterr()
     assert words in captured.err
@@ -349,7 +351,7 @@ def test_json_rows_hold_plain_values(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert first["peak_memory_bytes"] is None
     assert first["planner"] == "data_parallel"
     own = run_case(Case(LENET, "data_parallel", load_array("accpar-mixed"), 64))
-    hidden = {"energy_j", "traffic_bytes"}
+    hidden = {"energy_j", "traffic_bytes", "memory"}
     assert not hidden & first.keys()
     assert {key: first[key] for key in own.keys() - hidden} == {  # to the last digit
         key: value for key, value in own.items() if key not in hidden

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.studies.step import plan_step, run_step
+from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Device, Group, load_array, load_device
 from planners import Plan
 from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
@@ -87,15 +87,15 @@ def test_equal_devices_with_unequal_loads_by_hand() -> None:
 
 def test_data_parallelism_leaves_most_of_a_large_array_idle() -> None:
     network, array = load_network("lenet"), load_array("accpar-mixed")
-    _, timeline = run_step(network, "data_parallel", array, 512, execution=DEPLOYED)
+    _, timeline = step_of(Case(network, "data_parallel", array, 512, execution=DEPLOYED))
     assert (timeline.idle_cores, timeline.cores) == (1536, 2048)
     assert [one.cores for one in timeline.memory] == [1024, 1024]
     exact = replace(DEPLOYED, whole_shards=False)
-    assert run_step(network, "data_parallel", array, 512, execution=exact)[1].idle_cores == 0
+    assert step_of(Case(network, "data_parallel", array, 512, execution=exact))[1].idle_cores == 0
 
 
 def test_the_published_model_has_no_memory() -> None:
-    timeline = run_step(load_network("lenet"), "owt", load_array("accpar-mixed"), 512)[1]
+    timeline = step_of(Case(load_network("lenet"), "owt", load_array("accpar-mixed"), 512))[1]
     assert timeline.memory == ()
     assert timeline.idle_cores is None
     assert overflow("lenet", "owt", "accpar-mixed", timeline.memory) is None
@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_named_and_refused_where_asked() -> None:
     """Twice as many samples as MLPerf ran on each 8 GiB core of TPU v2; v3 has 16."""
     network, strict = load_network("resnet50"), replace(DEPLOYED, strict_memory=True)
     array = load_array("tpu-v2-8")
-    plan = plan_step(network, "data_parallel", array, 8 * 256, execution=DEPLOYED)
+    plan = plan_of(Case(network, "data_parallel", array, 8 * 256, execution=DEPLOYED))
     words = (
         r"resnet50 under data_parallel does not fit in the memory of tpu-v2-8: tpu-v2: peak "
         r"8\.56 GiB of 8\.00 GiB a core, at layer4\.2\.add backward \(8 of 8 cores\); take a "
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_named_and_refused_where_asked() -> None:
     (memory,) = simulate(network, plan, array, DEPLOYED).memory
     assert not memory.fits
     larger = load_array("tpu-v3-8")
-    fitting = plan_step(network, "data_parallel", larger, 8 * 256, execution=strict)
+    fitting = plan_of(Case(network, "data_parallel", larger, 8 * 256, execution=strict))
     assert simulate(network, fitting, larger, strict).memory[0].fits
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.studies.step import plan_step, run_step
+from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
 from planners import Plan, PlanError
 from planners.steps import Kind, Phase
@@ -113,7 +113,9 @@ def test_one_gradient_on_a_torus(overlap: bool) -> None:
     """Summed inside chips through HBM, over an 8 x 8 torus in four directions, and back."""
     array = load_array("tpu-v3-pod", ["devices.0.count=16"])
     execution = Execution("deployed", overlap=overlap)
-    _, timeline = run_step(one_layer(4096), "data_parallel", array, 16 * 128, execution=execution)
+    _, timeline = step_of(
+        Case(one_layer(4096), "data_parallel", array, 16 * 128, execution=execution)
+    )
     size, n, side = 4 * 4096**2, 64, 8
     hbm = 2 * (2 * 2 * size / 2) / 900e9  # there and back: halves both ways, written and read
     torus = (n - 1) / (2 * n) * size / 82e9 + 4 * (side - 1) * 1.5e-6
@@ -127,7 +129,7 @@ def test_gradients_travel_while_backward_goes_on() -> None:
     times = []
     for overlap in (False, True):
         execution = Execution("deployed", overlap=overlap)
-        _, timeline = run_step(network, "data_parallel", array, 32 * 64, execution=execution)
+        _, timeline = step_of(Case(network, "data_parallel", array, 32 * 64, execution=execution))
         exchanges = sum(stop - start for start, stop in durations(timeline).values())
         (core,) = core_times(timeline)
         times.append((timeline.iteration_ps, core.computing, exchanges))
@@ -142,7 +144,7 @@ def test_buckets_are_fewer_exchanges_of_the_same_bytes() -> None:
     counts, sizes = [], []
     for bucket in (0.0, 4e6, 1e12):
         execution = Execution("deployed", bucket_bytes=bucket)
-        _, timeline = run_step(network, "data_parallel", array, 32 * 8, execution=execution)
+        _, timeline = step_of(Case(network, "data_parallel", array, 32 * 8, execution=execution))
         sums = timeline.totals()[Phase.GRADIENT, Kind.SUMS]
         counts.append(sums.operations)
         sizes.append(sums.bytes)
@@ -154,7 +156,9 @@ def test_buckets_are_fewer_exchanges_of_the_same_bytes() -> None:
 def test_cores_without_work_are_idle() -> None:
     """Data parallelism has 512 samples for 2,048 cores."""
     array = load_array("accpar-mixed")
-    _, timeline = run_step(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
+    _, timeline = step_of(
+        Case(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
+    )
     idle = [t.multiplicity for t in core_times(timeline) if not t.computing]
     assert sum(idle) == 1536
 
@@ -162,7 +166,7 @@ def test_cores_without_work_are_idle() -> None:
 def test_changing_the_wires_changes_the_plan() -> None:
     array, network = load_array("accpar-mixed-switch"), load_network("vgg11")
     faster = load_array("accpar-mixed-switch", ["network.bandwidth=1 Tbit/s"])
-    plans = [plan_step(network, "accpar", a, 512, execution=DEPLOYED) for a in (array, faster)]
+    plans = [plan_of(Case(network, "accpar", a, 512, execution=DEPLOYED)) for a in (array, faster)]
     assert plans[0].root is not None
     assert plans[1].root is not None
     assert plans[0].root.partitions != plans[1].root.partitions
@@ -170,7 +174,7 @@ def test_changing_the_wires_changes_the_plan() -> None:
 
 def test_a_published_plan_does_not_fit() -> None:
     array, network = load_array("accpar-homogeneous"), load_network("lenet")
-    plan = plan_step(network, "owt", array, 512, execution=PUBLISHED)
+    plan = plan_of(Case(network, "owt", array, 512, execution=PUBLISHED))
     with pytest.raises(PlanError, match=r"of this shape .* plan for execution.planned\(array\)"):
         simulate(network, plan, array, DEPLOYED)
 
@@ -178,7 +182,7 @@ def test_a_published_plan_does_not_fit() -> None:
 def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:
     """Less than half a sample for the slow half: as whole shards it idles and is not waited for."""
     array, network = load_array("accpar-mixed"), load_network("lenet")
-    plan = plan_step(network, "data_parallel", array, 512, execution=DEPLOYED)
+    plan = plan_of(Case(network, "data_parallel", array, 512, execution=DEPLOYED))
     assert plan.root is not None
     little = tuple(replace(p, share=0.4 / 512) for p in plan.root.partitions)
     plan = replace(plan, root=replace(plan.root, partitions=little))
@@ -188,7 +192,7 @@ def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:
     slow, fast = (device for device, _ in array.group.kinds)
     assert whole.flops_by_device()[slow] == 0 < exact.flops_by_device()[slow]
     alone = replace(array, group=Group(((fast, 128),)), settings=())
-    _, half = run_step(network, "data_parallel", alone, 512, execution=DEPLOYED)
+    _, half = step_of(Case(network, "data_parallel", alone, 512, execution=DEPLOYED))
     assert whole.iteration_ps == half.iteration_ps
 
 
@@ -199,7 +203,7 @@ def test_odd_halves_on_wires_that_tell_them_apart(kind: str, boards: int) -> Non
     """Two threes on a ring are alike by plan and not by place: other traffic passes one of them."""
     changes = [f"devices.0.count={boards}", f"topology.kind={kind}"]
     array, network = load_array("accpar-homogeneous", changes), load_network("alexnet")
-    plan = plan_step(network, "accpar", array, 64, execution=DEPLOYED)
+    plan = plan_of(Case(network, "accpar", array, 64, execution=DEPLOYED))
     folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
     assert folded.iteration_ps == unfolded.iteration_ps
     assert len(folded) < len(unfolded)

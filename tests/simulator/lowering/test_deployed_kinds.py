@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.studies.step import plan_step, run_step
+from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, by_core, load_array
 from planners import Partition, Plan, Split
 from planners.partition import II, III, I, PartitionType
@@ -25,7 +25,7 @@ def pod(boards: int) -> Array:
 def test_every_gradient_is_summed_once(name: str) -> None:
     """All-reduced over 8 cores: each half receives 2 (n - 1) / n of the bytes for each core."""
     network = load_network(name)
-    _, timeline = run_step(network, "data_parallel", pod(1), 64, execution=DEPLOYED)
+    _, timeline = step_of(Case(network, "data_parallel", pod(1), 64, execution=DEPLOYED))
     received = timeline.totals()[Phase.GRADIENT, Kind.SUMS].bytes
     assert received == pytest.approx(4 * network.parameters * 2 * 7)
 
@@ -33,9 +33,11 @@ def test_every_gradient_is_summed_once(name: str) -> None:
 def check_zoo(name: str, planner: str) -> None:
     """The whole pod runs; on four boards folding changes nothing."""
     network, array = load_network(name), pod(4)
-    _, timeline = run_step(network, planner, load_array("tpu-v3-pod"), 1024, execution=DEPLOYED)
+    _, timeline = step_of(
+        Case(network, planner, load_array("tpu-v3-pod"), 1024, execution=DEPLOYED)
+    )
     assert timeline.iteration_ps > 0
-    plan = plan_step(network, planner, array, 64, execution=DEPLOYED)
+    plan = plan_of(Case(network, planner, array, 64, execution=DEPLOYED))
     folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
     assert folded.iteration_ps == unfolded.iteration_ps
 
@@ -98,7 +100,7 @@ def test_tied_weights_between_two_cores(
 
 def test_the_owner_waits_for_the_gradient_of_the_other_use() -> None:
     network, array = tied(), two_cores()
-    plan = plan_step(network, "data_parallel", array, 64, execution=DEPLOYED)
+    plan = plan_of(Case(network, "data_parallel", array, 64, execution=DEPLOYED))
     leaf, *_ = leaves(simulate(network, plan, array, DEPLOYED).program.root)
     by_name = {(op.layer, op.phase, op.kind): i for i, op in enumerate(leaf.operations)}
     sums = by_name["table", Phase.GRADIENT, Kind.SUMS]

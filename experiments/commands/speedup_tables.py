@@ -1,0 +1,201 @@
+"""The tables, CSV and JSON of ``accelarray speedup``, of one array and of several sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.studies.scaling import Level
+    from experiments.studies.speedups import Comparison
+
+
+def to_dict(result: Comparison) -> dict[str, Any]:
+    """What ``--format json`` prints."""
+    from experiments.studies.messages import messages
+
+    others = {metric: result.means(metric) for metric in result.metrics if metric != "time"}
+
+    return {
+        "array": result.array,
+        "batch": result.batch,
+        "execution": result.execution,
+        "communication": result.communication,
+        "complete": result.complete,
+        "notes": messages(result),
+        "rows": [row.values(result.metrics) for row in result.rows],
+        "geomean": result.geomean,
+        **{f"geomean_{metric}": means for metric, means in others.items()},
+        "published": {name: value.speedup for name, value in result.published.items()},
+        "published_certainty": {n: value.certainty for n, value in result.published.items()},
+    }
+
+
+def to_csv(result: Comparison) -> str:
+    """One line a row; an empty field where a value does not apply."""
+    return result.to_frame().to_csv(index=False, lineterminator="\n")
+
+
+def to_table(result: Comparison) -> str:
+    """The table people read, with what to know about it underneath."""
+    from experiments.output import text_of
+    from experiments.studies.messages import messages
+
+    tables = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
+    return text_of(*tables, *messages(result))
+
+
+def _other(result: Comparison, metric: str) -> Table:
+    """Energy (joules, and how many times less) or traffic (GB), network by network."""
+    from rich.table import Table
+
+    from experiments.studies.speedups import BASELINE
+
+    what, unit = _WORDS[metric]
+    table = Table(title=f"{what}, {result.case}")
+    table.add_column("network")
+    for planner in result.planners:
+        absolute = metric == "traffic" or planner == BASELINE
+        table.add_column(f"{planner} [{unit}]" if absolute else planner, justify="right")
+    for network in result.networks:
+        rows = [row for row in result.rows if row.network == network]
+        cells = [
+            f"{row.energy_j:.4g}"
+            if metric == "energy" and row.planner == BASELINE and row.energy_j is not None
+            else _cell(metric, row.metric(metric))
+            for row in rows
+        ]
+        table.add_row(network, *cells)
+    table.add_section()
+    means = [
+        "" if metric == "energy" and p == BASELINE else _cell(metric, mean)
+        for p, mean in result.means(metric).items()
+    ]
+    table.add_row("geometric mean", *means)
+    return table
+
+
+_WORDS = {
+    "energy": ("Energy efficiency over data parallelism", "J"),
+    "traffic": ("Traffic of a step", "GB"),
+}
+
+
+def _cell(metric: str, value: float | None) -> str:
+    """Gigabytes, or a ratio; a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value / 1e9:.4g}" if metric == "traffic" else f"{value:.3f}"
+
+
+def _table(result: Comparison) -> Table:
+    from rich.table import Table
+
+    from experiments.studies.speedups import BASELINE, geometric_mean
+
+    alone = [
+        p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
+    ]
+    table = Table(title=f"Speedup over data parallelism, {result.case}")
+    table.add_column("network")
+    for planner in result.planners:
+        table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")
+    for planner in alone:
+        table.add_column(f"{planner}:\nslow share", justify="right")
+        table.add_column(f"{planner}:\nfast alone", justify="right")
+    for network in result.networks:
+        rows = {row.planner: row for row in result.rows if row.network == network}
+        cells = [
+            f"{r.iteration_s:.6f}" if p == BASELINE else f"{r.speedup:.3f}" for p, r in rows.items()
+        ]
+        for planner in alone:
+            cells += [f"{rows[planner].slow_share:.2%}", f"{rows[planner].fast_alone_speedup:.3f}"]
+        table.add_row(network, *cells)
+    table.add_section()
+    means = ["" if p == BASELINE else f"{mean:.3f}" for p, mean in result.geomean.items()]
+    for planner in alone:
+        means += [
+            "",
+            f"{geometric_mean([r.fast_alone_speedup or 0 for r in result.of(planner)]):.3f}",
+        ]
+    table.add_row("geometric mean", *means)
+    if result.published:
+        ours, paper = result.geomean, result.published
+        values = [f"{paper[p].speedup:.2f}" if p in paper else "" for p in result.planners]
+        table.add_row("the paper's", *values)
+        table.add_row(
+            "difference",
+            *[f"{ours[p] / paper[p].speedup - 1:+.1%}" if p in paper else "" for p in ours],
+        )
+    return table
+
+
+def levels_to_dict(array: str, batch: int, sweep: list[Level]) -> dict[str, Any]:
+    """What ``--format json`` prints."""
+    return {
+        "array": array,
+        "batch": batch,
+        "execution": sweep[0].result.execution,
+        "levels": [
+            {
+                "levels": level.levels,
+                "accelerators": level.accelerators,
+                "rows": [row.values(level.result.metrics) for row in level.result.rows],
+                "geomean": level.result.geomean,
+                **{
+                    f"geomean_{metric}": level.result.means(metric)
+                    for metric in level.result.metrics
+                    if metric != "time"
+                },
+            }
+            for level in sweep
+        ],
+    }
+
+
+def levels_to_csv(sweep: list[Level]) -> str:
+    """One line a case."""
+    import pandas
+
+    frames = [
+        level.result.to_frame().assign(levels=level.levels, accelerators=level.accelerators)
+        for level in sweep
+    ]
+    return pandas.concat(frames).to_csv(index=False, lineterminator="\n")
+
+
+def levels_to_table(array: str, batch: int, sweep: list[Level]) -> str:
+    """Geometric means by number of levels, a table for each metric, and which plans lose."""
+    from experiments.output import text_of
+    from experiments.studies.messages import slower
+
+    tables = [_levels(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
+    losing = [f"{level.levels} levels: {said}" for level in sweep for said in slower(level.result)]
+    return text_of(*tables, *losing)
+
+
+WORDS = {
+    "time": "Speedup over data parallelism",
+    "energy": "Energy efficiency over data parallelism",
+    "traffic": "Traffic of a step in GB",
+}
+
+
+def _levels(array: str, batch: int, sweep: list[Level], metric: str) -> Table:
+    from rich.table import Table
+
+    networks = sweep[0].result.networks
+    of = networks[0] if len(networks) == 1 else f"geometric mean of {len(networks)} networks"
+    case = replace(sweep[0].result, array=f"{array}, {of}", batch=batch).case
+    table = Table(title=f"{WORDS[metric]}, {case}")
+    table.add_column("levels", justify="right")
+    table.add_column("accelerators", justify="right")
+    for planner in sweep[0].result.planners:
+        table.add_column(planner, justify="right")
+    for level in sweep:
+        values = level.result.means(metric).values()
+        means = [_cell(metric, value) for value in values]
+        table.add_row(str(level.levels), f"{level.accelerators:,}", *means)
+    return table

@@ -1,0 +1,70 @@
+"""What is kept of a case's run: numbers that tables, pictures and sentences are made of."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from experiments.studies.case import Case, step_of
+from experiments.studies.mixed import is_uneven, slow_share
+from experiments.studies.occupancy import COLUMNS as OCCUPANCY
+from experiments.studies.occupancy import occupancy
+from planners import Plan
+from simulator import DeviceMemory, overflow
+
+Outputs = dict[str, Any]
+"""By name, as JSON has it: seconds, shares of the step, bytes, joules; ``memory`` is a list."""
+
+NAMES = (
+    "iteration_s",
+    "computing",
+    "communicating",
+    "waiting",
+    "exact",
+    "plan_gap",
+    "slow_share",
+    "uneven",
+    "energy_j",
+    "traffic_bytes",
+    *OCCUPANCY,
+    "memory",
+)
+"""Every name that outputs may have."""
+
+
+def run_case(case: Case) -> Outputs:
+    """Plan and simulate; times in seconds, shares of an average core's step.
+
+    ``slow_share`` and ``uneven`` are about unlike devices (see ``experiments.studies.mixed``).
+    ``peak_memory_bytes`` is None in the published execution model, which has no
+    memory, and ``energy_j`` where a device's spec has no energies. The deployed
+    model adds the cores that overflow their memory, and those that are idle.
+    ``plan_gap`` is 0 for an exact plan, and None where nothing is known.
+    """
+    plan, timeline = step_of(case)
+    shares = timeline.shares()
+    return {
+        "iteration_s": timeline.iteration_s,
+        "computing": shares.computing,
+        "communicating": shares.communicating,
+        "waiting": shares.waiting,
+        **_exactness(plan),
+        "slow_share": slow_share(timeline, case.array),
+        "uneven": is_uneven(plan, case.array),
+        "peak_memory_bytes": None,
+        "energy_j": timeline.energy_j,
+        "traffic_bytes": timeline.traffic_bytes,
+        **occupancy(timeline),
+        "memory": [asdict(device) for device in timeline.memory],
+    }
+
+
+def _exactness(plan: Plan) -> Outputs:
+    fields = plan.gap_fields()
+    return {"exact": fields["exact"], "plan_gap": 0.0 if fields["exact"] else fields["gap"]}
+
+
+def overflow_of(case: Case, outputs: Outputs) -> str | None:
+    """What of a case that was run does not fit in memory (see ``simulator.overflow``)."""
+    memory = [DeviceMemory(**device) for device in outputs["memory"]]
+    return overflow(case.network.name, case.planner_name, case.array.name, memory)

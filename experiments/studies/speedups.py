@@ -1,0 +1,143 @@
+"""The published comparison's values: planners' speedups over data parallelism, and their means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from experiments.studies.occupancy import COLUMNS as OCCUPANCY
+from experiments.studies.published_values import Published
+from simulator import Execution
+
+if TYPE_CHECKING:
+    import pandas
+
+BASELINE = "data_parallel"
+METRIC_OF = {"energy_j": "energy", "energy_efficiency": "energy", "traffic_bytes": "traffic"}
+"""The metric that a column of a comparison belongs to, if it is not time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One network under one planner.
+
+    On arrays of unlike devices, ``slow_share`` is the fraction of all FLOPs
+    that the slowest kind does, and ``fast_alone_speedup`` the speedup (over
+    data parallelism on the whole array) of the same planner on the fastest kind
+    alone; the latter only where the plan is not spread evenly. Joules and bytes
+    are those of the whole array, where asked for; ``energy_efficiency`` is over
+    data parallelism, where both steps take joules. Under the deployed model it
+    has the fullest core's peak memory, and how many cores overflow or are idle.
+    Where the graph was too wide for an exact plan ``exact`` is False and
+    ``gap`` the plan's, if known.
+    """
+
+    network: str
+    planner: str
+    iteration_s: float
+    speedup: float
+    slow_share: float | None = None
+    fast_alone_speedup: float | None = None
+    energy_j: float | None = None
+    energy_efficiency: float | None = None
+    traffic_bytes: float | None = None
+    peak_memory_bytes: float | None = None
+    cores_over_memory: int | None = None
+    idle_cores: int | None = None
+    exact: bool | None = None
+    gap: float | None = None
+
+    def metric(self, name: str) -> float | None:
+        """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
+        values = {
+            "time": self.speedup,
+            "energy": self.energy_efficiency,
+            "traffic": self.traffic_bytes,
+        }
+        return values[name]
+
+    def values(self, metrics: Sequence[str] = ()) -> dict[str, Any]:
+        """The values that apply, by name; those of ``metrics`` are None where they do not."""
+        return {
+            key: value
+            for key, value in asdict(self).items()
+            if value is not None or METRIC_OF.get(key) in metrics
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All rows of one array and batch, and what the paper printed for exactly these."""
+
+    array: str
+    batch: int
+    rows: tuple[Row, ...]
+    published: dict[str, Published]
+    complete: bool = True
+    """False when the keyboard interrupted it: some networks are missing."""
+    metrics: tuple[str, ...] = ("time",)
+    """What its rows have and tables show."""
+    communication: str = "printed"
+    execution: str = str(Execution())
+    cores: int = 0
+    overflows: tuple[str, ...] = ()
+    """Where a step does not fit in memory, a sentence each."""
+
+    @property
+    def case(self) -> str:
+        """Array, batch and whatever is not the default: communication table, execution model."""
+        words = [self.array, f"batch {self.batch}"]
+        if self.communication != "printed":
+            words.append(f"{self.communication} communication")
+        if self.execution != str(Execution()):
+            words.append(self.execution)
+        return ", ".join(words)
+
+    @property
+    def networks(self) -> list[str]:
+        """Networks in the order of the rows."""
+        return list(dict.fromkeys(row.network for row in self.rows))
+
+    @property
+    def planners(self) -> list[str]:
+        """Planners in the order of the rows."""
+        return list(dict.fromkeys(row.planner for row in self.rows))
+
+    def of(self, planner: str) -> list[Row]:
+        """One planner's rows."""
+        return [row for row in self.rows if row.planner == planner]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One line a row; NaN where a value does not apply."""
+        import pandas
+
+        columns = [f.name for f in fields(Row)]
+        shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
+        for told in (OCCUPANCY, ("exact", "gap")):  # nothing, where no row has anything to tell
+            if all(getattr(row, column) is None for row in self.rows for column in told):
+                shown = [c for c in shown if c not in told]
+        return pandas.DataFrame(map(asdict, self.rows), columns=shown)
+
+    @property
+    def geomean(self) -> dict[str, float]:
+        """Geometric mean of each planner's speedups."""
+        return {p: geometric_mean([row.speedup for row in self.of(p)]) for p in self.planners}
+
+    def means(self, metric: str) -> dict[str, float | None]:
+        """Geometric mean of one metric for each planner; None where a row has no value."""
+        return {p: mean_of([row.metric(metric) for row in self.of(p)]) for p in self.planners}
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Geometric mean of numbers that are not negative."""
+    if 0 in values:
+        return 0.0
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def mean_of(values: Sequence[float | None]) -> float | None:
+    """Geometric mean of values that are all known, else None."""
+    known = [value for value in values if value is not None]
+    return geometric_mean(known) if len(known) == len(values) else None
