@@ -27,7 +27,9 @@ class DifferenceResult(Result):
     def title(self) -> str:
         """Both labels and times."""
         labels, steps = self.difference.planners, (self.first, self.second)
-        both = [f"{label} {readable(s.iteration_s)}" for label, s in zip(labels, steps, strict=True)]
+        both = [
+            f"{label} {readable(s.iteration_s)}" for label, s in zip(labels, steps, strict=True)
+        ]
         case = self.first.case
         return f"{case.network.name} on {case.array.name}, batch {case.batch}: {' | '.join(both)}"
 

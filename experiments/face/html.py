@@ -27,7 +27,9 @@ def _sentences(text: str) -> Markup:
 
 
 def _table(table: Table) -> Markup:
-    head = tag("thead", tag("tr", *(_cell("th", column.header, column) for column in table.columns)))
+    head = tag(
+        "thead", tag("tr", *(_cell("th", column.header, column) for column in table.columns))
+    )
     return tag(
         "table",
         tag("caption", table.title, style="caption-side: top") if table.title else "",
@@ -41,7 +43,9 @@ def _rows(table: Table) -> Iterator[Markup]:
     cells = [list(column.cells) for column in table.columns]
     ruled = False
     for number, row in enumerate(table.rows):
-        texts = (_cell("td", column[number], of) for column, of in zip(cells, table.columns, strict=True))
+        texts = (
+            _cell("td", column[number], of) for column, of in zip(cells, table.columns, strict=True)
+        )
         yield tag("tr", *texts, style=RULE if ruled else None)
         ruled = row.end_section
 

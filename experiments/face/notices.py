@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 MOST = 10
 """Warnings about one network; ``Network.notes`` has all."""
-OURS = frozenset(
-    {"accelarray", "experiments", "hardware", "planners", "simulator", "workloads"}
-)
+OURS = frozenset({"accelarray", "experiments", "hardware", "planners", "simulator", "workloads"})
 
 
 class AccelarrayWarning(UserWarning):
