@@ -91,7 +91,7 @@ class Runner:
             return left == 1 or self.jobs == 1
         if os.cpu_count() == 1 or spent_s < PATIENCE_S:
             return True
-        return spent_s / max(1, cases - left) * left < WORTH_S
+        return spent_s / max(1, cases - left) * left <= WORTH_S
 
     def _wave(
         self, cases: Mapping[K, Case], seen: dict[str, Outputs], spread: Spread

@@ -1,0 +1,260 @@
+"""The runner: each case once, in order, kept as it finishes, wherever it runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.studies import runner as module
+from experiments.studies.case import Case
+from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.runner import Runner
+from experiments.studies.store import Store, StoreError
+from experiments.studies.workers import RunError, here, on_cores
+from hardware import load_array
+from workloads import load_network
+
+LENET = load_network("lenet")
+ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
+
+
+def cases(*batches: int) -> dict[int, Case]:
+    return {batch: Case(LENET, "owt", ARRAY, batch) for batch in batches}
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The batches of the cases that are run, without running them."""
+    found: list[int] = []
+
+    def pretend(case: Case) -> Outputs:
+        found.append(case.batch)
+        return {"iteration_s": float(case.batch)}
+
+    monkeypatch.setattr(module, "run_case", pretend)
+    return found
+
+
+def test_cases_finish_in_order_under_their_names_and_keys(ran: list[int]) -> None:
+    finished = list(Runner().run(cases(3, 1, 2)))
+    assert ran == [3, 1, 2]
+    assert [(f.name, f.outputs["iteration_s"]) for f in finished] == [(3, 3.0), (1, 1.0), (2, 2.0)]
+    assert [f.key for f in finished] == [cases(b)[b].key for b in (3, 1, 2)]
+
+
+def test_nothing_to_run_is_no_error(ran: list[int]) -> None:
+    assert list(Runner().run({})) == []
+    assert list(Runner(jobs=2).run({})) == []
+    assert ran == []
+
+
+def test_one_case_under_two_names_is_run_once(ran: list[int]) -> None:
+    twice = {"a": cases(7)[7], "b": replace(cases(7)[7]), "c": cases(8)[8]}
+    assert [(f.name, f.outputs["iteration_s"]) for f in Runner().run(twice)] == [
+        ("a", 7.0),
+        ("b", 7.0),
+        ("c", 8.0),
+    ]
+    assert ran == [7, 8]
+
+
+def test_what_a_case_calls_for_follows_it(ran: list[int]) -> None:
+    def then(name: int, outputs: Outputs) -> Mapping[int, Case]:
+        assert outputs["iteration_s"] == float(name)
+        return cases(name + 1, name + 2) if name % 10 == 0 else {}
+
+    assert [f.name for f in Runner().run(cases(10, 20), then)] == [10, 11, 12, 20, 21, 22]
+    assert ran == [10, 11, 12, 20, 21, 22]
+
+
+def test_processes_run_what_cases_call_for_too() -> None:
+    def then(name: int, outputs: Outputs) -> Mapping[int, Case]:
+        return cases(name + 1) if outputs["exact"] and name % 10 == 0 else {}
+
+    together = {f.name: f.outputs for f in Runner(jobs=2).run(cases(10, 20, 30), then)}
+    assert together == {f.name: f.outputs for f in Runner().run(cases(10, 11, 20, 21, 30, 31))}
+
+
+def test_a_store_is_asked_first_and_told_at_once(tmp_path: Path, ran: list[int]) -> None:
+    with Store(tmp_path / "s.db") as store:
+        runner = Runner(store)
+        for count, finished in enumerate(runner.run(cases(1, 2)), 1):
+            assert len(store) == count
+            assert store.get([finished.key]) == {finished.key: finished.outputs}
+        again = [(f.name, f.outputs) for f in runner.run(cases(1, 2, 3))]
+    assert ran == [1, 2, 3]
+    assert again == [(b, {"iteration_s": float(b)}) for b in (1, 2, 3)]
+
+
+def test_an_interrupt_leaves_what_was_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(case: Case) -> Outputs:
+        if case.batch == 3:
+            raise KeyboardInterrupt
+        return {"iteration_s": 1.0}
+
+    monkeypatch.setattr(module, "run_case", interrupted)
+    names: list[int] = []
+    with Store(tmp_path / "s.db") as store:
+        run = Runner(store).run(cases(1, 2, 3, 4))
+        with pytest.raises(KeyboardInterrupt):
+            names.extend(finished.name for finished in run)
+        assert len(store) == 2
+        assert store.intact()
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_store_that_fails_stops_the_run(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.db")
+    run = Runner(store).run(cases(1, 2, 3))
+    assert next(run).name == 1
+    store.close()
+    with pytest.raises(StoreError, match=r"closed database\.; results stored before are intact"):
+        next(run)
+    with Store(tmp_path / "s.db") as opened:
+        assert len(opened) == 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time; every case takes a second. Workers are asked for what is run by them."""
+    now = [0.0]
+
+    def pretend(case: Case) -> Outputs:
+        now[0] += 1.0
+        return {"iteration_s": float(case.batch)}
+
+    monkeypatch.setattr(module, "run_case", pretend)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    return now
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The batches that processes are given, time after time."""
+    given: list[list[int]] = []
+
+    def spy(jobs: int, function: Any, asked: Mapping[Any, Case]) -> Iterator[tuple[Any, Any]]:
+        if asked:
+            given.append([case.batch for case in asked.values()])
+            assert jobs == 8
+        return here(function, asked)
+
+    monkeypatch.setattr(module, "on_cores", spy)
+    return given
+
+
+@pytest.mark.parametrize(("count", "by_processes"), [(7, 0), (8, 6), (40, 38)])
+def test_workers_are_started_where_they_bring_more_than_they_cost(
+    count: int, by_processes: int, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds are spent here; what would then take more than five goes to workers."""
+    given = spied(monkeypatch)
+    names = [f.name for f in Runner(jobs=None).run(cases(*range(1, count + 1)))]
+    assert names == list(range(1, count + 1))
+    assert sum(map(len, given)) == by_processes
+    assert len(given) <= 1
+    assert clock[0] == count
+
+
+@pytest.mark.usefixtures("clock")
+def test_one_core_alone_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = spied(monkeypatch)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert len(list(Runner(jobs=None).run(cases(*range(1, 40))))) == 39
+    assert given == []
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("jobs", "by_processes"), [(1, []), (8, [[1, 2, 3]])])
+def test_a_number_of_processes_is_what_it_says(
+    jobs: int, by_processes: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = spied(monkeypatch)
+    assert len(list(Runner(jobs=jobs).run(cases(1, 2, 3)))) == 3
+    assert given == by_processes
+    list(Runner(jobs=jobs).run(cases(4)))
+    assert given == by_processes  # one case is run here
+
+
+def test_the_published_comparison_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its 45 cases take less than they would cost, on any machine that runs it in two seconds."""
+    monkeypatch.setattr(module, "on_cores", lambda *_: pytest.fail("workers were started"))
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    assert len(list(Runner(jobs=None).run(cases(*range(1, 46))))) == 45
+
+
+def dying(case: Case) -> Outputs:
+    if case.batch == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_case(case)
+
+
+def test_a_killed_process_is_said() -> None:
+    with pytest.raises(RunError, match=r"a worker process was killed.*fewer --jobs"):
+        list(on_cores(2, dying, cases(1, 2, 3)))
+
+
+def test_processes_give_what_one_gives() -> None:
+    asked = cases(1, 2, 3)
+    assert dict(on_cores(2, run_case, asked)) == dict(here(run_case, asked))
+
+
+COMMANDS = {
+    "speedup": ("speedup", "--networks", "lenet,alexnet,vgg11,resnet18,resnet34"),
+    "levels": ("speedup", "--levels", "1-5", "--networks", "lenet,resnet34"),
+    "report": ("report", "--networks", "lenet,resnet18,resnet34", "--output", "r.html"),
+    "sweep": ("sweep", "--vary", "batch=64,128,192", "--networks", "resnet18,resnet34"),
+}
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_control_c_keeps_what_was_finished(
+    command: tuple[str, ...], jobs: str, tmp_path: Path
+) -> None:
+    """All processes of the terminal hear it, workers too; nobody prints a traceback."""
+    args = [*command, "--store", str(tmp_path / "s.db"), "--jobs", jobs]
+    args += ["--array", "accpar-mixed"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli", *args],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        start_new_session=True,
+    )
+    kept = stored(tmp_path / "s.db", process, 2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it was finished before it could be interrupted")
+    assert process.returncode == 130
+    assert "accelarray: interrupted" in errors
+    assert "Traceback" not in errors
+    with Store(tmp_path / "s.db", create=False) as store:
+        assert len(store) >= kept
+        assert store.intact()
+    assert not (tmp_path / "r.html").exists()
+
+
+def stored(file: Path, process: "subprocess.Popen[str]", at_least: int) -> int:
+    """Wait for so many results; how many there are."""
+    for _ in range(2000):
+        if file.exists():
+            with Store(file) as store:
+                if len(store) >= at_least:
+                    return len(store)
+        assert process.poll() is None
+        time.sleep(0.01)
+    pytest.fail("no results came")
