@@ -56,10 +56,18 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
-    from experiments.output import UsageError, check_writable, deliver, progress_bar, text_of
+    from experiments.output import (
+        UsageError,
+        check_writable,
+        deliver,
+        progress_bar,
+        text_of,
+        warn,
+    )
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.sweep_plots import check_drawable, plot_sweep
     from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.studies.occupancy import REMEDY
     from experiments.studies.sweep import changes_of_place, sweep
 
     grid = _grid(args)
@@ -76,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
     total = len(grid.points()) * len(grid.cases(grid.points()[0]))
     with runner_of(args) as runner, progress_bar(total) as progress:
         table = sweep(grid, runner, progress)
-    _warn(table)
+    if said := overflows(table):
+        warn(f"{said} {REMEDY}")
     crossed = changes_of_place(grid, table)
     table = table.drop(
         columns=[column for metric, column in COLUMNS.items() if metric not in metrics]
@@ -107,17 +116,14 @@ def _grid(args: argparse.Namespace) -> Grid:
     )
 
 
-def _warn(table: pandas.DataFrame) -> None:
-    """How many cases do not fit in memory, and all about the first of them."""
-    from experiments.output import warn
-    from experiments.studies.occupancy import REMEDY
-
-    over = table["overflow"].dropna().to_list() if "overflow" in table else []
-    if over:
-        warn(
-            f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
-            f"the first: {over[0]} {REMEDY}"
-        )
+def overflows(table: pandas.DataFrame) -> str:
+    """How many cases do not fit in memory, and all about the first of them; "" if all do."""
+    if "overflow" not in table or (over := table["overflow"].dropna()).empty:
+        return ""
+    return (
+        f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
+        f"the first: {over.iloc[0]}"
+    )
 
 
 def write_table(table: pandas.DataFrame, output: str) -> None:

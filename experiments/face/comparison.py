@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from experiments.face.asked import Study
+from experiments.face.notices import tell
 from experiments.face.result import Result
-from experiments.face.step import StepResult, stepped
+from experiments.face.step import REMEDY, StepResult, stepped
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.scaling import Level
-from experiments.studies.speedups import Comparison
+from experiments.studies.comparison import compare, named
+from experiments.studies.metrics import check_metrics
+from experiments.studies.scaling import Level, sweep
+from experiments.studies.speedups import BASELINE, Comparison
 
 if TYPE_CHECKING:
     import pandas
@@ -63,7 +67,7 @@ class ComparisonResult(Result):
 
         networks = {case.network.name: case.network for case in self.cases.values()}.values()
         warnings = [f"{network.name}: {note}" for network in networks for note in network.notes]
-        return to_dict(self.comparison) | {"warnings": warnings + [*self.comparison.overflows]}
+        return to_dict(self.comparison) | {"warnings": [*warnings, *self.comparison.overflows]}
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each network and planner: seconds, speedup, and what else applies."""
@@ -118,3 +122,43 @@ class ScalingResult(Result):
 def _networks(comparison: Comparison) -> str:
     names = comparison.networks
     return names[0] if len(names) == 1 else f"{len(names)} networks"
+
+
+def compared(study: Study) -> ComparisonResult:
+    """Compare on one array; what does not fit in memory is a warning.
+
+    Raises KeyboardInterrupt where that cut it short: what was finished is in the store.
+    """
+    asked, names = study.conditions, named(study.planners)
+    check_metrics(study.metrics, asked.array)
+    with study.going(len(study.networks) * len(names)) as (runner, progress):
+        args = (asked.array, study.networks, study.planners, asked.batch, progress)
+        result = compare(*args, **asked.options, metrics=study.metrics, runner=runner)
+    if not result.complete:
+        raise KeyboardInterrupt
+    for fault in result.overflows:
+        tell(f"{fault} {REMEDY}")
+    cases = {
+        (network.name, name): asked.case(network, planner)
+        for network in study.networks
+        for name, planner in ({BASELINE: BASELINE} | names).items()
+    }
+    return ComparisonResult(result, cases)
+
+
+def scaled(study: Study, levels: str | Iterable[int]) -> ScalingResult:
+    """Compare on every size; raises as ``compared``."""
+    from experiments.commands.speedup import parse_levels
+
+    asked = study.conditions
+    check_metrics(study.metrics, asked.array)
+    wanted = parse_levels(levels if isinstance(levels, str) else ",".join(map(str, levels)))
+    total = len(wanted) * len(study.networks) * len(study.planners)
+    with study.going(total) as (runner, progress):
+        args = (asked.array, wanted, study.networks, study.planners, asked.batch, progress)
+        done = sweep(*args, **asked.options, metrics=study.metrics, runner=runner)
+    if len(done) < len(wanted):
+        raise KeyboardInterrupt
+    for fault in (fault for level in done for fault in level.result.overflows):
+        tell(f"{fault} {REMEDY}")
+    return ScalingResult(asked.array.name, asked.batch, done)

@@ -1,72 +1,37 @@
-"""What a step is made of, in any form that a script may have it: names, objects, functions."""
+"""The parts of a step, in any form that a script may have them: names, objects, functions."""
 
 from __future__ import annotations
 
-import difflib
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from os import PathLike
+from typing import Any
 
+from experiments.commands.resolve import names
+from experiments.face.forms import Changes, Options
 from experiments.face.notices import tell_notes
+from experiments.face.planned import PlanResult
 from experiments.output import UsageError
+from experiments.studies import vary
+from experiments.studies.case import Planned
 from experiments.studies.model_options import MODEL_OPTIONS, with_options
-from hardware import Array, load_array
+from hardware import Array
+from planners import Plan, Planner, load_planner, planner_names
 from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import ZOO, Network, NetworkError, load_network
-
-if TYPE_CHECKING:
-    from torch.nn import Module
-
-    NetworkLike = str | os.PathLike[str] | Network | tuple[Module, Any]
-    """A name of the zoo, a path, a network, or a PyTorch module and an example of its input."""
-    ArrayLike = str | os.PathLike[str] | Array
-    """A name of the catalog, the path of a TOML file, or an array."""
-    ExecutionLike = str | Execution
-    """ "published", "deployed", or a model with its options."""
-    Changes = str | Iterable[str] | Mapping[str, object]
-    """What ``--set`` takes: "KEY=VALUE", several of them, or values by key."""
 
 EXECUTIONS = {"published": PUBLISHED, "deployed": DEPLOYED}
 
 
-class Options(TypedDict, total=False):
-    """Options that few steps need; all but ``communication`` are the deployed model's.
-
-    ``communication`` "printed" or "plotted", ``overlap`` "full" or "none",
-    ``shards`` "whole" or "exact", ``bucket`` bytes or "25 MB", ``algorithm``
-    that of all collectives, ``strict_memory`` True: what does not fit is an error.
-    """
-
-    communication: str
-    overlap: str | bool
-    shards: str
-    bucket: str | float
-    algorithm: str
-    strict_memory: bool
-
-
-def check_keywords(given: Iterable[str]) -> None:
-    """Raise TypeError, with the nearest name, for a keyword that is no option."""
-    known = Options.__annotations__
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, [*known, *_OTHERS], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"options are {', '.join(known)}"
-            raise TypeError(f"unexpected keyword argument {name!r}; {hint}")
-
-
-_OTHERS = ("network", "networks", "planner", "planners", "array", "batch", "execution", "objective")
-
-
-def network_of(given: object) -> Network:
+def network_of(given: Any) -> Network:
     """A network; raises NetworkError. What was not understood of it is a warning."""
     if isinstance(given, Network):
         return given
-    if isinstance(given, str | os.PathLike):
+    if isinstance(given, str | PathLike):
         network = load_network(os.fspath(given))
-    elif _is_pair(given):
+    elif _is_module(given):
         from workloads.importers import from_torch
 
         network = from_torch(*given)
@@ -80,49 +45,66 @@ def network_of(given: object) -> Network:
     return network
 
 
-def _is_pair(given: Any) -> bool:
+def _is_module(given: Any) -> bool:
     """Whether it is a module, or a function that builds one, with an example."""
     return isinstance(given, tuple) and len(given) == 2 and callable(given[0])
 
 
-def networks_of(given: object) -> list[Network]:
+def networks_of(given: Any) -> list[Network]:
     """Networks from one or several; text is a list as the command line's, "all" AccPar's nine."""
+    return [network_of(one) for one in _several("networks", given, list(ZOO), _is_module)]
+
+
+def planner_of(given: Any) -> str | Planner:
+    """A planner's name, or a function; a plan that is made already becomes one. PlanError."""
+    if isinstance(given, PlanResult):
+        given = given.plan
+    if isinstance(given, Plan):
+        return Planned(given.planner, given)
+    load_planner(given)
+    chosen: str | Planner = given
+    return chosen
+
+
+def planners_of(given: Any) -> list[str | Planner]:
+    """Planners from one or several; text is a list as the command line's."""
+    several = _several("planners", given, planner_names(), callable)
+    return [planner_of(one) for one in several]
+
+
+def _several(
+    what: str, given: Any, known: list[str], is_one: Callable[[Any], bool]
+) -> Iterable[Any]:
     if isinstance(given, str):
-        return [network_of(name) for name in listed(given, list(ZOO), "networks")]
-    if isinstance(given, Iterable) and not _is_pair(given):
-        return _some([network_of(one) for one in given], "networks")
-    return [network_of(given)]
-
-
-def listed(text: str, known: list[str], what: str) -> list[str]:
-    """Names from "A,B" or "all"; raises UsageError."""
-    from experiments.commands.arguments import names
-
-    return names(text, known, what)
-
-
-def _some(found: list[Any], what: str) -> list[Any]:
-    if not found:
+        return names(given, known, what)
+    if is_one(given) or not isinstance(given, Iterable):
+        return [given]
+    if not (several := list(given)):
         raise UsageError(f"{what}: name at least one")
-    return found
+    return several
 
 
-def array_of(given: object, changes: Changes = ()) -> Array:
-    """An array, its spec changed where it is given by name or path; raises SpecError."""
-    texts = assignments(changes)
+def named(given: Any) -> str | Array:
+    """An array, or its name or path; raises UsageError."""
     if isinstance(given, Array):
-        if texts:
-            raise UsageError(
-                f"set={texts}: the array {given.name!r} is an object without its spec file; give "
-                "its name or path instead, or change it with dataclasses.replace"
-            )
         return given
-    if isinstance(given, str | os.PathLike):
-        return load_array(os.fspath(given), texts)
+    if isinstance(given, str | PathLike):
+        return os.fspath(given)
     raise UsageError(
         f"array of type {type(given).__name__}: expected a name, the path of a .toml file, or an "
         "Array"
     )
+
+
+def array_of(given: Any, changes: Changes = ()) -> Array:
+    """An array, its spec changed where it is given by name or path; raises SpecError."""
+    return vary.array_of(named(given), assignments(changes))
+
+
+def spec_of(given: Any, changes: Changes) -> tuple[str, list[str]]:
+    """An array's name or path, "" where it is an object, and the changes of its spec."""
+    array = named(given)
+    return array if isinstance(array, str) else "", assignments(changes)
 
 
 def assignments(changes: Changes) -> list[str]:
@@ -145,25 +127,32 @@ def execution_of(given: object, options: Options) -> Execution:
     execution = EXECUTIONS.get(given) if isinstance(given, str) else given
     if not isinstance(execution, Execution):
         raise UsageError(f"execution {given!r}: one of {', '.join(EXECUTIONS)}, or an Execution")
-    texts = {name: _option(name, options[name]) for name in MODEL_OPTIONS if name in options}
+    values: Mapping[str, Any] = options
+    texts = {
+        name: option_text(name, values[name])
+        for name in MODEL_OPTIONS
+        if values.get(name) is not None
+    }
     execution = with_options(execution, texts)
-    if "strict_memory" not in options:
+    if (strict := options.get("strict_memory")) is None:
         return execution
-    if options["strict_memory"] and execution.model == "published":
+    if strict and execution.model == "published":
         raise UsageError("strict_memory=True has no meaning under the published execution model")
-    return replace(execution, strict_memory=bool(options["strict_memory"]))
+    return replace(execution, strict_memory=bool(strict))
 
 
-def _option(name: str, value: object) -> str:
+def option_text(name: str, value: Any) -> str:
     """An option's value as the command line has it."""
     if name == "overlap" and isinstance(value, bool):
         return "full" if value else "none"
-    return f"{value!r} B" if name == "bucket" and not isinstance(value, str) else str(value)
+    if name == "bucket" and isinstance(value, int | float):
+        return f"{float(value)!r} B"
+    return str(value)
 
 
-def batch_of(given: object) -> int:
+def batch_of(given: Any) -> int:
     """Samples a step; raises UsageError."""
     try:
-        return operator.index(given)  # type: ignore[arg-type]  (that is the question)
+        return operator.index(given)
     except TypeError:
         raise UsageError(f"batch {given!r}: must be a whole number") from None

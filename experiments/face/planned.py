@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.face.result import Result
-from experiments.studies.case import Case
+from experiments.studies.case import Case, plan_of
 from hardware import Array
 from planners import Plan
 
@@ -69,3 +69,8 @@ class PlanResult(Result):
         from experiments.pictures.plan_map import plot_plan
 
         return plot_plan(self.plan, self.array)
+
+
+def planned(case: Case) -> PlanResult:
+    """A case's plan; raises PlanError where it cannot be made."""
+    return PlanResult(plan_of(case), case)

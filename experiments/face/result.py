@@ -71,7 +71,11 @@ class Result(ABC):
 
         The name ends in .png, .svg or .pdf.
         """
-        write_picture(self.plot, path)
+        from experiments.pictures.figures import check_plot, save
+
+        target = os.fspath(path)
+        check_plot(target)
+        save(self.plot(), target)
 
 
 def readable(seconds: float) -> str:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case, plan_of, simulated
-from planners import Plan, predict
-from simulator import PUBLISHED, Shares, Timeline, overflow
+from planners import Plan
+from simulator import Shares, Timeline, overflow
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from experiments.face.difference import DifferenceResult
     from experiments.face.explanation import ExplanationResult
+    from experiments.face.planned import PlanResult
+    from experiments.pictures.tracks import Chart
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -35,13 +36,6 @@ class StepResult(Result):
     def iteration_s(self) -> float:
         """Time of the whole step in seconds."""
         return self.timeline.iteration_s
-
-    @property
-    def predicted_s(self) -> float | None:
-        """The planner's prediction in seconds; None but in the published model."""
-        if self.case.execution != PUBLISHED:
-            return None
-        return predict(self.case.network, self.plan, self.case.array)
 
     @property
     def shares(self) -> Shares:
@@ -82,9 +76,13 @@ class StepResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray simulate --format json`` prints, energy and traffic with it."""
         from experiments.commands.simulate import to_dict
+        from experiments.studies.metrics import METRICS, measured
 
-        found = to_dict(self.case, self.plan, self.timeline, ("energy", "traffic"))
-        return found | {"wall_s": self.wall_s, "warnings": list(self.warnings)}
+        return to_dict(self.case, self.plan, self.timeline) | {
+            "wall_s": self.wall_s,
+            "warnings": list(self.warnings),
+            **measured(METRICS, self.timeline),
+        }
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each record, in the order in which they ended.
