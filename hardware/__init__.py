@@ -11,25 +11,29 @@ from hardware.array import (
     Setting,
     SpecError,
 )
+from hardware.bisection import Bisection, Half, bisection_of, by_core, wires_of
+from hardware.interconnect.routing import Wires
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
 from hardware.topology import Topology
-from hardware.wires import Wires, by_core, wires_of
 
 __all__ = [
     "COMMAND_LINE",
     "Arithmetic",
     "Array",
+    "Bisection",
     "ChipLinks",
     "Device",
     "Energy",
     "Group",
+    "Half",
     "Roofline",
     "Setting",
     "SpecError",
     "Topology",
     "Wires",
+    "bisection_of",
     "by_core",
     "catalog_names",
     "format_quantity",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from hardware.wires import Wires
+from typing import Literal
 
 from hardware.topology import PUBLISHED, Topology
 
@@ -43,14 +41,56 @@ class Roofline:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The number format, and how FLOPs are counted.
+    """How many bytes each kind of number has, and how FLOPs are counted.
 
-    With ``fused`` a dot product of n terms is n multiply-adds of two FLOPs
-    each; without, it costs 2n - 1 (AccPar).
+    The published model moves elements. The deployed one tells apart
+    activations (and their gradients), weights as operators read them, weights'
+    gradients, and what the optimizer keeps of each weight: a master copy, which
+    is the weight itself where both have as many bytes, and its moments. With
+    ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
+    without, it costs 2n - 1 (AccPar).
     """
 
-    element_bytes: float = 2.0
-    fused: bool = False
+    element_bytes: float
+    fused: bool
+    activation_bytes: float
+    weight_bytes: float
+    gradient_bytes: float
+    master_bytes: float
+    moment_bytes: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        element_bytes: float = 2.0,
+        *,
+        fused: bool = False,
+        activation_bytes: float | None = None,
+        weight_bytes: float | None = None,
+        gradient_bytes: float | None = None,
+        master_bytes: float | None = None,
+        moment_bytes: Sequence[float] | None = None,
+    ) -> Arithmetic:
+        """What is not said follows the element.
+
+        Activations and weights are elements; a weight's gradient, its master
+        copy and one moment (momentum) are float32, or as wide as a wider weight.
+        """
+        weight = element_bytes if weight_bytes is None else weight_bytes
+        wide = max(4.0, weight)
+        return cls(
+            element_bytes,
+            fused,
+            element_bytes if activation_bytes is None else activation_bytes,
+            weight,
+            wide if gradient_bytes is None else gradient_bytes,
+            wide if master_bytes is None else master_bytes,
+            (wide,) if moment_bytes is None else tuple(moment_bytes),
+        )
+
+
+BFLOAT16 = Arithmetic.of()
+"""The AccPar paper's: bfloat16, 2n - 1 FLOPs; gradients and the optimizer's copies float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +107,8 @@ class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
     Peak and HBM values are those of one chip, of which a core has an equal
-    share; ``network_bytes_per_s`` is the board's port, in each direction, and
+    share; the peak is that of the format in which it computes.
+    ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
     to their neighbours).
     """
@@ -83,7 +124,7 @@ class Device:
     network_latency_s: float = 0.0
     links: ChipLinks | None = None
     roofline: Roofline = Roofline()
-    arithmetic: Arithmetic = Arithmetic()
+    arithmetic: Arithmetic = BFLOAT16
     energy: Energy | None = None
 
     @property
@@ -104,21 +145,19 @@ Unit = Literal["board", "chip", "core"]
 class Group:
     """Accelerators that a split treats as one side: (device, count) by kind.
 
-    Published, the smallest group is one board. Given its ``wires``, a group
-    is halved down to single cores: counts are then those of ``unit``, and
-    ``injection_bytes_per_s`` is the bandwidth with which the whole group
-    sends to the other side of the split that made it.
+    Counts are those of ``unit``. Halving ends at single ``leaf``: at boards,
+    as in the papers, or at cores. What the halves can send to each other is
+    for ``hardware.bisection`` to say.
     """
 
     kinds: tuple[tuple[Device, int], ...]
     unit: Unit = "board"
-    injection_bytes_per_s: float | None = None
-    wires: Wires | None = field(default=None, compare=False, repr=False)
+    leaf: Unit = "board"
 
     @property
     def size(self) -> int:
-        """Number of what the bisection ends in: accelerators, or cores where there are wires."""
-        return self.cores if self.wires else self.units
+        """Number of what the bisection ends in."""
+        return sum(count * _each(device, self.unit, self.leaf) for device, count in self.kinds)
 
     @property
     def units(self) -> int:
@@ -136,13 +175,6 @@ class Group:
         return sum(count * _peak(device, self.unit) for device, count in self.kinds)
 
     @property
-    def link_bytes_per_s(self) -> float:
-        """The group's injection bandwidth; published, one accelerator's, the slowest kind's."""
-        if self.injection_bytes_per_s is not None:
-            return self.injection_bytes_per_s
-        return min(device.network_bytes_per_s for device, _ in self.kinds)
-
-    @property
     def arithmetic(self) -> Arithmetic:
         """The arithmetic of its devices, which is one in any array."""
         return self.kinds[0][0].arithmetic
@@ -150,29 +182,24 @@ class Group:
     def halves(self) -> tuple[Group, Group]:
         """Bisect: kinds apart first, then counts; an odd accelerator goes to the first half.
 
-        A single board with wires is bisected into its chips, a chip into its cores.
+        A single board is bisected into its chips and a chip into its cores,
+        where they are not the leaf. Raises ValueError for a single leaf.
         """
         if len(self.kinds) > 1:
             middle = (len(self.kinds) + 1) // 2
-            return self._sides(self.unit, self.kinds[:middle], self.kinds[middle:])
+            return replace(self, kinds=self.kinds[:middle]), replace(
+                self, kinds=self.kinds[middle:]
+            )
         (device, count), unit = self.kinds[0], self.unit
         while count < 2:
-            if unit == "core" or not self.wires:
+            if unit == self.leaf:
                 raise ValueError("a single accelerator cannot be halved")
             count, unit = (
                 (device.chips, "chip") if unit == "board" else (device.cores_per_chip, "core")
             )
         second = count // 2
-        return self._sides(unit, ((device, count - second),), ((device, second),))
-
-    def _sides(self, unit: Unit, *kinds: tuple[tuple[Device, int], ...]) -> tuple[Group, Group]:
-        first, second = (Group(kind, unit, wires=self.wires) for kind in kinds)
-        if self.wires is None:
-            return first, second
-        return (
-            replace(first, injection_bytes_per_s=self.wires.injection_bytes_per_s(first, second)),
-            replace(second, injection_bytes_per_s=self.wires.injection_bytes_per_s(second, first)),
-        )
+        first = Group(((device, count - second),), unit, self.leaf)
+        return first, Group(((device, second),), unit, self.leaf)
 
 
 def _peak(device: Device, unit: Unit) -> float:
@@ -186,6 +213,11 @@ def cores_in(device: Device, unit: Unit) -> int:
     if unit == "core":
         return 1
     return device.cores_per_chip if unit == "chip" else device.cores
+
+
+def _each(device: Device, unit: Unit, leaf: Unit) -> int:
+    """Leaves in one unit of a device."""
+    return cores_in(device, unit) // cores_in(device, leaf)
 
 
 @dataclass(frozen=True, slots=True)

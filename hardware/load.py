@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from hardware.array import (
     Arithmetic,
@@ -15,11 +16,23 @@ from hardware.array import (
     Setting,
     SpecError,
 )
-from hardware.schema import ArrayTable, DeviceTable, EnergyTable, TopologyTable, check
+from hardware.faults import faults_of
+from hardware.schema import (
+    ArithmeticTable,
+    ArrayTable,
+    DeviceTable,
+    EnergyTable,
+    TopologyTable,
+    check,
+    device_faults,
+    peaks_of,
+)
 from hardware.spec import Settings, beneath, command_line, load_settings
-from hardware.topology import Topology, faults_of
+from hardware.topology import Topology
 
 MOST_ACCELERATORS = 1 << 17
+FORMAT_OF_WIDTH = {8.0: "fp64", 4.0: "fp32", 2.0: "bf16", 1.0: "fp8"}
+"""What products compute in where ``arithmetic.compute`` does not say, by the element's bytes."""
 _OF_THE_ENTRY = ("device", "count")
 _OF_EVERY_BOARD = ("network.bandwidth", "network.latency")
 
@@ -31,7 +44,7 @@ def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple
     """
     label, file, settings = load_settings(name, "device")
     settings = settings | command_line(overrides)
-    table, faults = check(DeviceTable, settings, file)
+    table, faults = _checked(settings, file)
     _raise(faults)
     return _device(label, table), _shown(settings)
 
@@ -127,9 +140,19 @@ def _board(
         settings |= {k: e for k, e in layer.items() if k in _OF_EVERY_BOARD}
         changed = beneath(layer, f"devices.{index}.")
         settings |= {k: e for k, e in changed.items() if k not in _OF_THE_ENTRY}
-    table, wrong = check(DeviceTable, settings, origin, f"devices.{index}.")
+    table, wrong = _checked(settings, origin, f"devices.{index}.")
     faults += wrong
     return None if wrong else (_device(label, table), settings)
+
+
+def _checked(settings: Settings, file: str, prefix: str = "") -> tuple[Any, list[str]]:
+    """A device's tables, and every fault."""
+    table, faults = check(DeviceTable, settings, file, prefix)
+    if table is not None:
+        faults += [
+            f"{settings[key].origin}: {prefix}{key}: {what}" for key, what in device_faults(table)
+        ]
+    return table, faults
 
 
 def _device(label: str, table: DeviceTable) -> Device:
@@ -138,7 +161,7 @@ def _device(label: str, table: DeviceTable) -> Device:
         name=label,
         chips=table.chips,
         cores_per_chip=table.chip.cores,
-        chip_peak_flops_per_s=table.chip.peak,
+        chip_peak_flops_per_s=_peak(table),
         hbm_capacity_bytes=table.hbm.capacity,
         hbm_bytes_per_s=table.hbm.bandwidth,
         network_bytes_per_s=table.network.bandwidth,
@@ -152,8 +175,30 @@ def _device(label: str, table: DeviceTable) -> Device:
             tile=table.roofline.tile,
             pad_matrix_unit=table.roofline.pad_matrix_unit,
         ),
-        arithmetic=Arithmetic(table.arithmetic.element, table.arithmetic.fused),
+        arithmetic=_arithmetic(table.arithmetic),
         energy=_energy(table.energy),
+    )
+
+
+def _peak(table: DeviceTable) -> float:
+    """One chip's peak in the format that products compute in.
+
+    That is the one that is named, or the usual one of the element's width;
+    ``chip.peak`` is the peak in every format that has none of its own.
+    """
+    format_ = table.arithmetic.compute or FORMAT_OF_WIDTH.get(table.arithmetic.element, "")
+    return peaks_of(table).get(format_, table.chip.peak)
+
+
+def _arithmetic(table: ArithmeticTable) -> Arithmetic:
+    return Arithmetic.of(
+        table.element,
+        fused=table.fused,
+        activation_bytes=table.activations,
+        weight_bytes=table.weights,
+        gradient_bytes=table.gradients,
+        master_bytes=table.master,
+        moment_bytes=table.moments,
     )
 
 

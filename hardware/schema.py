@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hardware.array import Roofline
+from hardware.interconnect.topologies import DESIGNS
 from hardware.quantity import parse_quantity
 from hardware.spec import Settings, unflatten
 
 MOST_KINDS = 16
+MOST_MOMENTS = 8
+WIDEST_NUMBER = 16
 _DEFAULT = Roofline()
 
 
@@ -19,14 +23,31 @@ def _quantity(unit: str) -> BeforeValidator:
     return BeforeValidator(lambda text: parse_quantity(text, unit))
 
 
+def _width(text: object) -> float:
+    """Bytes of one number of a format."""
+    size = parse_quantity(text, "B")
+    if size > WIDEST_NUMBER:
+        raise ValueError(f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"')
+    return size
+
+
 FlopRate = Annotated[float, _quantity("FLOP/s")]
 ByteRate = Annotated[float, _quantity("B/s")]
 Duration = Annotated[float, _quantity("s")]
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 Bytes = Annotated[float, _quantity("B")]
+NumberBytes = Annotated[float, BeforeValidator(_width)]
 EnergyEach = Annotated[float, _quantity("J")]
 EnergyPerByte = Annotated[float, _quantity("J/B")]
 Text = Annotated[str, Field(max_length=2000)]
+
+
+def _known_topology(name: str) -> str:
+    if name in DESIGNS:
+        return name
+    near = difflib.get_close_matches(name, DESIGNS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(map(repr, DESIGNS))}"
+    raise ValueError(f"no such topology; {hint}")
 
 
 class Table(BaseModel):
@@ -35,11 +56,24 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class PeakTable(Table):
+    """``[chip.peak_by_format]``: one chip's peak in formats for which ``chip.peak`` is not."""
+
+    fp64: FlopRate | None = None
+    fp32: FlopRate | None = None
+    tf32: FlopRate | None = None
+    bf16: FlopRate | None = None
+    fp16: FlopRate | None = None
+    fp8: FlopRate | None = None
+    int8: FlopRate | None = None
+
+
 class ChipTable(Table):
     """``[chip]``: one chip's cores and their peak together."""
 
     cores: int = Field(ge=1, le=4096)
     peak: FlopRate
+    peak_by_format: PeakTable = PeakTable()
 
 
 class HbmTable(Table):
@@ -75,10 +109,19 @@ class RooflineTable(Table):
 
 
 class ArithmeticTable(Table):
-    """``[arithmetic]``: the number format, and how FLOPs are counted."""
+    """``[arithmetic]``: bytes of each kind of number, what products compute in, how FLOPs count.
 
-    element: Bytes = 2.0
+    What is None follows ``element`` (``hardware.Arithmetic.of``).
+    """
+
+    element: NumberBytes = 2.0
     fused: bool = False
+    compute: Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"] | None = None
+    activations: NumberBytes | None = None
+    weights: NumberBytes | None = None
+    gradients: NumberBytes | None = None
+    master: NumberBytes | None = None
+    moments: list[NumberBytes] | None = Field(default=None, max_length=MOST_MOMENTS)
 
 
 class EnergyTable(Table):
@@ -120,7 +163,7 @@ class ArrayNetworkTable(Table):
 class TopologyTable(Table):
     """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
 
-    kind: Literal["tree", "bus", "switch", "ring", "torus", "mesh", "fully_connected"] = "tree"
+    kind: Annotated[str, AfterValidator(_known_topology)] = "tree"
     joins: Literal["boards", "chips"] = "boards"
     shape: list[Annotated[int, Field(ge=1, le=1 << 17)]] = Field(
         default=[], min_length=1, max_length=3
@@ -138,6 +181,30 @@ class ArrayTable(Table):
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
     topology: TopologyTable = TopologyTable()
+
+
+def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
+    """What does not go together in a device: key and what is wrong."""
+    arithmetic, peaks = table.arithmetic, peaks_of(table)
+    if arithmetic.compute is not None and arithmetic.compute not in peaks:
+        known = f"has {', '.join(peaks)}" if peaks else "is not given"
+        yield (
+            "arithmetic.compute",
+            f"{arithmetic.compute!r}: chip.peak_by_format has no peak of it ({known}); "
+            f'write chip.peak_by_format.{arithmetic.compute} = "180 TFLOP/s"',
+        )
+    weights = arithmetic.element if arithmetic.weights is None else arithmetic.weights
+    if arithmetic.master is not None and arithmetic.master < weights:
+        yield (
+            "arithmetic.master",
+            f"{arithmetic.master:g} B: the optimizer's copy is no narrower than the weights, "
+            f"which have {weights:g} B",
+        )
+
+
+def peaks_of(table: DeviceTable) -> dict[str, float]:
+    """One chip's peaks in the formats that ``chip.peak_by_format`` names, FLOP/s."""
+    return {name: peak for name, peak in table.chip.peak_by_format if peak is not None}
 
 
 def check(

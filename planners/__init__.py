@@ -3,7 +3,7 @@
 from planners.objective import OBJECTIVES, TIME, TRAFFIC, Objective
 from planners.partition import Communication, Partition, PartitionType
 from planners.plan import Plan, PlanError, Split
-from planners.predict import predict
+from planners.prediction import predict
 from planners.registry import (
     BASELINES,
     PLANNERS,

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardware import Array, Group
+from hardware import Array, Group, bisection_of
 from planners.bounds import bounded
-from planners.medium import streams
+from planners.medium import check_array
 from planners.min_sum import Factor, TooWideError, minimise
 from planners.objective import Choice, Objective, Side, choice, edge
 from planners.partition import (
@@ -22,7 +22,7 @@ from planners.partition import (
     I,
     Partition,
     PartitionType,
-    Scale,
+    Shard,
     Sizes,
     legal,
     producer_type,
@@ -101,45 +101,46 @@ class Search:
         *,
         balance: bool = False,
     ) -> None:
-        self.array = array
+        check_array(array)
+        self.bisection = bisection_of(array)
         self.graph = graph
         self.levels = levels
         self.batch = batch
         self.objective = objective
         self.balance = balance
-        self._solved: dict[tuple[Group, tuple[Scale, ...], int], Split] = {}
+        self._solved: dict[tuple[Group, tuple[Shard, ...], int], Split] = {}
 
-    def split(self, group: Group, scales: tuple[Scale, ...], level: int = 0) -> Split | None:
+    def split(self, group: Group, shards: tuple[Shard, ...], level: int = 0) -> Split | None:
         """The cheapest split of a group that earlier splits have left so much; None for one."""
         if group.size == 1:
             return None
-        key = (group, scales, min(level, len(self.levels) - 1))
+        key = (group, shards, min(level, len(self.levels) - 1))
         if key not in self._solved:
-            self._solved[key] = self._solve(group, scales, level)
+            self._solved[key] = self._solve(group, shards, level)
         return self._solved[key]
 
-    def _solve(self, group: Group, scales: tuple[Scale, ...], depth: int) -> Split:
-        first, second = group.halves()
+    def _solve(self, group: Group, shards: tuple[Shard, ...], depth: int) -> Split:
+        sides = self.bisection.halves(group)
+        first, second = (side.group for side in sides)
         fused = group.arithmetic.fused
-        pairs = zip(self.graph, scales, strict=True)
-        size = [sizes(node, self.batch, scale, fused=fused) for node, scale in pairs]
-        crowd = streams(self.array, group)
-        sides = (self.objective.side(first, crowd), self.objective.side(second, crowd))
+        pairs = zip(self.graph, shards, strict=True)
+        size = [sizes(node, self.batch, shard, fused=fused) for node, shard in pairs]
+        prices = (self.objective.side(sides[0]), self.objective.side(sides[1]))
         share = None if self.balance and first != second else first.size / group.size
         wanted = self.levels[min(depth, len(self.levels) - 1)]
-        domains = [_legal(*item) for item in zip(self.graph, scales, wanted, strict=True)]
-        level = Level(self.graph, domains, size, sides, share, self.objective)
+        domains = [_legal(*item) for item in zip(self.graph, shards, wanted, strict=True)]
+        level = Level(self.graph, domains, size, prices, share, self.objective)
         cost, partitions, lower = level.solve()
-        kept = shrunk(scales, partitions)
+        kept = shrunk(shards, partitions)
         alike = first == second and kept[0] == kept[1]
         halves = zip((first,) if alike else (first, second), kept, strict=False)
         below = tuple(self.split(*half, depth + 1) for half in halves)
         return Split(tuple(partitions), cost, below, lower)
 
 
-def _legal(node: Node, scale: Scale, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
+def _legal(node: Node, shard: Shard, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
     """The wanted types that are legal; where none is, the batch is split."""
-    return tuple(kind for kind in legal(node, scale) if kind in wanted) or (I,)
+    return tuple(kind for kind in legal(node, shard) if kind in wanted) or (I,)
 
 
 class Level:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hardware import Group
+from hardware import Half
 from planners.partition import Communication, PartitionType, Sizes, boundary, partial_sums
 from planners.plan import PlanError
 
@@ -56,12 +56,12 @@ class Objective:
         """The unit of its costs."""
         return "seconds" if self.seconds else "elements"
 
-    def side(self, group: Group, streams: int = 1) -> Side:
-        """The prices of one side of a split whose link carries so many streams at once."""
-        element_bytes = group.arithmetic.element_bytes
+    def side(self, half: Half) -> Side:
+        """The prices of one side of a split."""
+        element_bytes = half.group.arithmetic.element_bytes
         return Side(
-            1 / group.peak_flops_per_s if self.computing else 0.0,
-            element_bytes * streams / group.link_bytes_per_s if self.seconds else 1.0,
+            1 / half.group.peak_flops_per_s if self.computing else 0.0,
+            element_bytes / half.link_bytes_per_s if self.seconds else 1.0,
         )
 
 

@@ -37,13 +37,17 @@ class PartitionType(IntEnum):
 I, II, III, IV = PartitionType  # noqa: E741  (the papers' names)
 
 LAYOUTS = (I, II, III)
-"""The types of a join."""
+"""How a tensor lies on a group: rows (I), columns (II) or the whole of it (III); a join's types."""
+AS_READ = (I, II, III, II)
+"""The layout in which a layer of each type reads its input: one of type III reads the whole."""
+AS_MADE = (I, III, II, II)
+"""The layout in which it leaves its output: one of type II has the whole, once it is summed."""
+AS_WEIGHT = (III, I, II, II)
+"""The layout in which it has its weights (Di x Do): one of type I the whole, one of II rows."""
+AS_TURNED = (III, II, I, II)
+"""The same for a layer whose weights are the transpose."""
 AS_PRODUCER = (I, III, II)
 """A join that reads rows, columns or the whole hands on what I, III or II would."""
-
-
-TRANSPOSED = (I, III, II, IV)
-"""How a split of W is seen by a product with the transpose of W."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +75,38 @@ class Communication(StrEnum):
         return self is Communication.PLOTTED
 
 
-class Scale(NamedTuple):
-    """Fractions of B, Di, Do and of the groups that earlier splits have left of a layer.
+class Shard(NamedTuple):
+    """How many samples, channels and groups of a node a group of devices holds.
 
-    Di and Do are one group's: a layer keeps ``inputs * groups`` of its input channels.
+    Planners count fractions of the whole (B, Di, Do, groups), the simulator's
+    placement samples and channels. Channels are those of one group of a grouped
+    convolution (or head of a matmul): a layer keeps ``inputs * groups`` of its
+    input channels. A partition's type is the number of the field that it cuts.
     """
 
-    batch: float = 1.0
+    rows: float = 1.0
     inputs: float = 1.0
     outputs: float = 1.0
     groups: float = 1.0
 
+    @property
+    def empty(self) -> bool:
+        """Whether the group takes no part in the node."""
+        return min(self) <= 0
 
-WHOLE = Scale()
+
+WHOLE = Shard()
 
 
-def shrink(scale: Scale, kind: PartitionType, share: float) -> Scale:
+def shrink(shard: Shard, kind: PartitionType, share: float) -> Shard:
     """What a group that takes ``share`` under a split of type ``kind`` keeps."""
-    batch, inputs, outputs, groups = scale
-    if kind is I:
-        return Scale(batch * share, inputs, outputs, groups)
-    if kind is II:
-        return Scale(batch, inputs * share, outputs, groups)
-    if kind is III:
-        return Scale(batch, inputs, outputs * share, groups)
-    return Scale(batch, inputs, outputs, groups * share)
+    kept = list(shard)
+    kept[kind] *= share
+    return Shard(*kept)
 
 
-def legal(node: Node, scale: Scale = WHOLE) -> tuple[PartitionType, ...]:
-    """The types a node may take where ``scale`` of it is left, in ascending order.
+def legal(node: Node, shard: Shard = WHOLE) -> tuple[PartitionType, ...]:
+    """The types a node may take where ``shard`` of it is left, in ascending order.
 
     docs/partitions.md has the reasons. IV needs two whole groups to part.
     """
@@ -113,18 +120,18 @@ def legal(node: Node, scale: Scale = WHOLE) -> tuple[PartitionType, ...]:
             types.append(II)
         if node.groups == 1 or node.out_channels > node.groups:
             types.append(III)
-    if node.groups > 1 and node.groups * scale.groups >= 2.0:
+    if node.groups > 1 and node.groups * shard.groups >= 2.0:
         types.append(IV)
     return tuple(types)
 
 
 def shrunk(
-    scales: Sequence[Scale], partitions: Sequence[Partition]
-) -> tuple[tuple[Scale, ...], tuple[Scale, ...]]:
+    shards: Sequence[Shard], partitions: Sequence[Partition]
+) -> tuple[tuple[Shard, ...], tuple[Shard, ...]]:
     """What each side of a split keeps of every node."""
-    pairs = list(zip(scales, partitions, strict=True))
-    first = tuple(shrink(scale, p.type, p.share) for scale, p in pairs)
-    return first, tuple(shrink(scale, p.type, 1.0 - p.share) for scale, p in pairs)
+    pairs = list(zip(shards, partitions, strict=True))
+    first = tuple(shrink(shard, p.type, p.share) for shard, p in pairs)
+    return first, tuple(shrink(shard, p.type, 1.0 - p.share) for shard, p in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,38 +154,38 @@ class Sizes:
 NO_FLOPS = (0.0, 0.0, 0.0)
 
 
-def sizes(node: Node, batch: int, scale: Scale, *, fused: bool = False) -> Sizes:
-    """Sizes of a node for a batch, shrunk by ``scale``; a join has no weights, no FLOPs.
+def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes:
+    """Sizes of a node for a batch, cut down to ``shard``; a join has no weights, no FLOPs.
 
     ``inputs`` and ``outputs`` are channels of all groups that are left. A dot
     product of n terms is 2n - 1 FLOPs (AccPar), or 2n where multiply-adds are ``fused``.
     """
-    rows = batch * scale.batch
-    inputs = node.in_channels * scale.inputs * scale.groups
-    outputs = node.out_channels * scale.outputs * scale.groups
-    kept = scale.inputs * scale.groups
+    rows = batch * shard.rows
+    inputs = node.in_channels * shard.inputs * shard.groups
+    outputs = node.out_channels * shard.outputs * shard.groups
+    kept = shard.inputs * shard.groups
     reads = tuple(rows * (tensor.channels * kept) * tensor.area for tensor in node.reads)
     source = rows * inputs * node.in_area
     if node.join:
         return Sizes(0.0, source, source, source, NO_FLOPS, reads)
     saved = 0 if fused else 1
-    depth = node.in_channels * scale.inputs / node.groups
+    depth = node.in_channels * shard.inputs / node.groups
     output = rows * outputs * node.out_area
     pooled = rows * outputs * node.pooled_area
     if node.kind == "matmul":
-        flops = _matmul_flops(node, rows, scale.groups, source, output, saved)
+        flops = _matmul_flops(node, rows, shard.groups, source, output, saved)
         return Sizes(0.0, source, output, pooled, flops, reads)
     weights = depth * outputs * node.kernel_area
     if node.kind == "embedding":  # a gather: nothing to multiply, and ids have no error
         return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
-    flops = _flops(node, rows, scale, source, output, weights, saved)
+    flops = _flops(node, rows, shard, source, output, weights, saved)
     return Sizes(weights, source, output, pooled, flops, reads)
 
 
 def _flops(
     node: Node,
     rows: float,
-    scale: Scale,
+    shard: Shard,
     source: float,
     output: float,
     weights: float,
@@ -191,8 +198,8 @@ def _flops(
     as its forward, a fully connected layer's on its input. A transposed
     convolution is a convolution run backwards: all is counted on its input map.
     """
-    into = node.in_channels * scale.inputs / node.groups * node.kernel_area
-    out = node.out_channels * scale.outputs / node.groups * node.kernel_area
+    into = node.in_channels * shard.inputs / node.groups * node.kernel_area
+    out = node.out_channels * shard.outputs / node.groups * node.kernel_area
     area = node.in_area if node.transposed else node.out_area
     gradient = weights * max(0.0, 2 * rows * area - saved)
     if node.transposed:
@@ -244,12 +251,12 @@ def tied_sums(
     of the gradient that the owner keeps and the part of the new weights that
     this use needs change hands.
     """
-    kind, other = types
-    if kind is I:
-        return (max(0.0, size.weights - owner_size.weights) if other is I else size.weights), 0.0
-    if "embedding" in {node.kind} ^ {owner.kind}:  # its rows are the columns of its head
-        other = TRANSPOSED[other]
-    return 0.0, 0.0 if other in (I, kind) else 2 * size.weights
+    turned = "embedding" in {node.kind} ^ {owner.kind}  # its rows are the columns of its head
+    own, other = (AS_TURNED if turned else AS_WEIGHT)[types[0]], AS_WEIGHT[types[1]]
+    if own is III:
+        shared = owner_size.weights if other is III else 0.0
+        return max(0.0, size.weights - shared), 0.0
+    return 0.0, 0.0 if other in (III, own) else 2 * size.weights
 
 
 def boundary(
@@ -267,15 +274,19 @@ def boundary(
     """
     if table is Communication.PLOTTED and (producer, consumer) != (I, II):
         return (0.0, 0.0)
-    rest = 1.0 - share
-    swap = share * rest
-    producer = III if producer is IV else producer
-    consumer = II if consumer is IV else consumer
-    if consumer is I:
-        return (0.0, 0.0) if producer is I else (0.0, rest) if producer is II else (swap, swap)
-    if consumer is II:
-        return (swap, swap) if producer is I else (0.0, rest) if producer is II else (0.0, 0.0)
-    return (0.0, 0.0) if producer is II else (rest, 0.0)
+    made, read = AS_MADE[producer], AS_READ[consumer]
+    return _lacks(made, read, share), _lacks(read, made, share)
+
+
+def _lacks(held: PartitionType, read: PartitionType, share: float) -> float:
+    """What a group with that ``share`` reads of a tensor and does not hold, as a fraction of it.
+
+    With a quarter: of the columns it reads (1/4) it holds a quarter of the rows
+    (1/16), and lacks 3/16. Of the whole it lacks 3/4.
+    """
+    if held in (III, read):
+        return 0.0
+    return (1.0 if read is III else share) * (1.0 - share)
 
 
 def producer_type(node: Node, kind: PartitionType) -> PartitionType:

@@ -52,13 +52,17 @@ SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: ``node`` computes, or receives; a boundary is edge ``edge`` into ``consumer``."""
+    """One step: ``node`` computes, or receives; a boundary is edge ``edge`` into ``consumer``.
+
+    A ``bucket`` is of layers, ``node`` the first, whose gradients are summed together.
+    """
 
     kind: Kind
     phase: Phase
     node: int
     consumer: int = -1
     edge: int = 0
+    bucket: tuple[int, ...] = ()
 
 
 def training_steps(graph: Graph) -> tuple[Step, ...]:
@@ -134,9 +138,9 @@ def _sums(
     return partial_sums(kind, size[v], pooled=table.pooled)
 
 
-def flops(step: Step, size: Sequence[Sizes]) -> float:
-    """FLOPs of a compute step."""
-    forward, backward, gradient = size[step.node].flops
-    if step.phase is Phase.FORWARD:
+def flops(phase: Phase, size: Sizes) -> float:
+    """FLOPs of a node's product in a phase."""
+    forward, backward, gradient = size.flops
+    if phase is Phase.FORWARD:
         return forward
-    return backward if step.phase is Phase.BACKWARD else gradient
+    return backward if phase is Phase.BACKWARD else gradient

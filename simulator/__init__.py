@@ -2,17 +2,20 @@
 
 from hardware import Array
 from planners import Plan
+from simulator.analysis.exposure import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
-from simulator.cost.memory import DeviceMemory, OutOfMemoryError, overflow
-from simulator.engine.machine import DeadlockError, Machine, SimulationError, run
-from simulator.engine.operations import PICOSECONDS, Branch, Leaf, Operation, Program
-from simulator.engine.timeline import Record, Shares, Timeline
-from simulator.lowering.deployed import lower_deployed
+from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
+from simulator.engine.machine import Machine
+from simulator.engine.occupancy import DeviceMemory, overflow
+from simulator.engine.operations import Operation, Program, Site, Task, Worker
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.replay import replay, run
+from simulator.engine.timeline import Record, Timeline
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
-from simulator.lowering.folding import fold
-from simulator.lowering.published import lower
+from simulator.lowering.models import rules_of
+from simulator.lowering.training_step import training_step
 from workloads import Network
 
 MODEL_VERSION = 2
@@ -52,17 +55,13 @@ def program_of(
     *,
     folded: bool = True,
 ) -> Program:
-    """What ``simulate`` runs."""
+    """What ``simulate`` runs; raises PlanError when the plan is for another network."""
     if not folded and array.group.cores > MOST_PROCESSES:
         raise SimulationError(
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
-    if execution.model == "deployed":
-        cores = execution.planned(array)
-        return lower_deployed(network, plan, cores, execution, folded=folded)
-    program = lower(network, plan, array)
-    return fold(program) if folded else program
+    return training_step(rules_of(network, plan, array, execution, folded=folded))
 
 
 __all__ = [
@@ -72,12 +71,10 @@ __all__ = [
     "MODEL_VERSION",
     "PICOSECONDS",
     "PUBLISHED",
-    "Branch",
     "CollectiveError",
     "DeadlockError",
     "DeviceMemory",
     "Execution",
-    "Leaf",
     "Machine",
     "Operation",
     "OutOfMemoryError",
@@ -85,14 +82,17 @@ __all__ = [
     "Record",
     "Shares",
     "SimulationError",
+    "Site",
+    "Task",
     "Timeline",
+    "Worker",
     "chosen",
     "closed_form",
-    "fold",
-    "lower",
     "overflow",
     "program_of",
+    "replay",
     "run",
     "run_alone",
+    "shares",
     "simulate",
 ]

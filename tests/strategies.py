@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, Device, Group
 from planners import Partition, Plan, Split
-from planners.partition import WHOLE, Scale, legal, shrunk
+from planners.partition import WHOLE, Shard, legal, shrunk
 from simulator import Execution, Timeline, simulate
 from simulator.lowering.execution import Model
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
@@ -162,7 +162,7 @@ def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
     names = tuple(node.name for node in graph)
     shares = st.one_of(st.just(0.5), st.sampled_from((0.0, 1.0, 0.25)), st.floats(0.0, 1.0))
 
-    def split(group: Group, scales: Sequence[Scale]) -> Split | None:
+    def split(group: Group, scales: Sequence[Shard]) -> Split | None:
         if group.size == 1:
             return None
         first, second = group.halves()
@@ -194,3 +194,8 @@ def timelines(draw: st.DrawFn, model: Model | None = None, folded: bool | None =
     plan = draw(plans(network, execution.planned(array), 12))
     folded = draw(st.booleans()) if folded is None else folded
     return simulate(network, plan, array, execution, folded=folded)
+
+
+def port_bytes_per_s(group: Group) -> float:
+    """The published model's link of a group: one accelerator's, the slowest kind's."""
+    return min(device.network_bytes_per_s for device, _ in group.kinds)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, partition_graph
 from workloads.importers.layer_file import read_layer_file
-from workloads.importers.onnx_file import is_onnx, read_onnx
+from workloads.importers.onnx.file import is_onnx, read_onnx
 from workloads.layers import CELLS, Layer, Network, NetworkError, Sides, Tensor
 from workloads.zoo import FURTHER, HYPAR, NETWORKS, SEQUENCES, ZOO
 

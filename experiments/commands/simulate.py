@@ -64,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
     from planners import predict
+    from simulator import shares
 
-    shares = timeline.shares()
+    spent = shares(timeline)
     priced = "wires" in case.execution.ignores  # every split has a link, as planners price it
     return {
         "network": case.network.name,
@@ -80,9 +81,9 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "iteration_s": timeline.iteration_s,
         "predicted_s": predict(case.network, plan, case.array) if priced else None,
         **plan.gap_fields(),
-        "computing": shares.computing,
-        "communicating": shares.communicating,
-        "waiting": shares.waiting,
+        "computing": spent.computing,
+        "communicating": spent.communicating,
+        "waiting": spent.waiting,
         **_occupancy(timeline),
         "phases": _phases(timeline),
         "folded": case.folded,

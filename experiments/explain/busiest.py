@@ -49,7 +49,7 @@ class UnitUse:
 
 def links(timeline: Timeline) -> list[LinkUse]:
     """Links that carry something, the busiest first; alike ones once."""
-    found = _of_wires(timeline) if timeline.program.wires else _of_splits(timeline)
+    found = _of_wires(timeline) if timeline.link_bytes else _of_splits(timeline)
     return sorted(found, key=lambda link: -link.utilisation)
 
 
@@ -71,9 +71,9 @@ def _of_splits(timeline: Timeline) -> Iterator[LinkUse]:
     everything = sites(timeline)
     names = labels(everything, timeline, folded=True)
     busy = np.zeros(len(timeline.resources), dtype=np.int64)
-    resource, operation, start, end = map(np.asarray, timeline.columns)
+    resource, operation, _, start, end, _ = map(np.asarray, timeline.columns)
     np.add.at(busy, resource, end - start)
-    amounts = np.array([op.bytes for op in timeline.program.operations])
+    amounts = np.array([op.bytes for op in timeline.operations])
     moved = np.bincount(resource, amounts[operation], minlength=len(busy))
     for site in everything:
         number = site.resources[0]
@@ -86,11 +86,11 @@ def _of_splits(timeline: Timeline) -> Iterator[LinkUse]:
 
 def units(timeline: Timeline) -> list[UnitUse]:
     """Cores and memories of every device, the busiest first."""
-    resource, operation, start, end = map(np.asarray, timeline.columns)
+    resource, operation, _, start, end, _ = map(np.asarray, timeline.columns)
     size = len(timeline.resources)
     busy = np.zeros(size, dtype=np.int64)
     np.add.at(busy, resource, end - start)
-    operations = timeline.program.operations
+    operations = timeline.operations
     done = {
         "core": np.bincount(
             resource, np.array([op.flops for op in operations])[operation], minlength=size
@@ -110,7 +110,7 @@ def units(timeline: Timeline) -> list[UnitUse]:
         weighted = sum(int(busy[i]) * n for i, n in zip(members, many, strict=True))
         amount = math.fsum(done[kind][i] * n for i, n in zip(members, many, strict=True))
         count = sum(many)
-        rate = _rate(timeline, device, kind)
+        rate = _rate(timeline.program.workers[0].unit, device, kind)
         uses.append(
             UnitUse(
                 device.name,
@@ -125,8 +125,8 @@ def units(timeline: Timeline) -> list[UnitUse]:
     return sorted(used, key=lambda use: -use.busy)
 
 
-def _rate(timeline: Timeline, device: Device, kind: str) -> float:
+def _rate(unit: str, device: Device, kind: str) -> float:
     """Peak FLOP/s of one core, or B/s of what one resource has of the HBM."""
     if kind == "core":
         return device.chip_peak_flops_per_s / device.cores_per_chip
-    return device.hbm_bytes_per_s / (device.cores_per_chip if timeline.program.wires else 1)
+    return device.hbm_bytes_per_s / (device.cores_per_chip if unit == "core" else 1)

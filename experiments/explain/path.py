@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from simulator import PICOSECONDS, Timeline
 from simulator.analysis.critical_path import BOUNDS, Segment, critical_path
-from simulator.analysis.schedule import schedule
 from simulator.analysis.stalls import CoreStep, core_steps
 
 Key = TypeVar("Key")
@@ -73,11 +72,10 @@ def _sums(keys: Sequence[Key], paths: Paths) -> dict[Key, int]:
 
 def paths_of(timeline: Timeline) -> Paths:
     """Walk a step's critical path, and every core's waits."""
-    done = schedule(timeline)
-    steps = list(core_steps(timeline, done))
+    steps = list(core_steps(timeline))
     return Paths(
         timeline.iteration_ps,
-        tuple(critical_path(timeline, done)),
+        tuple(critical_path(timeline)),
         sum(step.cores for step in steps),
         sum(step.cores for step in steps if not any(ps for _, ps in step.computed)),
         tuple(sorted(_by_layer(steps), key=lambda s: -s.computing_ps - s.exposed_ps)),

@@ -18,6 +18,8 @@ SLIGHT = 2 * SAME
 BOUND_OF = {
     "core": "FLOPs",
     "hbm": "HBM",
+    "element": "HBM",
+    "formats": "HBM",
     "overhead": "overhead",
     "port": "links",
     "wires": "links",
@@ -50,10 +52,21 @@ def topic_of(key: str) -> str:
     key = ".".join(parts)
     if key in _TOPICS:
         return _TOPICS[key]
-    return {"topology": "wires", "links": "wires", "energy": "energy"}.get(parts[0], "")
+    return _TOPICS_OF_TABLES.get(parts[0], "")
 
 
+_TOPICS_OF_TABLES = {
+    "topology": "wires",
+    "links": "wires",
+    "energy": "energy",
+    "arithmetic": "formats",
+    "chip": "core",
+}
 _TOPICS = {
+    "arithmetic.element": "element",
+    "arithmetic.compute": "core",
+    "arithmetic.fused": "fused",
+    "chip.cores": "",
     "hbm.capacity": "capacity",
     "hbm.bandwidth": "hbm",
     "chip.peak": "core",
@@ -73,6 +86,8 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
     """One sentence: why the step with ``key`` changed (``after``) is as long as ``before``."""
     topic, ignores = topic_of(key), before.case.execution.ignores
     if _same_machine(before.case.array, after.case.array):
+        if _other_peak(key, before.case.array, after.case.array):
+            return "products are computed in another format, which has a peak of its own"
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"
@@ -86,11 +101,18 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
             return reason
     if topic not in BOUND_OF:
         return "what it changes is not on the critical path"
-    return _not_on_the_path(BOUND_OF[topic], before.bounds)
+    bound = "links" if topic == "element" and "hbm" in ignores else BOUND_OF[topic]
+    return _not_on_the_path(bound, before.bounds)
 
 
 def _same_machine(first: Array, second: Array) -> bool:
     return (first.group.kinds, first.topology) == (second.group.kinds, second.topology)
+
+
+def _other_peak(key: str, first: Array, second: Array) -> bool:
+    """Whether a peak was really changed, in a format in which nothing is computed."""
+    values = [{s.key: s.value for s in array.settings}.get(key) for array in (first, second)]
+    return "chip.peak" in key and values[0] != values[1]
 
 
 def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from simulator import Branch, Leaf
-from simulator.analysis.exposure import leaves
 
 if TYPE_CHECKING:
-    from simulator import Timeline
+    from simulator import Timeline, Worker
+    from simulator.engine.stations import Resource
 
 BOARD = -1
 """The level of a board, or of a single core, below every split."""
@@ -44,44 +43,49 @@ class Site:
 
 def sites(timeline: Timeline) -> list[Site]:
     """Every board and link of a run, parents before children, in the order of its resources."""
-    found: list[Site] = []
-    unit = "core" if timeline.program.wires else "board"
-
-    def visit(node: Branch | Leaf, first: int, above: tuple[str, ...]) -> None:
-        start = found[-1].resources.stop if found else 0
-        leaf = isinstance(node, Leaf)
-        count = _resources(node)
-        resource = timeline.resources[start].name
-        name = resource.partition(".")[0] if leaf else resource
-        level = BOARD if isinstance(node, Leaf) else node.level
-        boards, devices = _under(node)
-        if isinstance(node, Leaf) and node.single:
-            first = node.first
-        resources = range(start, start + count)
-        found.append(
-            Site(name, level, first, boards, node.multiplicity, devices, above, resources, unit)
+    program, stations = timeline.program, timeline.stations
+    under: dict[int, list[Worker]] = {}
+    for worker, station in zip(program.workers, stations.workers, strict=True):
+        for link in station.links:
+            under.setdefault(link, []).append(worker)
+    found: dict[int, Site] = {}
+    for worker, station in zip(program.workers, stations.workers, strict=True):
+        above: tuple[str, ...] = ()
+        for level, link in enumerate(station.links):
+            resource = timeline.resources[link]
+            if link not in found:
+                found[link] = _link(link, level, resource, under[link], above)
+            above = (*above, resource.name)
+        resources = range(station.cores[0], max(station.cores + station.memories) + 1)
+        found[resources[0]] = Site(
+            station.name,
+            BOARD,
+            worker.first,
+            1,
+            worker.multiplicity,
+            (worker.device.name,),
+            above,
+            resources,
+            worker.unit,
         )
-        if isinstance(node, Branch):
-            for half in node.halves:
-                visit(half, first, (*above, name))
-                first += _under(half)[0]
-
-    visit(timeline.program.root, 0, ())
-    return found
+    return list(found.values())
 
 
-def _resources(node: Branch | Leaf) -> int:
-    """How many resources of the timeline a node has for itself."""
-    if isinstance(node, Branch):
-        return 1
-    return 2 if node.single else node.chips * (node.cores_per_chip + 1)
-
-
-def _under(node: Branch | Leaf) -> tuple[int, tuple[str, ...]]:
-    """Boards, or cores, under one such node in the whole array, and their devices."""
-    below = list(leaves(node))
-    number = sum(leaf.multiplicity for leaf in below) // node.multiplicity
-    return number, tuple(dict.fromkeys(leaf.device.name for leaf in below))
+def _link(
+    number: int, level: int, resource: Resource, under: Sequence[Worker], above: tuple[str, ...]
+) -> Site:
+    many = resource.multiplicity
+    return Site(
+        resource.name,
+        level,
+        min(worker.first for worker in under),
+        sum(worker.multiplicity for worker in under) // many,
+        many,
+        tuple(dict.fromkeys(worker.device.name for worker in under)),
+        above,
+        range(number, number + 1),
+        under[0].unit,
+    )
 
 
 def chosen(everything: Sequence[Site], devices: str) -> list[Site]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
     from simulator import Timeline
-    from simulator.engine.timeline import Resource
+    from simulator.engine.stations import Resource
 
 Event = dict[str, Any]
 PS_A_NS = 1000

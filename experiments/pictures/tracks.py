@@ -59,8 +59,8 @@ def chart(title: str, timeline: Timeline, chosen: Sequence[Site], *, folded: boo
 def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:
     """Per resource of the timeline, its slices in the order in which they ended."""
     found: list[list[Slice]] = [[] for _ in timeline.resources]
-    operations = timeline.program.operations
-    for resource, index, start, end in zip(*timeline.columns, strict=True):
+    operations = timeline.operations
+    for resource, index, _, start, end, _ in zip(*timeline.columns, strict=True):
         found[resource].append(Slice(start, end, operations[index]))
     return found
 

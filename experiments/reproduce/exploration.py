@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from experiments.reproduce.figure import Figure, Row
 from hardware import Array
 from planners import Objective, PartitionType, Plan
-from planners.given import given
+from planners.fixed_types import given
 from workloads import Network
 
 Levels = list[list[int]]

@@ -10,7 +10,7 @@ from experiments.studies.mixed import is_uneven, slow_share
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.occupancy import occupancy
 from planners import Plan
-from simulator import DeviceMemory, overflow
+from simulator import DeviceMemory, overflow, shares
 
 Outputs = dict[str, Any]
 """By name, as JSON has it: seconds, shares of the step, bytes, joules; ``memory`` is a list."""
@@ -42,12 +42,12 @@ def run_case(case: Case) -> Outputs:
     ``plan_gap`` is 0 for an exact plan, and None where nothing is known.
     """
     plan, timeline = step_of(case)
-    shares = timeline.shares()
+    spent = shares(timeline)
     return {
         "iteration_s": timeline.iteration_s,
-        "computing": shares.computing,
-        "communicating": shares.communicating,
-        "waiting": shares.waiting,
+        "computing": spent.computing,
+        "communicating": spent.communicating,
+        "waiting": spent.waiting,
         **_exactness(plan),
         "slow_share": slow_share(timeline, case.array),
         "uneven": is_uneven(plan, case.array),

@@ -14,12 +14,12 @@ from functools import cached_property, lru_cache
 
 from experiments.studies.case import Case, step_of
 from hardware import Array, Device, Group, Topology, load_array
+from planners.partition import Shard
 from planners.steps import Kind, Phase
-from simulator import PICOSECONDS, Execution
+from simulator import PICOSECONDS, Execution, shares
 from simulator.cost.operators import Operators
 from simulator.cost.roofline import flops
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Shard
 from workloads import Network
 
 ONE_ALL_REDUCE = Execution("deployed", overlap=False, bucket_bytes=math.inf)
@@ -71,7 +71,7 @@ class Pod:
 def _simulated(network: Network, array: Array, batch: int) -> Step:
     _, timeline = step_of(Case(network, "data_parallel", array, batch, execution=ONE_ALL_REDUCE))
     total_s, update = timeline.iteration_s, timeline.totals()[Phase.UPDATE, Kind.COMPUTE]
-    communication_s = total_s * (1 - timeline.shares().computing)
+    communication_s = total_s * (1 - shares(timeline).computing)
     return Step(total_s, communication_s, update.core_ps / timeline.cores / PICOSECONDS)
 
 

@@ -3,63 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from simulator.engine.operations import Branch, Leaf
+import numpy as np
 
-if TYPE_CHECKING:
-    from simulator.engine.timeline import Timeline
+from simulator.analysis.doings import doings
+from simulator.engine.jobs import Ints
+from simulator.engine.timeline import Timeline
 
 Interval = tuple[int, int]
 """Start and end in picoseconds."""
 
 
+class Shares(NamedTuple):
+    """How an average core spends the step, as fractions that sum to one."""
+
+    computing: float
+    communicating: float
+    waiting: float
+
+
 class CoreTime(NamedTuple):
-    """What one distinct core does over the step, in picoseconds; it stands for ``multiplicity``.
+    """What each core of a worker does over the step, in picoseconds; ``cores`` do the same.
 
     ``exposed`` is the time in which it computes nothing while an exchange
     that it takes part in is under way.
     """
 
-    leaf: Leaf
     computing: int
     exposed: int
+    cores: int
 
-    @property
-    def multiplicity(self) -> int:
-        """How many cores it stands for."""
-        return self.leaf.multiplicity
+
+def shares(timeline: Timeline) -> Shares:
+    """Computing, communicating and waiting, averaged over all cores.
+
+    Communicating is only what is exposed: an exchange is under way and the
+    core does not compute. What is left is waiting for others.
+    """
+    whole = timeline.iteration_ps * timeline.cores
+    if not whole:
+        return Shares(0.0, 0.0, 0.0)
+    times = list(core_times(timeline))
+    computing = sum(t.computing * t.cores for t in times)
+    exposed = sum(t.exposed * t.cores for t in times)
+    return Shares(computing / whole, exposed / whole, (whole - computing - exposed) / whole)
 
 
 def core_times(timeline: Timeline) -> Iterator[CoreTime]:
-    """One entry for each distinct core of a run of single cores, in the order of its tree."""
-    spans = operation_spans(timeline)
-    cores = (i for i, resource in enumerate(timeline.resources) if resource.kind == "core")
-    computing: dict[int, list[Interval]] = {}
-    for number, start, end in zip(
-        timeline.columns.resource, timeline.columns.start, timeline.columns.end, strict=True
-    ):
-        computing.setdefault(number, []).append((start, end))
-    for leaf, number in zip(leaves(timeline.program.root), cores, strict=True):
-        busy = merged(computing.get(number, []))
-        exchanges = merged([spans[op.index] for op in leaf.operations if op.level >= 0])
-        both = length(merged([*busy, *exchanges]))
-        yield CoreTime(leaf, length(busy), both - length(busy))
+    """One entry for each worker, in the program's order."""
+    starts, ends = (np.asarray(c) for c in (timeline.columns.start, timeline.columns.end))
+    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
+        busy = _covered(starts[mine.computed], ends[mine.computed])
+        rows = np.concatenate([mine.computed, mine.joined])
+        yield CoreTime(busy, _covered(starts[rows], ends[rows]) - busy, worker.cores)
 
 
-def operation_spans(timeline: Timeline) -> dict[int, Interval]:
-    """When each operation ran, by its index; operations that run once."""
-    _, operation, start, end = timeline.columns
-    return {index: (begin, stop) for index, begin, stop in zip(operation, start, end, strict=True)}
-
-
-def leaves(node: Branch | Leaf) -> Iterator[Leaf]:
-    """The tree's leaves, first halves first."""
-    if isinstance(node, Leaf):
-        yield node
-        return
-    for half in node.halves:
-        yield from leaves(half)
+def _covered(starts: Ints, ends: Ints) -> int:
+    """Picoseconds in the union of intervals."""
+    if not len(starts):
+        return 0
+    order = np.argsort(starts, kind="stable")
+    reached = np.maximum.accumulate(ends[order])
+    begins = np.maximum(starts[order], np.concatenate([starts[order][:1], reached[:-1]]))
+    return int(np.maximum(reached - begins, 0).sum())
 
 
 def merged(intervals: Sequence[Interval]) -> list[Interval]:
@@ -71,8 +78,3 @@ def merged(intervals: Sequence[Interval]) -> list[Interval]:
         else:
             union.append((start, end))
     return union
-
-
-def length(intervals: Sequence[Interval]) -> int:
-    """Picoseconds in disjoint intervals."""
-    return sum(end - start for start, end in intervals)

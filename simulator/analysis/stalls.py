@@ -6,10 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from simulator.analysis.doings import Doings, doings
 from simulator.analysis.exposure import Interval, merged
-from simulator.analysis.schedule import Placed, Schedule, schedule
-from simulator.engine.operations import COMPUTE_LEVEL, Operation
-from simulator.engine.timeline import Timeline
+from simulator.engine.operations import Operation, Worker
+from simulator.engine.timeline import NO_ROW, Timeline
 
 
 class Wait(NamedTuple):
@@ -25,57 +25,55 @@ class Wait(NamedTuple):
 
 
 class CoreStep(NamedTuple):
-    """What each core of one accelerator computes and waits for; together the whole step.
+    """What each core of one worker computes and waits for; together the whole step.
 
     Picoseconds of each of the ``cores`` of the array that do this.
     """
 
-    placed: Placed
+    worker: Worker
     computed: list[tuple[Operation, int]]
     waits: list[Wait]
 
     @property
     def cores(self) -> int:
         """How many of the array's cores do this."""
-        return self.placed.cores
+        return self.worker.cores
 
 
-def core_steps(timeline: Timeline, done: Schedule | None = None) -> Iterator[CoreStep]:
-    """What every accelerator's cores do, in the order in which the machine built them."""
-    done = done or schedule(timeline)
-    for number in range(len(done.accelerators)):
-        yield _core_step(done, number, timeline.iteration_ps)
+def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
+    """What every worker's cores do, in the program's order."""
+    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
+        yield _core_step(timeline, worker, mine)
 
 
-def _core_step(done: Schedule, number: int, end_ps: int) -> CoreStep:
-    accelerator, first = done.accelerators[number], done.first[number]
-    operations = accelerator.leaf.operations
-    starts = done.starts[first : first + len(operations)]
-    ends = done.ends[first : first + len(operations)]
-    exchanges = [i for i, op in enumerate(operations) if op.level != COMPUTE_LEVEL]
-    under_way = merged([(starts[i], ends[i]) for i in exchanges])
-    step = CoreStep(accelerator, [], [])
+def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
+    """Follow one core: what it computes, and back from each gap to what it waited for."""
+    _, operation, _, starts, ends, causes = timeline.columns
+    operations = timeline.operations
+    joined: list[int] = mine.joined.tolist()
+    waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
+    under_way = merged([(starts[row], ends[row]) for row in joined])
+    step = CoreStep(worker, [], [])
 
-    def wait(until: int | None) -> None:
-        """From ``free`` to the end of an operation, by the exchanges that this was waited for."""
-        while until is not None and ends[until] > free:
-            before = max(done.needs(number, until), key=ends.__getitem__, default=None)
-            low = free if before is None else max(free, ends[before])
-            exposed = _overlap(under_way, (low, ends[until]))
-            waiting = ends[until] - low - exposed
-            step.waits.append(Wait(operations[until], exposed, waiting))
-            until = before
+    def wait(row: int) -> None:
+        """From ``free`` to the end of a record, by the exchanges that this was waited for."""
+        while row != NO_ROW and ends[row] > free:
+            before = waited_for.get(row, causes[row])
+            low = free if before == NO_ROW else max(free, ends[before])
+            exposed = _overlap(under_way, (low, ends[row]))
+            waiting = ends[row] - low - exposed
+            step.waits.append(Wait(operations[operation[row]], exposed, waiting))
+            row = before
 
     free = 0
-    for position, operation in enumerate(operations):
-        if operation.level == COMPUTE_LEVEL:
-            if starts[position] > free:
-                wait(max(done.needs(number, position), key=ends.__getitem__))
-            step.computed.append((operation, ends[position] - starts[position]))
-            free = ends[position]
-    last = max(exchanges, key=ends.__getitem__, default=None)
+    for row in mine.computed.tolist():
+        if starts[row] > free:
+            wait(causes[row])
+        step.computed.append((operations[operation[row]], ends[row] - starts[row]))
+        free = ends[row]
+    last = max(joined, key=ends.__getitem__, default=NO_ROW)
     wait(last)
-    idle = end_ps - max(free, ends[last] if last is not None else 0)
+    idle = timeline.iteration_ps - max(free, ends[last] if joined else 0)
     if idle:
         step.waits.append(Wait(None, 0, idle))
     return step

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hardware.wires import Wires
+from hardware import Wires
 from simulator.collectives.ring_order import boxes, in_ring_order
-from simulator.engine.interconnect import Load
+from simulator.engine.jobs import Floats, Ints, Load
 
-Ints = NDArray[np.int64]
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 _MESSAGES_AT_ONCE = 1 << 17
 _REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
@@ -137,7 +135,7 @@ def torus(wires: Wires, collective: str, groups: Ints) -> Steps:
     return _both_ways(collective, scatter)
 
 
-def _around(wires: Wires, members: Ints, axis: int) -> tuple[NDArray[np.float64], float]:
+def _around(wires: Wires, members: Ints, axis: int) -> tuple[Floats, float]:
     """Load and latency of messages to both neighbours along an axis."""
     both = np.concatenate([members, members])
     neighbours = np.concatenate([np.roll(members, -1, axis), np.roll(members, 1, axis)])
@@ -146,7 +144,7 @@ def _around(wires: Wires, members: Ints, axis: int) -> tuple[NDArray[np.float64]
 
 def _phase(
     wires: Wires,
-    ways: list[tuple[NDArray[np.float64], float]],
+    ways: list[tuple[Floats, float]],
     sides: tuple[int, ...],
     turn: int,
 ) -> Step:

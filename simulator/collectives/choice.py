@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hardware.wires import Wires
+from hardware import Wires
 from simulator.collectives.algorithms import BUILDERS, COLLECTIVES, CollectiveError, Step, Steps
 from simulator.collectives.ring_order import runs
-from simulator.engine.interconnect import Job, Load, Network
-from simulator.engine.operations import PICOSECONDS
+from simulator.engine.interconnect import Interconnect
+from simulator.engine.jobs import Floats, Ints, Job, Load
+from simulator.engine.picoseconds import PICOSECONDS
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Phases = tuple[Job, ...]
 ALGORITHMS = (*BUILDERS, "hierarchical")
 MOST_DIRECT = 1 << 14
@@ -83,14 +82,14 @@ def predicted_ps(wires: Wires, sequence: Phases) -> int:
 def run_alone(wires: Wires, sequence: Phases) -> tuple[float, Floats]:
     """Run phases one after the other on SimPy: seconds, and bytes over every link."""
     env = simpy.Environment(initial_time=0)
-    network = Network(env, wires.bandwidth)
+    links = Interconnect(env, wires.bandwidth)
 
     def process() -> Generator[simpy.Event, Any, None]:
         for phase in sequence:
-            yield network.submit(phase)
+            yield links.submit(phase)
 
     env.run(env.process(process()))
-    return env.now / PICOSECONDS, network.link_bytes
+    return env.now / PICOSECONDS, links.link_bytes
 
 
 def _check(wires: Wires, collective: str, rows: Ints) -> None:

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hardware.fabrics import FullyConnected, Switch, Tree
-from hardware.grid import Grid
-from hardware.wires import Part, Wires
+from hardware import Wires
+from hardware.interconnect.full import FullyConnected
+from hardware.interconnect.routing import Subnet
+from hardware.interconnect.switch import Switch
+from hardware.interconnect.torus import Grid
+from hardware.interconnect.tree import Tree
 from simulator.collectives.ring_order import boxes
+from simulator.engine.jobs import Ints
 
 _LAPS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 
@@ -95,18 +99,18 @@ def _anywhere(
     return None
 
 
-def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
+def _place(wires: Wires, groups: Ints) -> _Place | None:
     """What the groups are of their fabric, if it is anything a formula knows."""
     n = groups.shape[1]
     if n == 1:
         return _Place("switch", 1, 1.0, 0.0)
-    found = list(wires.by_part(np.repeat(groups[:, 0], n - 1), groups[:, 1:].ravel()))
+    found = list(wires.by_subnet(np.repeat(groups[:, 0], n - 1), groups[:, 1:].ravel()))
     if len(found) != 1 or len(found[0][1]) != groups.size - len(groups):
         return None
-    part, fabric = found[0][0], found[0][0].fabric
-    if len(np.unique(part.node[groups])) < groups.size or _meet_inside(wires, part, groups):
+    subnet, fabric = found[0][0], found[0][0].fabric
+    if len(np.unique(subnet.node[groups])) < groups.size or _meet_inside(wires, subnet, groups):
         return None
-    bandwidth, latency_s = _alike(part)
+    bandwidth, latency_s = _alike(subnet)
     if bandwidth is None or latency_s is None:
         return None
     if isinstance(fabric, Grid):
@@ -118,23 +122,23 @@ def _place(wires: Wires, groups: NDArray[np.int64]) -> _Place | None:
     return None
 
 
-def _meet_inside(wires: Wires, part: Part, groups: NDArray[np.int64]) -> bool:
-    """Whether any two members have a nearer way to each other than this part."""
-    for nearer in wires.parts[: wires.parts.index(part)]:
+def _meet_inside(wires: Wires, subnet: Subnet, groups: Ints) -> bool:
+    """Whether any two members have a nearer way to each other than this subnet."""
+    for nearer in wires.subnets[: wires.subnets.index(subnet)]:
         regions = np.sort(nearer.region[groups], axis=1)
         if ((np.diff(regions, axis=1) == 0) & (regions[:, 1:] >= 0)).any():
             return True
     return False
 
 
-def _alike(part: Part) -> tuple[float | None, float | None]:
+def _alike(subnet: Subnet) -> tuple[float | None, float | None]:
     """The bandwidth of every node and the latency of every hop, or None where they differ."""
-    fabric = part.fabric
+    fabric = subnet.fabric
     ports = fabric.ports if isinstance(fabric, Tree) else fabric.bandwidth
     if isinstance(fabric, Grid):
         hops = fabric.latency_s
     else:
-        nodes = np.unique(part.node[part.region >= 0])
+        nodes = np.unique(subnet.node[subnet.region >= 0])
         hops = fabric.latencies(nodes, np.roll(nodes, 1))
     return (
         float(ports[0]) if ports.min() == ports.max() else None,
@@ -143,7 +147,7 @@ def _alike(part: Part) -> tuple[float | None, float | None]:
 
 
 def _on_grid(
-    wires: Wires, grid: Grid, groups: NDArray[np.int64], bytes_per_s: float, latency_s: float
+    wires: Wires, grid: Grid, groups: Ints, bytes_per_s: float, latency_s: float
 ) -> _Place | None:
     members = boxes(wires, groups)
     if members is None:
@@ -159,9 +163,9 @@ def _on_grid(
     return None
 
 
-def _is_row(wires: Wires, grid: Grid, groups: NDArray[np.int64]) -> bool:
+def _is_row(wires: Wires, grid: Grid, groups: Ints) -> bool:
     """Whether the members fill the one dimension in which they differ."""
-    part = next(part for part in wires.parts if part.fabric is grid)
-    at = grid.coordinates[part.node[groups[0]] % grid.size]
+    subnet = next(subnet for subnet in wires.subnets if subnet.fabric is grid)
+    at = grid.coordinates[subnet.node[groups[0]] % grid.size]
     (axis,) = np.flatnonzero(np.ptp(at, axis=0))
     return len(at) == grid.shape[axis]

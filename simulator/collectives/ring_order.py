@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hardware.grid import Grid
-from hardware.wires import Wires
-
-Ints = NDArray[np.int64]
+from hardware import Wires
+from hardware.interconnect.torus import Grid
+from simulator.engine.jobs import Ints
 
 
 def boxes(wires: Wires, groups: Ints) -> Ints | None:
@@ -42,15 +40,15 @@ def _coordinates(wires: Wires, groups: Ints) -> Ints | None:
     firsts = np.broadcast_to(groups[:, :1], others.shape)
     at: Ints | None = None
     reached = 0
-    for part, chosen in wires.by_part(firsts.ravel(), others.ravel()):
+    for subnet, chosen in wires.by_subnet(firsts.ravel(), others.ravel()):
         rows, counts = np.unique(chosen // others.shape[1], return_counts=True)
-        grid = part.fabric
+        grid = subnet.fabric
         if not isinstance(grid, Grid) or (counts != others.shape[1]).any():
             return None
         at = np.zeros((*groups.shape, len(grid.shape)), dtype=np.int64) if at is None else at
         if at.shape[2] != len(grid.shape):
             return None
-        at[rows] = grid.coordinates[part.node[groups[rows]] % grid.size]
+        at[rows] = grid.coordinates[subnet.node[groups[rows]] % grid.size]
         reached += len(chosen)
     return at if reached == others.size else None
 

@@ -1,12 +1,13 @@
 """How full one core's HBM is while it runs a step, operator by operator.
 
-Held all the time: weights as operators read them, their float32 master copy
-and the momentum. A parameter's gradient is held from the operator that
-computes it to the update. An activation, or a gradient of one, is held from
-its first operator to its last; so what backward reads is kept from forward
-on. Where a consumer has another part of a tensor than its producer, it holds
-a copy of its own, and the producer's lives until the copy is made. What a
-collective needs on the way is not counted.
+Held all the time: weights as operators read them, their master copy in the
+optimizer's format where that is another, and its moments. A parameter's
+gradient is held from the operator that computes it to the update. An
+activation, or a gradient of one, is held from its first operator to its last;
+so what backward reads is kept from forward on. Where a consumer has another
+part of a tensor than its producer, it holds a copy of its own, and the
+producer's lives until the copy is made. What a collective needs on the way is
+not counted.
 """
 
 from __future__ import annotations
@@ -16,14 +17,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from hardware import Device
+from planners.partition import Shard
 from planners.steps import Phase
-from simulator.cost.operators import GRADIENT_BYTES, MAP_BYTES, Map, Operator, Operators
+from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
-from simulator.engine.machine import SimulationError
-from simulator.lowering.placement import Shard
-
-STATE_BYTES = MAP_BYTES + 4 + 4
-"""Held for a parameter all the time: bfloat16 weight, float32 master copy, float32 momentum."""
+from simulator.engine.occupancy import DeviceMemory, fullness
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,46 +49,7 @@ class MemoryUse:
         return self.peak_bytes <= self.capacity_bytes
 
     def __str__(self) -> str:
-        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
-    """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
-
-    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle).
-    """
-
-    device: str
-    peak_bytes: float
-    capacity_bytes: float
-    operator: str
-    cores: int
-    cores_over: int
-
-    @property
-    def fits(self) -> bool:
-        """Whether every core's peak is within its capacity."""
-        return self.cores_over == 0
-
-    def __str__(self) -> str:
-        return _fullness(self.peak_bytes, self.capacity_bytes, self.operator)
-
-
-class OutOfMemoryError(SimulationError):
-    """A step does not fit in a device's HBM, and was to."""
-
-
-def _fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:
-    place = f", at {operator}" if operator else ""
-    return f"peak {readable(peak_bytes)} of {readable(capacity_bytes)} a core{place}"
-
-
-def readable(size_bytes: float) -> str:
-    """GiB with two digits behind the point, or MiB where that is less than one."""
-    if size_bytes >= 2**30:
-        return f"{size_bytes / 2**30:.2f} GiB"
-    return f"{size_bytes / 2**20:.2f} MiB"
+        return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
 
 
 @dataclass(slots=True)
@@ -115,12 +74,12 @@ def memory_use(
     """
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
-    held = [*_maps(mine, shards, core.tile), *_gradients(operators, mine, shards)]
+    held = [*_maps(mine, shards, core), *_gradients(operators, mine, shards, core)]
     change = [0.0] * (len(mine) + 1)
     for item in held:
         change[item.first] += item.bytes
         change[item.last + 1] -= item.bytes
-    state = STATE_BYTES * sum(
+    state = core.bytes.state * sum(
         parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty
     )
     series = (state + moving for moving in accumulate(change[:-1]))
@@ -154,21 +113,6 @@ def _of_device(
     )
 
 
-def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
-    """What does not fit, where, and what helps; None where everything fits."""
-    over = [
-        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)"
-        for one in memory
-        if not one.fits
-    ]
-    if not over:
-        return None
-    return (
-        f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
-        "take a smaller batch, more devices or another planner"
-    )
-
-
 def parameters(operators: Operators, node: int, shard: Shard) -> float:
     """Trained parameters of a shard of a node, batch norm and biases behind it included."""
     own = operators.nodes[node]
@@ -176,7 +120,7 @@ def parameters(operators: Operators, node: int, shard: Shard) -> float:
     return shard.outputs * shard.groups * pairs
 
 
-def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list[_Held]:
+def _maps(mine: Sequence[Operator], shards: Sequence[Shard], core: Core) -> list[_Held]:
     """Every copy of an activation or of its gradient."""
     copies: dict[tuple[str, float, float], _Held] = {}
     written: dict[str, _Held] = {}
@@ -185,7 +129,7 @@ def _maps(mine: Sequence[Operator], shards: Sequence[Shard], tile: bool) -> list
         for tensor in (*op.reads, *op.writes):
             key = (tensor.tensor, shard.rows, _elements(tensor, shard))
             if key not in copies:
-                copies[key] = _Held(i, i, map_bytes(tensor, shard, tile))
+                copies[key] = _Held(i, i, map_bytes(tensor, shard, core))
                 if tensor.tensor in written:
                     written[tensor.tensor].last = i
             copies[key].last = i
@@ -200,7 +144,7 @@ def _elements(tensor: Map, shard: Shard) -> float:
 
 
 def _gradients(
-    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard]
+    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard], core: Core
 ) -> list[_Held]:
     """Gradients of each node's parameters, until their update; tied weights' once."""
     start: dict[int, int] = {}
@@ -216,6 +160,6 @@ def _gradients(
         if node.tied in start and v in start:  # a weight's last use begins its gradient
             start[node.tied] = min(start[node.tied], start[v])
     return [
-        _Held(start.get(v, last), last, GRADIENT_BYTES * parameters(operators, v, shards[v]))
+        _Held(start.get(v, last), last, core.bytes.gradient * parameters(operators, v, shards[v]))
         for v, last in end.items()
     ]

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planners.partition import PartitionType
 from planners.steps import Phase
+from simulator.cost.number_bytes import NumberBytes
 from workloads import Graph
 
-MAP_BYTES = 2
-"""Activations, their gradients, and weights as operators read them: bfloat16."""
-GRADIENT_BYTES = 4
-"""A weight's gradient: float32."""
-UPDATE_BYTES = 28
-"""The optimizer's traffic for a parameter: LARS with momentum reads weight and gradient for
-their norms (8 B), then reads both and the momentum, and writes weight and momentum (20 B)."""
+
+class Moved(NamedTuple):
+    """Numbers of parameters that an operator moves; what each costs, its format says.
+
+    ``weights`` are read as operators read them; ``gradients`` of weights are
+    read or written; ``updated`` parameters take the optimizer's whole traffic.
+    """
+
+    weights: float = 0.0
+    gradients: float = 0.0
+    updated: float = 0.0
+
+    def times(self, number: float, shared_by: float = 1.0) -> Moved:
+        """So many times as much, shared out."""
+        weights, gradients, updated = (each * number / shared_by for each in self)
+        return Moved(weights, gradients, updated)
+
+    def bytes(self, each: NumberBytes) -> float:
+        """Bytes of all of them."""
+        return (
+            self.weights * each.weight + self.gradients * each.gradient + self.updated * each.update
+        )
+
+
+NOTHING = Moved()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +59,12 @@ class Operator:
     """What a core does at a time, for one node of the partition graph.
 
     For each pair of input and output channels of a group: ``macs`` are
-    multiply-accumulates of a row, ``pair_bytes`` the weights' traffic,
-    ``row_bytes`` that of a row which gathers or scatters (an embedding's);
-    ``kernel`` the weights of a pair. ``channel_bytes`` is the traffic for each
+    multiply-accumulates of a row, ``pair`` what is moved of the parameters,
+    ``row`` what is moved for a row which gathers or scatters (an embedding's);
+    ``kernel`` the weights of a pair. ``channel`` is what is moved for each
     output channel. ``steps`` run one after the other, each with the overhead
-    of an operator.
+    of an operator. Everything is counted in numbers; a core's formats
+    (``Core.bytes``) make them bytes.
     """
 
     name: str
@@ -52,9 +73,9 @@ class Operator:
     reads: tuple[Map, ...] = ()
     writes: tuple[Map, ...] = ()
     macs: float = 0.0
-    pair_bytes: float = 0.0
-    channel_bytes: float = 0.0
-    row_bytes: float = 0.0
+    pair: Moved = NOTHING
+    channel: Moved = NOTHING
+    row: Moved = NOTHING
     kernel: float = 1.0
     steps: int = 1
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hardware import Device
-from planners.partition import II, I
+from planners.partition import II, I, Shard
 from planners.steps import Phase
-from simulator.cost.operators import MAP_BYTES, Map, Operator
-from simulator.lowering.placement import Shard
+from simulator.cost.number_bytes import NumberBytes, number_bytes
+from simulator.cost.operators import Map, Operator
 
 TILE = (8, 128)
 """How XLA lays activations out in a TPU's HBM: rows and channels in tiles, either way round."""
@@ -24,18 +24,25 @@ TILE = (8, 128)
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """An operator on a core: FLOPs and HBM bytes, both with padding, and its time."""
+    """An operator on a core: FLOPs and HBM bytes, both with padding, and its time.
+
+    ``overhead_s`` is the part of ``seconds`` in which it neither computes nor moves.
+    """
 
     name: str
     phase: Phase
     flops: float
     bytes: float
     seconds: float
+    overhead_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What an operator may count on: rates of one core after their efficiencies, in SI units."""
+    """What an operator may count on: rates of one core after their efficiencies, in SI units.
+
+    ``bytes`` are those of each kind of number.
+    """
 
     flops_per_s: float
     hbm_bytes_per_s: float
@@ -43,6 +50,7 @@ class Core:
     overhead_s: float
     tile: bool
     pad_matrix_unit: int
+    bytes: NumberBytes
 
 
 def core_of(device: Device) -> Core:
@@ -55,6 +63,7 @@ def core_of(device: Device) -> Core:
         overhead_s=model.overhead_s,
         tile=model.tile,
         pad_matrix_unit=model.pad_matrix_unit,
+        bytes=number_bytes(device.arithmetic),
     )
 
 
@@ -66,21 +75,26 @@ def costs(operators: Iterable[Operator], shard: Shard, core: Core) -> list[Opera
 def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     """One operator on one core; the shard is not empty."""
     work = flops(operator, shard, core.pad_matrix_unit)
-    moved = traffic(operator, shard, core.tile)
-    busy = max(work / core.flops_per_s, moved / core.hbm_bytes_per_s)
-    seconds = busy + operator.steps * core.overhead_s
-    return OperatorCost(operator.name, operator.phase, work, moved, seconds)
+    moved = traffic(operator, shard, core)
+    busy_s = max(work / core.flops_per_s, moved / core.hbm_bytes_per_s)
+    overhead_s = operator.steps * core.overhead_s
+    return OperatorCost(operator.name, operator.phase, work, moved, busy_s + overhead_s, overhead_s)
 
 
 def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, float]:
-    """Seconds of these operators that FLOPs, HBM traffic and overheads account for."""
+    """Seconds of these operators that FLOPs, HBM traffic and overheads account for.
+
+    They sum to the operators' seconds: an operator's time is its larger bound
+    and the overhead of each of its steps.
+    """
     by_flops: list[float] = []
     by_traffic: list[float] = []
+    overheads_s: list[float] = []
     for item in done:
         compute_s, move_s = item.flops / core.flops_per_s, item.bytes / core.hbm_bytes_per_s
         (by_flops if compute_s >= move_s else by_traffic).append(max(compute_s, move_s))
-    overheads_s = core.overhead_s * (len(by_flops) + len(by_traffic))
-    return math.fsum(by_flops), math.fsum(by_traffic), overheads_s
+        overheads_s.append(item.overhead_s)
+    return math.fsum(by_flops), math.fsum(by_traffic), math.fsum(overheads_s)
 
 
 def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
@@ -98,13 +112,13 @@ def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
     return 2 * operator.macs * shard.rows * matrix * shard.groups
 
 
-def traffic(operator: Operator, shard: Shard, tile: bool) -> float:
+def traffic(operator: Operator, shard: Shard, core: Core) -> float:
     """Bytes an operator reads from HBM and writes to it."""
-    used = (*operator.reads, *operator.writes)
-    maps = sum(tensor.share * map_bytes(tensor, shard, tile) for tensor in used)
-    pair = operator.pair_bytes + operator.row_bytes * shard.rows
-    weights = pair * shard.inputs + operator.channel_bytes
-    return maps + weights * shard.outputs * shard.groups
+    used, each = (*operator.reads, *operator.writes), core.bytes
+    maps = sum(tensor.share * map_bytes(tensor, shard, core) for tensor in used)
+    pair = operator.pair.bytes(each) + operator.row.bytes(each) * shard.rows
+    parameters = pair * shard.inputs + operator.channel.bytes(each)
+    return maps + parameters * shard.outputs * shard.groups
 
 
 def map_channels(tensor: Map, shard: Shard) -> float:
@@ -115,17 +129,17 @@ def map_channels(tensor: Map, shard: Shard) -> float:
     return tensor.channels * each * shard.groups
 
 
-def map_bytes(tensor: Map, shard: Shard, tile: bool) -> float:
+def map_bytes(tensor: Map, shard: Shard, core: Core) -> float:
     """Bytes of a whole map in HBM; tiled whichever way round wastes less."""
     rows, channels = shard.rows, map_channels(tensor, shard)
-    if not tile:
-        return rows * channels * tensor.area * MAP_BYTES
+    if not core.tile:
+        return rows * channels * tensor.area * core.bytes.activation
     low, high = TILE
     layouts = (
         padded(rows, high) * padded(channels, low),
         padded(rows, low) * padded(channels, high),
     )
-    return min(layouts) * tensor.area * MAP_BYTES
+    return min(layouts) * tensor.area * core.bytes.activation
 
 
 def padded(number: float, multiple: int) -> int:

@@ -2,102 +2,55 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from simulator.engine.operations import PICOSECONDS
+from simulator.engine.jobs import Floats, Job, Load
+from simulator.engine.picoseconds import PICOSECONDS, whole_ps
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _LAST = simpy.events.EventPriority(2)
 """Priority of an event that comes after all others of its instant."""
 
 
-def whole_ps(seconds: float) -> int:
-    """Picoseconds, rounded up; a thousandth of one is rounding noise."""
-    return ceil(seconds * PICOSECONDS - 1e-3)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Load:
-    """Which links a job's flows cross, ascending, and how many of its flows cross each."""
-
-    links: Ints
-    flows: Floats
-
-    @staticmethod
-    def of(flows: Floats) -> Load:
-        """From a vector over all links; less than 1e-12 of the largest is nothing."""
-        links = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
-        return Load(links, flows[links])
-
-    def seconds_per_byte(self, bandwidth: Floats) -> float:
-        """How long a byte of every flow takes when the job has the links for itself."""
-        return float((self.flows / bandwidth[self.links]).max(initial=0.0))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """A job of the network: flows that progress at one rate until each has moved its bytes.
-
-    Steps of a collective that are alike are one phase, whose bytes and
-    latencies are those of all of its ``steps``.
-    """
-
-    name: str
-    load: Load
-    flow_bytes: float
-    latency_s: float
-    steps: int = 1
-
-    def alone_ps(self, bandwidth: Floats) -> int:
-        """Duration on links (B/s) that nobody else uses."""
-        through_s = self.load.seconds_per_byte(bandwidth) * self.flow_bytes
-        return whole_ps(through_s) + whole_ps(self.latency_s)
-
-
 @dataclass(slots=True)
 class _Running:
-    phase: Job
+    job: Job
     done: simpy.Event
     left_bytes: float
     rate: float = 0.0
     end_ps: int = 0
 
 
-class Network:
-    """Links (B/s each) that jobs hold together, each job every link of its load at once.
+class _Region:
+    """Links (B/s each) that jobs may hold together; ``first`` is the number of its first link."""
 
-    Rates are max-min fair per flow: all rates grow alike until a link is
-    full, its jobs keep that rate, the others grow on. They change when a job
-    comes or goes, at whole picoseconds; a job's bytes are through at the next
-    whole one. Its latency comes after its bytes and holds no link. Forgotten
-    appointments stay in the queue: take a run's end from its events, not from
-    the clock of an emptied environment.
-    """
-
-    def __init__(self, env: simpy.Environment, bandwidth: ArrayLike) -> None:
+    def __init__(self, env: simpy.Environment, bandwidth: Floats, first: int) -> None:
         self._env = env
-        self._bandwidth = np.asarray(bandwidth, dtype=np.float64)
-        self._jobs: list[_Running] = []
+        self._bandwidth = bandwidth
+        self._first = first
+        self._running: list[_Running] = []
         self._settled_ps = 0
         self._next: simpy.Event | None = None
-        self.link_bytes = np.zeros(len(self._bandwidth))
+        self.link_bytes = np.zeros(len(bandwidth))
 
-    def submit(self, phase: Job) -> simpy.Event:
-        """Begin now; the event (value: the phase) fires when its bytes and latency are over."""
+    def submit(self, job: Job) -> simpy.Event:
         done = self._env.event()
-        job = _Running(phase, done, phase.flow_bytes)
-        if len(phase.load.links) == 0 or phase.flow_bytes <= 0:
-            self._finish(job)
+        running = _Running(job, done, job.flow_bytes)
+        if len(job.load.links) == 0 or job.flow_bytes <= 0:
+            self._finish(running)
             return done
-        self._jobs.append(job)
-        self._wake(0)
+        if len(self._bandwidth) == 1:  # one link: who shares it is known at once
+            self._settle()
+            self._running.append(running)
+            self._share()
+        else:
+            self._running.append(running)
+            self._wake(0)
         return done
 
     def _wake(self, delay_ps: int) -> None:
@@ -113,37 +66,93 @@ class Network:
             return
         self._settle()
         now = int(self._env.now)
-        for job in self._jobs:
-            if job.rate and job.end_ps <= now:
-                self._finish(job)
-        self._jobs = [job for job in self._jobs if not job.rate or job.end_ps > now]
-        if not self._jobs:
-            self._next = None
-            return
-        rates = fair_rates([job.phase.load for job in self._jobs], self._bandwidth)
-        for job, rate in zip(self._jobs, rates.tolist(), strict=True):
-            job.rate = rate
-            job.end_ps = now + whole_ps(job.left_bytes / rate)
-        self._wake(min(job.end_ps for job in self._jobs) - now)
+        for running in self._running:
+            if running.rate and running.end_ps <= now:
+                self._finish(running)
+        self._running = [r for r in self._running if not r.rate or r.end_ps > now]
+        self._next = None
+        if self._running:
+            self._share()
+
+    def _share(self) -> None:
+        """Give every job its rate from now on."""
+        now = int(self._env.now)
+        for running, rate in zip(self._running, self._rates(), strict=True):
+            running.rate = rate
+            running.end_ps = now + whole_ps(running.left_bytes / rate)
+        self._wake(min(running.end_ps for running in self._running) - now)
+
+    def _rates(self) -> list[float]:
+        loads = [running.job.load for running in self._running]
+        if len(loads) == 1:
+            links, flows = loads[0].links, loads[0].flows
+            return [float((self._bandwidth[links - self._first] / flows).min())]
+        if len(self._bandwidth) == 1:
+            return [float(self._bandwidth[0] / sum(load.flows[0] for load in loads))] * len(loads)
+        rates: list[float] = fair_rates(loads, self._bandwidth, self._first).tolist()
+        return rates
 
     def _settle(self) -> None:
         """Move the bytes of the time since the last look."""
         now = int(self._env.now)
         if passed_ps := now - self._settled_ps:
-            for job in self._jobs:
-                job.left_bytes = max(job.left_bytes - job.rate * passed_ps / PICOSECONDS, 0.0)
+            for running in self._running:
+                moved = running.rate * passed_ps / PICOSECONDS
+                running.left_bytes = max(running.left_bytes - moved, 0.0)
             self._settled_ps = now
 
-    def _finish(self, job: _Running) -> None:
-        phase, done = job.phase, job.done
-        self.link_bytes[phase.load.links] += phase.flow_bytes * phase.load.flows
-        done._ok, done._value = True, phase
-        self._env.schedule(done, delay=whole_ps(phase.latency_s))
+    def _finish(self, running: _Running) -> None:
+        job, done = running.job, running.done
+        self.link_bytes[job.load.links - self._first] += job.flow_bytes * job.load.flows
+        done._ok, done._value = True, job
+        self._env.schedule(done, delay=whole_ps(job.latency_s))
 
 
-def fair_rates(loads: Sequence[Load], capacity: Floats) -> Floats:
-    """Max-min fair rate of every job's flows on links of that capacity (progressive filling)."""
-    links = np.concatenate([load.links for load in loads])
+class Interconnect:
+    """Links (B/s each) that jobs hold together, each job every link of its load at once.
+
+    Rates are max-min fair per flow: all rates grow alike until a link is
+    full, its jobs keep that rate, the others grow on. They change when a job
+    comes or goes, at whole picoseconds; a job's bytes are through at the next
+    whole one. Its latency comes after its bytes and holds no link.
+
+    Links are numbered through all ``regions``, and the links of a job are all
+    of one region: what goes on in another does not concern it. So the wires
+    between cores are one region, and each HBM is a region of one link, unless
+    transfers are to hold both (then they are one).
+
+    Forgotten appointments stay in the queue: take a run's end from its events,
+    not from the clock of an emptied environment.
+    """
+
+    def __init__(self, env: simpy.Environment, *regions: ArrayLike) -> None:
+        self._regions: list[_Region] = []
+        self._starts: list[int] = []
+        for bandwidth in regions:
+            first = self._starts[-1] + len(self._regions[-1].link_bytes) if self._regions else 0
+            self._starts.append(first)
+            values = np.asarray(bandwidth, dtype=np.float64)
+            self._regions.append(_Region(env, values, first))
+
+    @property
+    def link_bytes(self) -> Floats:
+        """Bytes that have crossed every link."""
+        parts = [region.link_bytes for region in self._regions]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def submit(self, job: Job) -> simpy.Event:
+        """Begin now; the event (value: the job) fires when its bytes and latency are over."""
+        links = job.load.links
+        place = bisect_right(self._starts, int(links[0])) - 1 if len(links) else 0
+        return self._regions[place].submit(job)
+
+
+def fair_rates(loads: Sequence[Load], capacity: Floats, first: int = 0) -> Floats:
+    """Max-min fair rate of every job's flows on links of that capacity (progressive filling).
+
+    Links are numbered from ``first`` on.
+    """
+    links = np.concatenate([load.links for load in loads]) - first
     flows = np.concatenate([load.flows for load in loads])
     job = np.repeat(np.arange(len(loads)), [len(load.links) for load in loads])
     rates = np.zeros(len(loads))

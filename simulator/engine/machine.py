@@ -1,234 +1,290 @@
-"""The machine: SimPy processes for every core, every chip's HBM and every link."""
+"""The machine: SimPy processes for every core and every exchange, and the links between them."""
 
 from __future__ import annotations
 
 import gc
-from collections import Counter
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any
 
+import numpy as np
 import simpy
 
-from simulator.engine.cores import Link, Unit
-from simulator.engine.interconnect import Network
-from simulator.engine.operations import COMPUTE_LEVEL, Branch, Leaf, Operation, Program
-from simulator.engine.timeline import Resource, Timeline, new_columns
+from simulator.engine.cores import Cores, Done, Span, latest
+from simulator.engine.errors import DeadlockError, SimulationError
+from simulator.engine.interconnect import Interconnect
+from simulator.engine.jobs import Job, Load
+from simulator.engine.meeting import Meeting
+from simulator.engine.operations import Operation, Program
+from simulator.engine.stations import stations
+from simulator.engine.timeline import NO_ROW, Timeline, new_columns, new_joins
 
-
-class SimulationError(ValueError):
-    """A run is beyond what the engine can hold."""
-
-
-class DeadlockError(RuntimeError):
-    """A run stopped with operations outstanding; the message says who waits for what."""
-
-
-@dataclass(slots=True)
-class Board:
-    """One accelerator: its cores, its chips' HBMs, and the links of the splits above it."""
-
-    name: str
-    device: str
-    cores: Unit
-    hbms: tuple[Unit, ...]
-    links: list[Link] = field(default_factory=list)
-    doing: Operation | None = None
-
-
-class Meeting:
-    """Where the cores that take part in an exchange meet, and the event of its end."""
-
-    __slots__ = ("absent", "done", "link", "operation")
-
-    def __init__(self, operation: Operation, link: int, done: simpy.Event) -> None:
-        self.operation = operation
-        self.link = link
-        self.done = done
-        self.absent = 0
+Process = Generator[simpy.Event, Any, Any]
+"""What a process does: it yields the events it waits for."""
 
 
 class Machine:
     """Everything of an array that takes time, ready to be given operations.
 
-    ``submit`` an operation to a board's cores, to an HBM or to a link, and
-    wait for the event it returns; ``run`` lets a whole program do that.
+    ``compute`` gives a worker's cores something to do, ``meet`` takes part in
+    an exchange of several workers, ``deliver`` sends something to whoever
+    waits for its ``arrival``. Each returns the event of its end, and begins once
+    all events ``after`` which it comes have fired. ``process`` lets a
+    generator do these things while time passes, waiting for the events it
+    yields; ``run`` goes on until nothing is left to do.
     """
 
     def __init__(self, program: Program) -> None:
         self.env = simpy.Environment(initial_time=0)
-        self._wakeups = 0
         self.program = program
-        self.resources: list[Resource] = []
-        self.boards: list[Board] = []
-        self._log = new_columns()
-        self._running: list[simpy.Process] = []
-        self._links: Counter[int] = Counter()
-        self._meetings: dict[int, Meeting] = {}
-        self.network = Network(self.env, program.wires.bandwidth if program.wires else ())
-        self._place(program.root)
+        self.stations = stations(program)
+        self._log, self._joins = new_columns(), new_joins()
+        self._operations: dict[Operation, int] = {}
+        self._traffic: dict[Operation, Operation] = {}
+        self._processes: list[tuple[simpy.Process, int]] = []
+        self._doing: list[Operation | None] = [None] * len(program.workers)
+        self._meetings: dict[Hashable, Meeting] = {}
+        self._deliveries: dict[Hashable, Meeting] = {}
+        self._cores = [
+            Cores(self.env, station.cores, self._log) for station in self.stations.workers
+        ]
+        wires = program.wires.bandwidth if program.wires else np.zeros(0)
+        self._wires = len(wires)
+        regions = [wires, *([bandwidth] for bandwidth in program.hbms)]
+        if program.shared_memory:
+            regions = [np.concatenate(regions)]
+        self.interconnect = Interconnect(self.env, *regions)
 
-    def run(self) -> Timeline:
-        """Run the program to its end; raises DeadlockError when it cannot get there."""
-        gc.freeze()  # what exists outlives the run: keep the collector from walking it
+    def compute(
+        self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
+    ) -> Done:
+        """Run an operation on a worker's cores, behind what they were given before."""
+        cores = self._cores[worker]
+        previous, span = cores.last, cores.take()
+        span.operation, span.turn = self._number(operation), turn
+        self._doing[worker] = operation
+        before = after if previous is None else (*after, previous)
+        self._once(before, lambda: self._open(worker, operation, span, latest(before)))
+        return span
+
+    def meet(
+        self,
+        worker: int,
+        operation: Operation,
+        parties: int,
+        turn: int = 0,
+        after: Sequence[Done] = (),
+        key: Hashable = None,
+        site: int | None = None,
+    ) -> Done:
+        """Take part in an exchange of so many ``parties``; the event is the same for all of them.
+
+        Those who name the same ``key`` (if none, the same operation) at the
+        same ``site`` and turn meet. ``site`` numbers the program's; without
+        it, it is the worker's own at the operation's level.
+        """
+        if site is None:
+            site = self.program.workers[worker].sites[operation.level]
+        name = (operation if key is None else key, site, turn)
+        meeting = self._meetings.get(name)
+        if meeting is None:
+            meeting = self._meetings[name] = self._meeting(name, parties)
+            meeting.open(operation, turn, self.stations.links[site])
+        self._come(meeting, worker, after)
+        return meeting
+
+    def deliver(
+        self,
+        worker: int,
+        operation: Operation,
+        key: Hashable,
+        turn: int = 0,
+        after: Sequence[Done] = (),
+        site: int = 0,
+    ) -> Done:
+        """Send something, once: it is there for whoever waits for the ``arrival`` of ``key``."""
+        sent = self.arrival(key)
+        if sent.opened:
+            raise SimulationError(f"{key!r} is delivered twice")
+        sent.open(operation, turn, self.stations.links[site])
+        self._come(sent, worker, after)
+        return sent
+
+    def arrival(self, key: Hashable) -> Meeting:
+        """The end of the delivery of ``key``, which may be sent later."""
+        sent = self._deliveries.get(key)
+        if sent is None:
+            sent = self._deliveries[key] = self._meeting(None, 1)
+        return sent
+
+    def process(self, generator: Process, worker: int = 0) -> simpy.Process:
+        """Let a generator act for a worker while time passes; it waits for what it yields."""
+        process = self.env.process(generator)
+        self._processes.append((process, worker))
+        return process
+
+    def run(self, until: simpy.Event | None = None) -> Timeline:
+        """Run until nothing is left to do, or ``until`` has fired.
+
+        Raises DeadlockError when processes wait for what never comes; with
+        ``until`` they may.
+        """
+        events, step = 0, self.env.step
+        collects = gc.isenabled()
+        gc.disable()  # a run makes no garbage in circles, and its records outlive it
         try:
-            self.env.run()
+            while until is None or until.callbacks is not None:
+                step()
+                events += 1
+        except simpy.core.EmptySchedule:
+            pass
         except OverflowError:
             raise SimulationError(
                 "the step takes more than 106 days (2^63 ps); are bandwidths and peaks right?"
             ) from None
         finally:
-            gc.unfreeze()
-        if any(process.is_alive for process in self._running):
-            raise DeadlockError(self._who_waits())
-        events = self._wakeups + len(self._log.end)
-        link_bytes = tuple(self.network.link_bytes.tolist())
-        return Timeline(self.program, tuple(self.resources), self._log, events, link_bytes)
-
-    def _place(self, node: Branch | Leaf) -> list[int]:
-        """Build a sub-tree's boards and links; returns its boards' numbers."""
-        if isinstance(node, Leaf):
-            board = self._board(node)
-            self.boards.append(board)
-            if node.needs is None:
-                follow = self._follow(board, node)
-            else:
-                follow = self._meet(board, node, node.needs)
-            self._running.append(self.env.process(follow))
-            self._wakeups += 1 + len(node.operations)
-            return [len(self.boards) - 1]
-        name = f"link{node.level}.{self._links[node.level]}"
-        self._links[node.level] += 1
-        number = self._resource(Resource("link", name, node.multiplicity))
-        members = [i for half in node.halves for i in self._place(half)]
-        cores = sum(
-            self.resources[c].cores for i in members for c in self.boards[i].cores.resources
+            if collects:
+                gc.enable()
+        stuck = [(process, worker) for process, worker in self._processes if process.is_alive]
+        if stuck and (until is None or until.callbacks is not None):
+            raise DeadlockError(self._who_waits([worker for _, worker in stuck]))
+        moved = self.interconnect.link_bytes.tolist()
+        return Timeline(
+            self.program,
+            self.stations,
+            tuple(self._operations),
+            self._log,
+            self._joins,
+            events,
+            tuple(moved[: self._wires]),
+            tuple(moved[self._wires :]),
         )
-        self.resources[number] = Resource("link", name, node.multiplicity, cores)
-        link = Link(self.env, number, self._log, members)
-        for i in members:
-            self.boards[i].links.insert(0, link)
-        return members
 
-    def _board(self, leaf: Leaf) -> Board:
-        """A board's units; a resource that stands for others has their number."""
-        if leaf.single:
-            return self._core(leaf)
-        name, device = f"board{len(self.boards)}", leaf.device
-        cores: list[int] = []
-        hbms: list[Unit] = []
-        chips_each = leaf.multiplicity * device.chips // leaf.chips
-        cores_each = chips_each * device.cores_per_chip // leaf.cores_per_chip
-        for chip in range(leaf.chips):
-            place = f"{name}.chip{chip}"
-            cores += [
-                self._resource(
-                    Resource("core", f"{place}.core{core}", cores_each, cores_each, device)
-                )
-                for core in range(leaf.cores_per_chip)
-            ]
-            memory = Resource("hbm", f"{place}.hbm", chips_each, device=device)
-            hbms.append(Unit(self.env, (self._resource(memory),), self._log))
-        return Board(name, device.name, Unit(self.env, cores, self._log), tuple(hbms))
+    def _number(self, operation: Operation) -> int:
+        """The number of an operation, by which records name it."""
+        number = self._operations.get(operation)
+        if number is None:
+            number = self._operations[operation] = len(self._operations)
+        return number
 
-    def _core(self, leaf: Leaf) -> Board:
-        """A single core and its slice of the HBM."""
-        name, device, count = f"core{len(self.boards)}", leaf.device, leaf.multiplicity
-        core = self._resource(Resource("core", f"{name}.core", count, count, device))
-        memory = self._resource(Resource("hbm", f"{name}.hbm", count, device=device))
-        cores, hbm = (Unit(self.env, (number,), self._log) for number in (core, memory))
-        return Board(name, device.name, cores, (hbm,))
-
-    def _resource(self, resource: Resource) -> int:
-        self.resources.append(resource)
-        self._wakeups += 1
-        return len(self.resources) - 1
-
-    def _follow(self, board: Board, leaf: Leaf) -> Generator[simpy.Event, Any, None]:
-        """One accelerator's control: its operations in order, each to where it runs."""
-        cores, links = board.cores, board.links
-        for operation in leaf.operations:
-            board.doing = operation
-            if operation.level == COMPUTE_LEVEL:
-                yield cores.submit(operation)
-            else:
-                yield links[operation.level].join(operation)
-
-    def _meet(
-        self, board: Board, leaf: Leaf, needs_of_each: Sequence[Sequence[int]]
-    ) -> Generator[simpy.Event, Any, None]:
-        """One core's control where operations overlap.
-
-        It computes in order; exchanges go to the network as soon as they can.
-        """
-        for operation in leaf.operations:
-            if operation.level != COMPUTE_LEVEL:
-                self._meeting(board, operation).absent += 1
-        yield self.env.timeout(0)  # every core has said where it will be
-        done: list[simpy.Event] = []
-        for operation, needs in zip(leaf.operations, needs_of_each, strict=True):
-            if operation.level != COMPUTE_LEVEL:
-                done.append(self._arrive(operation, [done[i] for i in needs]))
-                continue
-            board.doing = operation
-            for i in needs:
-                yield done[i]
-            if operation.memory is not None:
-                board.hbms[0].submit(operation.memory)
-            done.append(board.cores.submit(operation))
-            yield done[-1]
-
-    def _meeting(self, board: Board, operation: Operation) -> Meeting:
-        found = self._meetings.get(operation.index)
-        if found is None:
-            link = board.links[operation.level].resources[0]
-            found = Meeting(operation, link, self.env.event())
-            self._meetings[operation.index] = found
-        return found
-
-    def _arrive(self, operation: Operation, needs: list[simpy.Event]) -> simpy.Event:
-        """One core takes part in an exchange once its ``needs`` are done; the event is its end."""
-        meeting = self._meetings[operation.index]
-        waiting = [event for event in needs if not event.processed]
+    def _once(self, events: Sequence[Done], then: Callable[[], object]) -> None:
+        """Do it when all events have fired: now, if they have."""
+        waiting = [event for event in events if event.callbacks is not None]
+        if not waiting:
+            then()
+            return
         missing = len(waiting)
 
-        def ready(_: simpy.Event | None = None) -> None:
+        def fired(_: simpy.Event) -> None:
             nonlocal missing
             missing -= 1
-            if missing <= 0:
-                meeting.absent -= 1
-                if meeting.absent == 0:
-                    self.env.process(self._carry(meeting))
+            if not missing:
+                then()
 
         for event in waiting:
-            event.callbacks.append(ready)
-        if not waiting:
-            ready()
-        return meeting.done
+            event.callbacks.append(fired)
 
-    def _carry(self, meeting: Meeting) -> Generator[simpy.Event, Any, None]:
-        """An exchange everybody has come to: its jobs, one after the other."""
-        start = int(self.env.now)
+    def _open(self, worker: int, operation: Operation, span: Span, cause: Done | None) -> None:
+        """Begin on the cores; where the HBM is followed, the end is when both are through."""
+        mine = self.program.workers[worker]
+        duration = operation.duration_ps
+        if mine.pace is not None:
+            duration = round(duration * mine.pace(span.turn))
+        span.start_ps, span.cause = int(self.env.now), cause
+        if mine.hbm is None or not operation.hbm_bytes:
+            self._fire(span, duration)
+            return
+        memory = self._wires + mine.hbm
+        load = Load(np.array([memory]), np.ones(1))
+        moved = self.interconnect.submit(Job("hbm", load, operation.hbm_bytes, 0.0))
+        moved.callbacks.append(lambda _: self._moved(worker, operation, span))
+        both = 2
+
+        def through(_: simpy.Event) -> None:
+            nonlocal both
+            both -= 1
+            if not both:
+                self._fire(span, 0)
+
+        moved.callbacks.append(through)
+        self.env.timeout(duration).callbacks.append(through)
+
+    def _fire(self, done: Done, delay_ps: int) -> None:
+        done._ok, done._value = True, None
+        done.end_ps = int(self.env.now) + delay_ps
+        self.env.schedule(done, delay=delay_ps)
+
+    def _moved(self, worker: int, operation: Operation, span: Span) -> None:
+        """An operation's bytes are through its worker's HBM."""
+        traffic = self._traffic.get(operation)
+        if traffic is None:
+            traffic = self._traffic[operation] = operation.traffic()
+        (memory,) = self.stations.workers[worker].memories
+        self._note(memory, traffic, span.turn, span.start_ps, span.cause)
+
+    def _meeting(self, name: Hashable, parties: int) -> Meeting:
+        meeting = Meeting(self.env, name, parties)
+        meeting.callbacks.append(lambda _: self._met(meeting))
+        return meeting
+
+    def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
+        """Take part once ``after`` is over; what the cores had done before counts as waited for."""
+        operation, previous = meeting.operation, self._cores[worker].last
+        self._doing[worker] = operation
+        before = after if previous is None or previous.callbacks is not None else (*after, previous)
+
+        def come() -> None:
+            meeting.came.append((worker, latest(before)))
+            meeting.missing -= 1
+            if not meeting.missing:
+                self._begin(meeting)
+
+        self._once(after, come)
+
+    def _begin(self, meeting: Meeting) -> None:
+        """Everybody has come: carry it."""
+        self._meetings.pop(meeting.name, None)
+        meeting.start_ps = int(self.env.now)
+        if meeting.operation.jobs:
+            self.env.process(self._carry(meeting))
+        else:
+            self._fire(meeting, meeting.operation.duration_ps)
+
+    def _carry(self, meeting: Meeting) -> Process:
+        """An exchange's jobs, one after the other."""
         for job in meeting.operation.jobs:
-            yield self.network.submit(job)
-        log = self._log
-        log.resource.append(meeting.link)
-        log.operation.append(meeting.operation.index)
-        log.start.append(start)
-        log.end.append(int(self.env.now))
-        meeting.done.succeed()
+            yield self.interconnect.submit(job)
+        self._fire(meeting, 0)
 
-    def _who_waits(self) -> str:
+    def _met(self, meeting: Meeting) -> None:
+        """An exchange is over: its record, and who took part in it after what."""
+        # who came last decided when it began; of those at once, the first worker
+        _, cause = max(meeting.came, key=lambda one: (one[1].end_ps if one[1] else -1, -one[0]))
+        row = self._note(meeting.link, meeting.operation, meeting.turn, meeting.start_ps, cause)
+        meeting.row = row
+        for worker, waited in meeting.came:
+            self._joins.worker.append(worker)
+            self._joins.row.append(row)
+            self._joins.cause.append(NO_ROW if waited is None else waited.row)
+
+    def _note(
+        self, resource: int, operation: Operation, turn: int, start_ps: int, cause: Done | None
+    ) -> int:
+        """Write a record that ends now; returns its row."""
+        log = self._log
+        log.resource.append(resource)
+        log.operation.append(self._number(operation))
+        log.turn.append(turn)
+        log.start.append(start_ps)
+        log.end.append(int(self.env.now))
+        log.cause.append(NO_ROW if cause is None else cause.row)
+        return len(log.end) - 1
+
+    def _who_waits(self, workers: Sequence[int]) -> str:
         waiting = [
-            f"{board.name} ({board.device}) waits in {board.doing}"
-            for board, process in zip(self.boards, self._running, strict=True)
-            if process.is_alive
+            f"{self.stations.workers[worker].name} ({self.program.workers[worker].device.name}) "
+            f"waits in {self._doing[worker]}"
+            for worker in workers
         ]
         shown = "\n  ".join(waiting[:20])
         more = f"\n  and {len(waiting) - 20} more" if len(waiting) > 20 else ""
         return f"deadlock at {self.env.now} ps, {len(waiting)} accelerators wait:\n  {shown}{more}"
-
-
-def run(program: Program) -> Timeline:
-    """Build the machine for a program and run it."""
-    return Machine(program).run()

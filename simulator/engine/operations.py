@@ -1,52 +1,46 @@
-"""A training step as operations, written once for everything that does the same."""
+"""What there is to do: operations, templates that say when, and workers that follow them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from hardware import Device, Wires
+from hardware.array import Unit
 from planners.steps import Kind, Phase
+from simulator.engine.jobs import Job
+from simulator.engine.occupancy import DeviceMemory
 
-if TYPE_CHECKING:
-    from simulator.cost.memory import DeviceMemory
-    from simulator.engine.interconnect import Job
-
-PICOSECONDS = 10**12
-"""A second, in the engine's unit of time."""
 COMPUTE_LEVEL = -1
 """The ``level`` of operations that run on cores, below every split."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What every unit named by its place in the program does once.
+    """What is done, written once and run as often as workers and turns ask for it.
 
-    On cores (``level`` is COMPUTE_LEVEL) ``flops`` are one core's; on a
-    split's link (``level`` counts from 0 at the top) ``received`` are the
-    bytes that the first and the second side receive, both at once.
-    ``energy_j`` goes with these amounts. ``index`` is its place in
-    ``Program.operations``.
+    On cores (``level`` is COMPUTE_LEVEL) it takes ``duration_ps``, or as long
+    as the core's HBM needs for ``hbm_bytes`` where others slow that down;
+    ``flops`` and bytes are one core's, and ``bound_s`` the seconds of it that its
+    FLOPs, its HBM traffic and fixed overheads account for.
 
-    Under the deployed model an exchange has ``jobs``, which the network
-    carries one after the other and which decide how long it takes (``received``
-    is then what all cores of each half receive), and a core's operation keeps
-    its slice of the HBM busy with ``memory``, another operation, meanwhile;
-    ``bound_s`` are the seconds of it that its FLOPs, its HBM traffic and fixed
-    overheads account for.
+    An exchange has the ``level`` of its split (0 at the top). The
+    interconnect carries its ``jobs`` one after the other; where it has none
+    it takes ``duration_ps``. ``received`` are the bytes that the first and the
+    second side receive, both at once. ``energy_j`` goes with these amounts.
     """
 
-    index: int
     kind: Kind
     phase: Phase
     layer: str
-    level: int
-    duration_ps: int
+    level: int = COMPUTE_LEVEL
+    duration_ps: int = 0
     received: tuple[float, float] = (0.0, 0.0)
     flops: float = 0.0
+    hbm_bytes: float = 0.0
     energy_j: float = 0.0
     jobs: tuple[Job, ...] = ()
-    memory: Operation | None = None
     bound_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
@@ -54,60 +48,81 @@ class Operation:
         """Bytes in both directions together."""
         return self.received[0] + self.received[1]
 
+    def traffic(self) -> Operation:
+        """What a core's HBM does meanwhile, as an operation of its own."""
+        received = (self.hbm_bytes, 0.0)
+        return Operation(Kind.MEMORY, self.phase, self.layer, received=received)
+
     def __str__(self) -> str:
         place = "" if self.level == COMPUTE_LEVEL else f" at level {self.level}"
         return f"{self.phase} {self.kind} of {self.layer}{place}"
 
 
+class Task(NamedTuple):
+    """One line of a worker's template: an operation, and which earlier lines it waits for.
+
+    Where ``parties`` is not 0 it is an exchange, which begins when so many
+    workers have come to it. ``held`` is how much of its HBM the worker fills
+    meanwhile, at most, and how much more it holds afterwards (bytes).
+    """
+
+    operation: Operation
+    needs: tuple[int, ...] = ()
+    parties: int = 0
+    held: tuple[float, float] = (0.0, 0.0)
+
+
+class Site(NamedTuple):
+    """A split, where exchanges of its two sides are recorded; it stands for ``multiplicity``."""
+
+    level: int
+    multiplicity: int = 1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Leaf:
-    """What one accelerator does, in order; exchanges are shared with their partners.
+class Worker:
+    """Cores that do the same at the same time: a class of boards, or of single cores.
 
-    It stands for ``multiplicity`` accelerators. Of each one ``chips`` chips
-    with ``cores_per_chip`` cores are simulated. Where ``chips`` is 0 it is a
-    single core with its slice of the HBM, and stands for so many cores.
-
-    With ``needs`` operations overlap: a core computes in order, but waits
-    only for those of its operations that are named (by their places in
-    ``operations``), and an exchange starts when those it needs are done.
+    It stands for ``multiplicity`` of them, of which number ``first`` of the
+    array is the first. Of a board, ``chips`` chips with ``cores_per_chip``
+    cores each are simulated; the others do as they do. ``sites`` are the
+    numbers of the splits above it, the top one first. ``hbm`` is the number of
+    the memory link that its operations' bytes cross (None: they are not
+    followed); before its first operation ``held_bytes`` are in it. In turn n
+    its cores take ``pace(n)`` times as long.
     """
 
     device: Device
-    operations: tuple[Operation, ...]
-    chips: int
-    cores_per_chip: int
+    template: tuple[Task, ...] = ()
+    sites: tuple[int, ...] = ()
     multiplicity: int = 1
-    needs: tuple[tuple[int, ...], ...] | None = None
     first: int = 0
-    """Of a class of single cores, the number of the first one in the array."""
+    unit: Unit = "board"
+    chips: int = 1
+    cores_per_chip: int = 1
+    hbm: int | None = None
+    held_bytes: float = 0.0
+    pace: Callable[[int], float] | None = None
 
     @property
-    def single(self) -> bool:
-        """Whether it is one core and not a board."""
-        return self.chips == 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Branch:
-    """A split: two sub-trees, one object twice where both do the same.
-
-    It stands for ``multiplicity`` splits; only one sub-tree where it is folded.
-    """
-
-    level: int
-    halves: tuple[Branch | Leaf, ...]
-    multiplicity: int = 1
+    def cores(self) -> int:
+        """Cores of the array that it stands for."""
+        return self.multiplicity * (1 if self.unit == "core" else self.device.cores)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Every distinct operation, and the tree of accelerators that run them.
+    """The workers, and what they meet at and share.
 
-    Under the deployed model it has the ``wires`` whose links jobs name, and
-    says how full each device's HBM gets.
+    ``sites`` are the splits, parents first; ``wires`` has the links that jobs
+    name, ``hbms`` the bandwidths (B/s) of the memory links that follow them:
+    each shared by nobody but its workers, or, with ``shared_memory``, by jobs
+    as well. ``memory`` says how full each device's HBM gets.
     """
 
-    operations: tuple[Operation, ...]
-    root: Branch | Leaf
+    workers: tuple[Worker, ...]
+    sites: tuple[Site, ...] = ()
     wires: Wires | None = None
+    hbms: tuple[float, ...] = ()
+    shared_memory: bool = False
     memory: tuple[DeviceMemory, ...] = ()

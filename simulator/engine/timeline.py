@@ -6,49 +6,58 @@ import math
 from array import array as column
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hardware import Device
 from planners.steps import Kind, Phase
-from simulator.analysis.exposure import core_times, leaves
-from simulator.engine.operations import COMPUTE_LEVEL, PICOSECONDS, Program
+from simulator.engine.occupancy import DeviceMemory
+from simulator.engine.operations import Operation, Program
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.stations import Resource, Stations
 
-if TYPE_CHECKING:
-    from simulator.cost.memory import DeviceMemory
+NO_ROW = -1
+"""The ``cause`` of what waited for nothing."""
 
 
 class Columns(NamedTuple):
     """Records as columns of equal length, in the order in which operations ended.
 
-    ``resource`` and ``operation`` are indices into a timeline's ``resources``
-    and its program's ``operations``; ``start`` and ``end`` are picoseconds.
+    ``resource`` and ``operation`` are indices into a timeline's resources and
+    ``operations``; ``turn`` is the micro-batch or iteration; ``start`` and
+    ``end`` are picoseconds. ``cause`` is the row of the record whose end let
+    this one begin: the last of what it needed, or NO_ROW.
     """
 
     resource: column[int]
     operation: column[int]
+    turn: column[int]
     start: column[int]
     end: column[int]
+    cause: column[int]
+
+
+class Joins(NamedTuple):
+    """Who took part in exchanges: the worker, the exchange's row, and that of what it waited for.
+
+    A worker's own ``cause`` is what it did, or needed, before it came; the
+    exchange's is that of whoever came last.
+    """
+
+    worker: column[int]
+    row: column[int]
+    cause: column[int]
 
 
 def new_columns() -> Columns:
     """Columns without a record."""
-    return Columns(column("i"), column("i"), column("q"), column("q"))
+    return Columns(column("i"), column("i"), column("i"), column("q"), column("q"), column("i"))
 
 
-class Resource(NamedTuple):
-    """A core, HBM or link that stands for ``multiplicity`` alike ones, itself included.
-
-    ``cores`` is how many of the array's cores wait while it is busy (all that
-    a core stands for; those on both sides of the splits a link stands for).
-    """
-
-    kind: str
-    name: str
-    multiplicity: int
-    cores: int = 0
-    device: Device | None = None
+def new_joins() -> Joins:
+    """Nobody has met yet."""
+    return Joins(column("i"), column("i"), column("i"))
 
 
 class Record(NamedTuple):
@@ -64,14 +73,7 @@ class Record(NamedTuple):
     bytes: float
     flops: float
     multiplicity: int
-
-
-class Shares(NamedTuple):
-    """How an average core spends the step, as fractions that sum to one."""
-
-    computing: float
-    communicating: float
-    waiting: float
+    turn: int = 0
 
 
 class Total(NamedTuple):
@@ -89,12 +91,21 @@ class Timeline:
     """The records of one run; iterating gives them one by one."""
 
     program: Program
-    resources: tuple[Resource, ...]
+    stations: Stations
+    operations: tuple[Operation, ...]
     columns: Columns
+    joins: Joins
     events: int
-    """Wake-ups of processes: their starts, and one for each operation they wait for."""
+    """Events that SimPy processed."""
     link_bytes: tuple[float, ...] = ()
     """Bytes over every link of ``program.wires``, in its order; none where there are no wires."""
+    memory_bytes: tuple[float, ...] = ()
+    """Bytes over every memory link of ``program.hbms``."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """Every core, HBM and link of the run."""
+        return self.stations.resources
 
     def __len__(self) -> int:
         return len(self.columns.end)
@@ -110,8 +121,8 @@ class Timeline:
         return self.iteration_ps / PICOSECONDS
 
     def __iter__(self) -> Iterator[Record]:
-        for number, index, start, end in zip(*self.columns, strict=True):
-            operation, resource = self.program.operations[index], self.resources[number]
+        for number, index, turn, start, end, _ in zip(*self.columns, strict=True):
+            operation, resource = self.operations[index], self.resources[number]
             yield Record(
                 resource.name,
                 str(operation.kind),
@@ -123,6 +134,7 @@ class Timeline:
                 operation.bytes,
                 operation.flops,
                 resource.multiplicity,
+                turn,
             )
 
     @property
@@ -136,14 +148,13 @@ class Timeline:
         return self.program.memory
 
     @property
-    def idle_cores(self) -> int | None:
-        """Cores without any computing; None in the published model, where fractions reach all."""
-        if self.program.wires is None:
-            return None
+    def idle_cores(self) -> int:
+        """Cores that computed nothing."""
+        busy = set(self.columns.resource)
         return sum(
-            leaf.multiplicity
-            for leaf in leaves(self.program.root)
-            if all(operation.level != COMPUTE_LEVEL for operation in leaf.operations)
+            r.multiplicity
+            for i, r in enumerate(self.resources)
+            if r.kind == "core" and i not in busy
         )
 
     def totals(self) -> dict[tuple[Phase, Kind], Total]:
@@ -152,15 +163,15 @@ class Timeline:
         Times are those during which cores compute or wait for a busy link,
         each core counted; exact integers, so that folding changes nothing.
         """
-        resource, operation, start, end = map(np.asarray, self.columns)
+        resource, operation, _, start, end, _ = map(np.asarray, self.columns)
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
         cores = np.array([r.cores for r in self.resources], dtype=object)
-        shape = len(self.program.operations)
+        shape = len(self.operations)
         counts, busy = np.zeros(shape, np.int64), np.zeros(shape, object)
         np.add.at(counts, operation, multiplicity[resource])
         np.add.at(busy, operation, (end - start) * cores[resource])
         totals: dict[tuple[Phase, Kind], Total] = {}
-        for op, count, core_ps in zip(self.program.operations, counts.tolist(), busy, strict=True):
+        for op, count, core_ps in zip(self.operations, counts.tolist(), busy, strict=True):
             key = (op.phase, op.kind)
             old = totals.get(key, Total(0, 0, 0.0, 0.0))
             totals[key] = Total(
@@ -189,40 +200,17 @@ class Timeline:
             return None
         return math.fsum(total.energy_j for total in self.totals().values())
 
-    def shares(self) -> Shares:
-        """Computing, communicating (its links busy) and waiting, averaged over all cores.
-
-        In the published model a core never computes while its links are busy,
-        so what is left is waiting for others. In the deployed model
-        communicating is only what is exposed: an exchange is under way and the
-        core does not compute.
-        """
-        whole = self.iteration_ps * self.cores
-        if not whole:
-            return Shares(0.0, 0.0, 0.0)
-        if self.program.wires is not None:
-            times = list(core_times(self))
-            computing = sum(t.computing * t.multiplicity for t in times)
-            exposed = sum(t.exposed * t.multiplicity for t in times)
-            rest = whole - computing - exposed
-            return Shares(computing / whole, exposed / whole, rest / whole)
-        busy = {True: 0, False: 0}
-        for (_, kind), total in self.totals().items():
-            busy[kind is Kind.COMPUTE] += total.core_ps
-        waiting = whole - busy[True] - busy[False]
-        return Shares(busy[True] / whole, busy[False] / whole, waiting / whole)
-
     def flops_by_device(self) -> dict[Device, float]:
         """FLOPs done on the cores of each device."""
-        resource, operation, _, _ = map(np.asarray, self.columns)
+        resource, operation, *_ = map(np.asarray, self.columns)
         of_cores = [r.device if r.kind == "core" else None for r in self.resources]
         devices = [device for device in dict.fromkeys(of_cores) if device is not None]
         place = {device: i for i, device in enumerate(devices)}
         row = np.array([-1 if device is None else place[device] for device in of_cores])
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
-        counts = np.zeros((len(devices), len(self.program.operations)), np.int64)
+        counts = np.zeros((len(devices), len(self.operations)), np.int64)
         on_cores = row[resource] >= 0
         resource, operation = resource[on_cores], operation[on_cores]
         np.add.at(counts, (row[resource], operation), multiplicity[resource])
-        flops = np.array([op.flops for op in self.program.operations])
+        flops = np.array([op.flops for op in self.operations])
         return dict(zip(devices, (counts @ flops).tolist(), strict=True))

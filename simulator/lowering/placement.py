@@ -1,6 +1,6 @@
-"""Who holds what under the deployed model: every core's samples and channels of every layer.
+"""Who holds what: every device's samples and channels of every layer.
 
-The bisection goes down to single cores. Each split cuts one dimension of each
+The bisection goes down to boards, or single cores. Each split cuts one dimension of each
 node (its samples B, input channels Di, output channels Do or groups): the first
 half takes [0, a) of what the group holds, the second [a, 1). Whole shards round
 the first half's count to the nearest integer, so that remainders go to the
@@ -9,39 +9,22 @@ first cores and cores may be left without work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware import Group
+from hardware import Group, Wires
 from planners import PlanError, Split
-from planners.partition import III, Partition, PartitionType
+from planners.partition import III, WHOLE, Partition, PartitionType, Shard
 from workloads import Graph, Node
 
 Mask = NDArray[np.bool_]
 Cores = NDArray[np.int64]
 """Numbers of cores: boards in the array's order, in a board its chips, in a chip its cores."""
-
-
-class Shard(NamedTuple):
-    """How many samples, channels and groups of one node a group of cores holds.
-
-    Channels are those of one group of a grouped convolution (or head of a
-    matmul); most nodes have one group.
-    """
-
-    rows: float
-    inputs: float
-    outputs: float
-    groups: float = 1
-
-    @property
-    def empty(self) -> bool:
-        """Whether the group takes no part in the node."""
-        return min(self) <= 0
 
 
 Shards = tuple[Shard, ...]
@@ -123,39 +106,65 @@ def _shards(column: Counts) -> Shards:
     return tuple(Shard(*numbers[i : i + fields]) for i in range(0, len(numbers), fields))
 
 
-def divide(
-    graph: Graph, root: Split | None, group: Group, batch: int, *, whole: bool, folded: bool
-) -> Part:
-    """The tree of parts of a plan's ``root`` over a group of cores.
+class Counting(StrEnum):
+    """What a shard counts: fractions of a node, or samples and channels of it, broken or whole."""
 
-    ``whole`` shards hold whole samples and channels; otherwise exact
-    fractions. Without ``folded`` no two halves are one object. Raises
-    PlanError when the plan is for a group of another shape.
-    """
-    number = int if whole else float
-    shards = tuple(
-        Shard(
-            number(batch),
-            number(node.in_channels / node.groups),
-            number(node.out_channels / node.groups),
-            number(node.groups),
-        )
-        for node in graph
-    )
-    firsts = np.zeros(1, dtype=np.int64)
-    return _Division(graph, whole, folded).part(root, group, firsts, shards, 0)
+    FRACTIONS = "fractions"
+    EXACT = "exact"
+    WHOLE = "whole"
+
+    def cut(self, count: float, share: float) -> tuple[float, float]:
+        """What the two halves get of a count."""
+        if self is Counting.WHOLE:
+            first = int(count * share + 0.5)
+            return first, count - first
+        first_ = count * share
+        return first_, count * (1.0 - share) if self is Counting.FRACTIONS else count - first_
 
 
 @dataclass(frozen=True, slots=True)
-class _Division:
-    graph: Graph
-    whole: bool
-    folded: bool
+class Division:
+    """How an array is divided among the nodes of a graph.
 
-    def part(
+    Where ``blocks`` are told from other parts, levels that treat all cores
+    alike are one part. Where the plan does the same on both halves of a split,
+    and its ``wires`` do not tell them apart, a half is followed once
+    (``folded``).
+    """
+
+    graph: Graph
+    counting: Counting
+    blocks: bool
+    folded: bool
+    wires: Wires | None = None
+
+    def divide(self, root: Split | None, group: Group, batch: int) -> Part:
+        """The tree of parts of a plan's ``root`` over a group.
+
+        Raises PlanError when the plan is for a group of another shape.
+        """
+        firsts = np.zeros(1, dtype=np.int64)
+        return self._part(root, group, firsts, self._everything(batch), 0)
+
+    def _everything(self, batch: int) -> Shards:
+        if self.counting is Counting.FRACTIONS:
+            return (WHOLE,) * len(self.graph)
+        number = int if self.counting is Counting.WHOLE else float
+        return tuple(
+            Shard(
+                number(batch),
+                number(node.in_channels / node.groups),
+                number(node.out_channels / node.groups),
+                number(node.groups),
+            )
+            for node in self.graph
+        )
+
+    def _part(
         self, split: Split | None, group: Group, firsts: Cores, shards: Shards, level: int
     ) -> Part:
-        types = _block(split, group, level)
+        _fits(split, group, level)
+        types = _block(split, group, level) if self.blocks else None
         if split is None or types is not None:
             below_types = types or ()
             counts = self._counts(shards, below_types)
@@ -172,18 +181,18 @@ class _Division:
         same = below[0] is below[1] and sides[0] == sides[1] and first == second
         if self.folded and same and self._interchangeable(sides[0], int(firsts[0])):
             both = np.concatenate([firsts, behind])
-            half = self.part(below[0], sides[0], both, first, level + 1)
+            half = self._part(below[0], sides[0], both, first, level + 1)
             halves = (half, half)
         else:
             halves = (
-                self.part(below[0], sides[0], firsts, first, level + 1),
-                self.part(below[1], sides[1], behind, second, level + 1),
+                self._part(below[0], sides[0], firsts, first, level + 1),
+                self._part(below[1], sides[1], behind, second, level + 1),
             )
         return Part(level, group, firsts, shards, partitions, halves)
 
     def _interchangeable(self, half: Group, first: int) -> bool:
         """Whether the wires do not tell a half from the other one, which follows it."""
-        wires = half.wires
+        wires = self.wires
         return wires is None or wires.interchangeable(first, first + half.size, half.size)
 
     def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:
@@ -193,10 +202,12 @@ class _Division:
             kept = [shard if part > 0 else shard._replace(outputs=0) for part in (share, 1 - share)]
             return kept[0], kept[1], share
         count = shard[kind]
-        first = int(count * share + 0.5) if self.whole else count * share
+        parts = self.counting.cut(count, share)
         field_ = Shard._fields[kind]
-        halves = (shard._replace(**{field_: first}), shard._replace(**{field_: count - first}))
-        return *halves, first / count if count else 0.0
+        first, second = (shard._replace(**{field_: part}) for part in parts)
+        if self.counting is Counting.FRACTIONS:
+            return first, second, share
+        return first, second, parts[0] / count if count else 0.0
 
     def _counts(self, shards: Shards, types: Sequence[Sequence[PartitionType]]) -> Counts:
         """What each core of a block holds: halved level by level, remainders first."""
@@ -206,7 +217,8 @@ class _Division:
             fields = [kinds[v] for v in cut]
             before = counts[cut, fields]
             counts = np.repeat(counts, 2, axis=2)
-            first = (before + 1) // 2 if self.whole else before / 2
+            whole = self.counting is Counting.WHOLE
+            first = (before + 1) // 2 if whole else before / 2
             counts[cut, fields, 0::2] = first
             counts[cut, fields, 1::2] = before - first
         return counts
@@ -226,18 +238,33 @@ def _block(
     """
     types: list[tuple[PartitionType, ...]] = []
     while True:
-        if (split is None) != (group.size == 1):
-            raise PlanError(
-                f"the plan does not fit an array of this shape (at level {level}); "
-                "plan for execution.planned(array), whose leaves are cores"
-            )
+        _fits(split, group, level)
         if split is None:
             return tuple(types)
         first, second = group.halves()
-        if len(split.halves) == 1 and first != second:
-            raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
         even = all(partition.share == 0.5 for partition in split.partitions)
         if split.halves[0] is not split.halves[-1] or first != second or not even:
             return None
         types.append(split.types)
         split, group, level = split.halves[0], first, level + 1
+
+
+def _fits(split: Split | None, group: Group, level: int) -> None:
+    """Raise PlanError where a plan's split does not fit its group."""
+    if (split is None) != (group.size == 1):
+        raise PlanError(
+            f"the plan does not fit an array of this shape (at level {level}); "
+            "plan for execution.planned(array)"
+        )
+    if split is None or len(split.halves) == 2:
+        return
+    first, second = group.halves()
+    if first != second:
+        raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
+
+
+def parts(root: Part) -> Iterator[Part]:
+    """Every distinct part, parents first."""
+    yield root
+    for half in root.distinct():
+        yield from parts(half)

@@ -17,7 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import II, III, I, PartitionType
+from planners.partition import (
+    AS_MADE,
+    AS_READ,
+    AS_TURNED,
+    AS_WEIGHT,
+    III,
+    PartitionType,
+)
 from simulator.lowering.placement import Cores, Mask, Part, Shards
 from workloads import Graph
 
@@ -150,18 +157,6 @@ class Layout(NamedTuple):
     def of(self, types: Types) -> PartitionType:
         """The layout at one level of a block."""
         return self.as_type[types[self.node]]
-
-
-AS_READ = (I, II, III, II)
-"""A layer of type I reads rows, one of II or IV columns, one of III the whole."""
-AS_MADE = (I, III, II, II)
-"""A layer of type I makes rows, one of II the whole, one of III or IV columns."""
-
-
-AS_WEIGHT = (III, I, II, II)
-"""A layer of type I has the whole of its weights, one of II rows, one of III or IV columns."""
-AS_TURNED = (III, II, I, II)
-"""The same for a layer whose weights are the transpose."""
 
 
 class TiedLayout(NamedTuple):

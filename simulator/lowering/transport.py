@@ -6,7 +6,7 @@ import numpy as np
 
 from hardware import Wires
 from simulator.collectives.choice import phases, predicted_ps, swap
-from simulator.engine.interconnect import Job
+from simulator.engine.jobs import Job
 from simulator.lowering.placement import Cores
 from simulator.lowering.reshard import Request
 

@@ -10,7 +10,7 @@ def test_hypars_cube_and_array() -> None:
     array = load_array("hypar-16")
     ((cube, count),) = array.group.kinds
     assert (count, array.topology.kind) == (16, "bus")
-    assert cube.arithmetic == Arithmetic(4.0, fused=True)
+    assert cube.arithmetic == Arithmetic.of(4.0, fused=True)
     assert cube.energy is not None
     assert cube.energy.mac_j == pytest.approx(4.6e-12)
     assert cube.energy.transfer_j_per_byte == pytest.approx(640e-12)
@@ -22,7 +22,7 @@ def test_other_arrays_are_trees_of_bfloat16() -> None:
     for name in ("accpar-mixed", "accpar-homogeneous"):
         array = load_array(name)
         assert array.topology.kind == "tree"
-        assert array.group.arithmetic == Arithmetic(2.0, fused=False)
+        assert array.group.arithmetic == Arithmetic.of(2.0, fused=False)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_one_array_has_one_arithmetic() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("topology.kind=busy", "topology.kind: 'busy': input should be 'tree', 'bus'"),
+        ("topology.kind=busy", "topology.kind: 'busy': no such topology; did you mean 'bus'?"),
         ("topology.kin=bus", "unknown key; did you mean kind?"),
         ("devices.0.energy.mca=1 pJ", "unknown key; did you mean mac?"),
         ("devices.0.energy.mac=1 J/s", "not a unit of J"),

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from hardware import Array, Device, Group, load_array
-from tests.strategies import arrays
+from tests.strategies import arrays, port_bytes_per_s
 
 
 def leaves(group: Group) -> list[Device]:
@@ -42,4 +42,4 @@ def test_sums_and_slowest_link() -> None:
     assert group.size == 256
     assert group.cores == 2048
     assert group.peak_flops_per_s == 128 * (180e12 + 420e12)
-    assert group.link_bytes_per_s == 1e9
+    assert port_bytes_per_s(group) == 1e9

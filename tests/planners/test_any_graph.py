@@ -13,8 +13,9 @@ from experiments.cli import main
 from experiments.studies.comparison import compare
 from hardware import Array, Group, load_array
 from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
-from planners.partition import WHOLE, Scale, Sizes, legal, shrunk, sizes
+from planners.partition import WHOLE, Shard, Sizes, legal, shrunk, sizes
 from tests.planners.graphs import added_at_random, every_pair_added, general, series_parallel
+from tests.strategies import port_bytes_per_s
 from workloads import Graph, Network, partition_graph
 
 Types = Mapping[int, PartitionType]
@@ -37,7 +38,7 @@ def lacking(graph: Graph, producer: int, types: Types, consumer: PartitionType, 
 
 
 def least(
-    graph: Graph, scales: Sequence[Scale], batch: int, group: Group, objective: Objective
+    graph: Graph, scales: Sequence[Shard], batch: int, group: Group, objective: Objective
 ) -> float:
     """The least cost of one split at shares by number: every combination, one axis a node."""
     size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
@@ -76,7 +77,9 @@ def slower(
         if not node.join:
             after = s.pooled if objective.pooled else s.output
             elements += (s.weights, after, s.input, 0.0)[types[v]]
-        time_s = elements * 2 / side.link_bytes_per_s + share * sum(s.flops) / side.peak_flops_per_s
+        time_s = (
+            elements * 2 / port_bytes_per_s(side) + share * sum(s.flops) / side.peak_flops_per_s
+        )
         spent.append(time_s if objective.seconds else elements)
     return max(spent)
 
@@ -86,7 +89,7 @@ def check_every_split(network: Network, plan: Plan, array: Array, objective: Obj
     graph = partition_graph(network)
     checked = 0
 
-    def follow(split: Split | None, group: Group, scales: Sequence[Scale]) -> None:
+    def follow(split: Split | None, group: Group, scales: Sequence[Shard]) -> None:
         nonlocal checked
         if split is None:
             return

@@ -20,7 +20,7 @@ from planners import (
 )
 from planners.objective import Choice, Side
 from planners.partition import WHOLE, I, Sizes, boundary, legal, sizes
-from tests.strategies import arrays, networks
+from tests.strategies import arrays, networks, port_bytes_per_s
 from workloads import Graph, Network, load_network, partition_graph
 
 
@@ -64,7 +64,7 @@ def side_cost(
         elements += tied(graph, v, types, share, size)
     for producer, read in zip(node.producers, s.reads, strict=True):
         elements += read * sum(boundary(joined(graph, producer, types), types[v], share))
-    per_element = 2 / group.link_bytes_per_s if objective.seconds else 1.0
+    per_element = 2 / port_bytes_per_s(group) if objective.seconds else 1.0
     computing = share * sum(s.flops) / group.peak_flops_per_s if objective.computing else 0.0
     return computing + elements * per_element
 
@@ -84,7 +84,7 @@ def brute_force(graph: Graph, size: Sequence[Sizes], group: Group, objective: Ob
                         for a in (share, 1 - share)
                     ]
                     prices = [
-                        2 / g.link_bytes_per_s if objective.seconds else 1.0
+                        2 / port_bytes_per_s(g) if objective.seconds else 1.0
                         for g in (first, second)
                     ]
                     total += read * max(f * p for f, p in zip(fraction, prices, strict=True))
@@ -170,7 +170,7 @@ def test_balanced_shares_are_searched_exactly(network: Network, array: Array, ba
             return side_cost(graph, v, types, a, group, TIME, size)
         producer = joined(graph, graph[v].producers[edge], types)
         lacking = size[v].reads[edge] * sum(boundary(producer, types[v], a))
-        return lacking * 2 / group.link_bytes_per_s
+        return lacking * 2 / port_bytes_per_s(group)
 
     plan = load_planner("accpar")(network, array, batch, TIME)
     assert plan.root is not None

@@ -9,7 +9,7 @@ import pytest
 
 from hardware import load_array
 from planners import Partition, PartitionType, Plan, PlanError, Split, load_planner
-from planners.partition import II, III, IV, WHOLE, I, Scale, legal, partial_sums, shrink, sizes
+from planners.partition import II, III, IV, WHOLE, I, Shard, legal, partial_sums, shrink, sizes
 from simulator import simulate
 from workloads import Builder, Layer, Network, Node, Tensor, load_network, partition_graph
 
@@ -108,9 +108,9 @@ def test_groups_are_cut_whole() -> None:
     grouped, depthwise = NODES["grouped"], Node("d", "conv", 6, 6, 9, 1, 1, 1, (), groups=6)
     assert legal(depthwise) == (I, IV)
     assert legal(Node("d", "conv", 6, 12, 9, 1, 1, 1, (), groups=6)) == (I, III, IV)
-    assert legal(grouped, Scale(groups=2 / 6)) == (I, II, III, IV)
-    assert legal(grouped, Scale(groups=1 / 6)) == (I, II, III)
-    assert legal(depthwise, Scale(groups=1 / 6)) == (I,)
+    assert legal(grouped, Shard(groups=2 / 6)) == (I, II, III, IV)
+    assert legal(grouped, Shard(groups=1 / 6)) == (I, II, III)
+    assert legal(depthwise, Shard(groups=1 / 6)) == (I,)
     assert legal(Node("l", "lstm", 8, 16, 1, 3, 3, 3, ())) == (I,)
     assert legal(Node("a", "concat", 8, 8, 1, 3, 3, 3, ())) == (I, II, III)
 

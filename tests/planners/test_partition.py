@@ -15,7 +15,7 @@ from planners.partition import (
     I,
     Partition,
     PartitionType,
-    Scale,
+    Shard,
     boundary,
     partial_sums,
     producer_type,
@@ -108,8 +108,8 @@ def test_partial_sums_by_type() -> None:
 
 
 def test_no_negative_flops_of_fractions_of_channels() -> None:
-    assert sizes(FC, 2, Scale(inputs=0.0, outputs=0.0)).flops == (0.0, 0.0, 0.0)
-    assert min(sizes(FC, 1, Scale(0.25, 0.05, 0.04)).flops) >= 0.0
+    assert sizes(FC, 2, Shard(inputs=0.0, outputs=0.0)).flops == (0.0, 0.0, 0.0)
+    assert min(sizes(FC, 1, Shard(0.25, 0.05, 0.04)).flops) >= 0.0
 
 
 @given(st.sampled_from(PartitionType), st.floats(0, 1), st.sampled_from([CONV, FC]))
@@ -131,6 +131,6 @@ def test_both_sides_together_hold_the_split_tensors(
 def test_a_network_of_paper_size_is_counted_exactly() -> None:
     """Shares of one half are powers of two: floats count elements exactly, 16 levels deep."""
     for node in partition_graph(load_network("vgg19")):
-        size = sizes(node, 512, Scale(2.0**-16, 1.0, 2.0**-3))
+        size = sizes(node, 512, Shard(2.0**-16, 1.0, 2.0**-3))
         assert size.input * 2**16 == 512 * node.in_channels * node.in_area
         assert size.weights * 2**3 == node.in_channels * node.out_channels * node.kernel_area

@@ -1,8 +1,13 @@
-"""Shards of whole nodes, and their parts."""
+"""Shards of whole nodes and their parts, and cores that cost them plainly."""
 
-from planners.partition import II, III, I, PartitionType
-from simulator.lowering.placement import Shard
+from planners.partition import II, III, I, PartitionType, Shard
+from simulator.cost.number_bytes import NumberBytes
+from simulator.cost.roofline import Core
 from workloads import Node
+
+BYTES = NumberBytes(activation=2, weight=2, gradient=4, update=28, state=10)
+"""bfloat16 with float32 gradients, master copy and momentum: as literals."""
+PLAIN = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0, bytes=BYTES)
 
 
 def unsplit(node: Node, rows: float) -> Shard:

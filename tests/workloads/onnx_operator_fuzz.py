@@ -15,7 +15,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, shape_inference
 
 from workloads import NetworkError
-from workloads.importers import onnx_guard
+from workloads.importers.onnx import guard
 
 NUMBERS = (0, -1, 1, 2, 3, 7, 64, -3, 1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, -(1 << 63))
 SIZES = (1, 2, 3, 4, 8, 0, 1 << 31, 1 << 40, 1 << 62)
@@ -78,7 +78,7 @@ def infer_one(rng: random.Random, schema: onnx.defs.OpSchema) -> bool:
     print(schema.since_version, node, types, data, sep="\n", file=sys.stderr)
     shapes = {n: tuple(d.dim_value for d in t.tensor_type.shape.dim) for n, t in types.items()}
     try:
-        onnx_guard.check(node, shapes)
+        guard.check(node, shapes)
     except NetworkError:
         return False
     signal.alarm(5)

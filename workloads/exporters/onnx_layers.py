@@ -1,335 +1,207 @@
-"""One ONNX node, or a few, for every layer.
-
-A tensor is written in one of three layouts: a map (samples, channels, height,
-width), a sequence (samples, positions, channels) or a vector (samples,
-channels). Where a layer reads another layout than its source writes, views
-stand between them.
-"""
+"""One ONNX node, or a few, for every kind of layer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
-import onnx
 from onnx import TensorProto, helper
 
-from workloads.exporters.onnx_model import external
-from workloads.importers.onnx_operators import DOMAIN
-from workloads.layers import CELLS, INPUT, Layer, Network, NetworkError, Tensor, sides
-
-OPSET = 21
-BATCH = "batch"
+from workloads.exporters.onnx_writer import BATCH, Layout, Writer, Written, dims_of, natural
+from workloads.importers.onnx.operators import DOMAIN
+from workloads.layers import CELLS, INPUT, Layer, NetworkError, sides
 
 
-class Layout(StrEnum):
-    """How a tensor's dimensions are ordered."""
-
-    MAP = "map"
-    SEQUENCE = "sequence"
-    VECTOR = "vector"
+def write(writer: Writer, layer: Layer) -> None:
+    """The nodes of one layer; raises NetworkError where ONNX cannot say it."""
+    layout = KINDS.get(layer.kind, _plain)(writer, layer)
+    writer.written[layer.name] = Written(layer.name, layer.output, layout)
 
 
-def natural(tensor: Tensor) -> Layout:
-    """The layout of operators that have no preference."""
-    if tensor.area == 1:
-        return Layout.VECTOR
-    return Layout.SEQUENCE if tensor.width == 1 else Layout.MAP
+def _conv(writer: Writer, layer: Layer) -> Layout:
+    height, width = sides(layer.kernel)
+    into, out = layer.input.channels, layer.output.channels
+    pair = (into, out // layer.groups) if layer.transposed else (out, into // layer.groups)
+    reads = [
+        writer.read(layer, 0, Layout.MAP),
+        writer.weight(f"{layer.name}.weight", *pair, height, width),
+    ]
+    if layer.bias:
+        reads.append(writer.weight(f"{layer.name}.bias", out))
+    kind, further = "Conv", {}
+    if layer.transposed:
+        kind, further = "ConvTranspose", {"output_padding": _output_padding(layer)}
+    writer.node(
+        kind,
+        reads,
+        layer.name,
+        **_window(layer),
+        dilations=sides(layer.dilation),
+        group=layer.groups,
+        **further,
+    )
+    return Layout.MAP
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A tensor of the model."""
-
-    name: str
-    tensor: Tensor
-    layout: Layout
+def _pool(writer: Writer, layer: Layer) -> Layout:
+    kind = "MaxPool" if layer.kind == "max_pool" else "AveragePool"
+    writer.node(kind, [writer.read(layer, 0, Layout.MAP)], layer.name, **_window(layer))
+    return Layout.MAP
 
 
-class Writer:
-    """Nodes and initializers so far."""
+def _batch_norm(writer: Writer, layer: Layer) -> Layout:
+    parts = ("weight", "bias", "running_mean", "running_var")
+    reads = [writer.weight(f"{layer.name}.{p}", layer.output.channels) for p in parts]
+    writer.node("BatchNormalization", [writer.read(layer, 0, Layout.MAP), *reads], layer.name)
+    return Layout.MAP
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self.nodes: list[onnx.NodeProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-        self.initializers: list[onnx.TensorProto] = []
-        self.declared: list[onnx.ValueInfoProto] = []
-        self.written: dict[str, Written] = {}
 
-    def model(self) -> onnx.ModelProto:
-        """The whole network."""
-        for layer in self.network.layers:
-            self.layer(layer)
-        last = self.written[self.network.layers[-1].name]
-        graph = helper.make_graph(
-            self.nodes,
-            self.network.name,
-            self.inputs,
-            [self._info(last.name, last.tensor, last.layout)],
-            self.initializers,
-            value_info=self.declared,
-        )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
-        return helper.make_model(graph, opset_imports=opsets, producer_name="accelarray")
+def _fc(writer: Writer, layer: Layer) -> Layout:
+    layout = Layout.VECTOR if layer.input.area == 1 else Layout.SEQUENCE
+    into, out = layer.input.channels, layer.output.channels
+    source = writer.read(layer, 0, layout)
+    if layer.shared:
+        matrix = _shared(writer, layer, into, out)
+    else:
+        matrix = writer.weight(f"{layer.name}.weight", into, out)
+    product = f"{layer.name}/product" if layer.bias else layer.name
+    writer.node("MatMul", [source, matrix], product)
+    writer.nodes[-1].name = layer.name
+    if layer.bias:
+        bias = writer.weight(f"{layer.name}.bias", out)
+        writer.node("Add", [product, bias], layer.name)
+        writer.nodes[-1].name = f"{layer.name}/bias"
+    return layout
 
-    def layer(self, layer: Layer) -> None:
-        """The nodes of one layer."""
-        write = _KINDS.get(layer.kind, Writer._plain)
-        layout = write(self, layer)
-        self.written[layer.name] = Written(layer.name, layer.output, layout)
 
-    # --- pieces
-
-    def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """Append a node; its output's name is its own."""
-        domain = attributes.pop("domain", "")
-        self.nodes.append(
-            helper.make_node(kind, inputs, [output], output, domain=domain, **attributes)
-        )
-        return output
-
-    def weight(self, name: str, *dims: int) -> str:
-        """An initializer of which only the dims are written."""
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims)
-        external(tensor)
-        self.initializers.append(tensor)
+def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
+    """The matrix of another layer, turned where that is an embedding's table."""
+    owner = next(other for other in writer.network.layers if other.name == layer.shared)
+    name = f"{owner.name}.weight"
+    if owner.kind == "embedding":
+        return writer.transpose(name, f"{layer.name}/table", 1, 0)
+    if (owner.input.channels, owner.output.channels) == (into, out):
         return name
+    return writer.transpose(name, f"{layer.name}/matrix", 1, 0)
 
-    def integers(self, name: str, values: list[int]) -> str:
-        """A small initializer: a shape."""
-        self.initializers.append(helper.make_tensor(name, TensorProto.INT64, [len(values)], values))
-        return name
 
-    def reshape(self, source: str, output: str, shape: list[int]) -> str:
-        """A view; 0 keeps a dimension, as the first one always is kept."""
-        return self.node("Reshape", [source, self.integers(f"{output}.shape", shape)], output)
-
-    def transpose(self, source: str, output: str, *perm: int) -> str:
-        """A view with dimensions in another order."""
-        return self.node("Transpose", [source], output, perm=perm)
-
-    def _info(self, name: str, tensor: Tensor, layout: Layout) -> onnx.ValueInfoProto:
-        shape: list[str | int | None] = [BATCH, *_dims(tensor, layout)]
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    def read(self, layer: Layer, at: int, layout: Layout) -> str:
-        """Operand ``at`` of a layer, in a layout of the layer's choice."""
-        wanted = layer.operands[at]
-        if layer.inputs[at] == INPUT:
-            return self._input(wanted, layout)
-        found = self.written[layer.inputs[at]]
-        if found.tensor.elements != wanted.elements:
-            raise NetworkError(
-                f"network {self.network.name!r}, layer {layer.name!r}: it reads {wanted}, but "
-                f"{layer.inputs[at]!r} writes {found.tensor}; ONNX has no way to say that"
-            )
-        if found.layout is layout and _dims(found.tensor, layout) == _dims(wanted, layout):
-            return found.name
-        return self._adapted(found, wanted, layout, f"{layer.name}/{at}")
-
-    def _input(self, wanted: Tensor, layout: Layout) -> str:
-        name = INPUT if not self.inputs else f"{INPUT}_{wanted}_{layout}"
-        known = {value.name for value in self.inputs}
-        first = f"{INPUT}_{self.network.input}_{layout}"
-        if f"{INPUT}_{wanted}_{layout}" == first and INPUT in known:
-            name = INPUT
-        if name not in known:
-            self.inputs.append(self._info(name, wanted, layout))
-        return name
-
-    def _adapted(self, found: Written, wanted: Tensor, layout: Layout, name: str) -> str:
-        """Views that turn one layout into another; channels stay channels where they can."""
-        source, tensor = found.name, found.tensor
-        if found.layout is Layout.SEQUENCE and layout is Layout.MAP:
-            source = self.transpose(source, f"{name}.turned", 0, 2, 1)
-        elif found.layout is Layout.MAP and layout is Layout.SEQUENCE:
-            flat = self.reshape(source, f"{name}.flat", [0, tensor.channels, tensor.area])
-            source = self.transpose(flat, f"{name}.turned", 0, 2, 1)
-        return self.reshape(source, f"{name}.view", [0, *_dims(wanted, layout)])
-
-    # --- kinds
-
-    def _conv(self, layer: Layer) -> Layout:
-        height, width = sides(layer.kernel)
-        into, out = layer.input.channels, layer.output.channels
-        pair = (into, out // layer.groups) if layer.transposed else (out, into // layer.groups)
-        reads = [
-            self.read(layer, 0, Layout.MAP),
-            self.weight(f"{layer.name}.weight", *pair, height, width),
-        ]
-        if layer.bias:
-            reads.append(self.weight(f"{layer.name}.bias", out))
-        kind, further = "Conv", {}
-        if layer.transposed:
-            kind, further = "ConvTranspose", {"output_padding": _output_padding(layer)}
-        self.node(
-            kind,
-            reads,
-            layer.name,
-            **_window(layer),
-            dilations=sides(layer.dilation),
-            group=layer.groups,
-            **further,
+def _embedding(writer: Writer, layer: Layer) -> Layout:
+    table = f"{layer.shared or layer.name}.weight"
+    if not layer.shared:
+        writer.weight(table, layer.vocabulary, layer.output.channels)
+    positions = layer.input.elements
+    if layer.inputs[0] == INPUT and not writer.inputs:
+        ids = helper.make_tensor_value_info(INPUT, TensorProto.INT64, [BATCH, positions])
+        writer.inputs.append(ids)
+        source = INPUT
+        writer.written[INPUT] = Written(INPUT, layer.input, Layout.VECTOR)
+    else:
+        flat = writer.reshape(
+            writer.read(layer, 0, natural(layer.input)), f"{layer.name}/flat", [0, positions]
         )
-        return Layout.MAP
+        source = writer.node("Cast", [flat], f"{layer.name}/ids", to=TensorProto.INT64)
+    writer.node("Gather", [table, source], layer.name)
+    return Layout.SEQUENCE
 
-    def _pool(self, layer: Layer) -> Layout:
-        kind = "MaxPool" if layer.kind == "max_pool" else "AveragePool"
-        self.node(kind, [self.read(layer, 0, Layout.MAP)], layer.name, **_window(layer))
-        return Layout.MAP
 
-    def _batch_norm(self, layer: Layer) -> Layout:
-        parts = ("weight", "bias", "running_mean", "running_var")
-        reads = [self.weight(f"{layer.name}.{p}", layer.output.channels) for p in parts]
-        self.node("BatchNormalization", [self.read(layer, 0, Layout.MAP), *reads], layer.name)
-        return Layout.MAP
+def _cell(writer: Writer, layer: Layer) -> Layout:
+    directions, gates = layer.directions, CELLS[layer.kind]
+    hidden, into = layer.output.channels // directions, layer.input.channels
+    reads = [
+        writer.read(layer, 0, Layout.SEQUENCE),
+        writer.weight(f"{layer.name}.weight", directions, gates * hidden, into),
+        writer.weight(f"{layer.name}.state", directions, gates * hidden, hidden),
+    ]
+    if layer.bias:
+        reads.append(writer.weight(f"{layer.name}.bias", directions, 2 * gates * hidden))
+    writer.node(
+        layer.kind.upper(),
+        reads,
+        f"{layer.name}/states",
+        hidden_size=hidden,
+        layout=1,
+        direction="bidirectional" if directions == 2 else "forward",
+    )
+    writer.nodes[-1].name = layer.name
+    shape = [0, *dims_of(layer.output, Layout.SEQUENCE)]
+    writer.reshape(f"{layer.name}/states", layer.name, shape)
+    writer.nodes[-1].name = f"{layer.name}/view"
+    return Layout.SEQUENCE
 
-    def _fc(self, layer: Layer) -> Layout:
-        layout = Layout.VECTOR if layer.input.area == 1 else Layout.SEQUENCE
-        into, out = layer.input.channels, layer.output.channels
-        source = self.read(layer, 0, layout)
-        if layer.shared:
-            matrix = self._shared(layer, into, out)
-        else:
-            matrix = self.weight(f"{layer.name}.weight", into, out)
-        product = f"{layer.name}/product" if layer.bias else layer.name
-        self.node("MatMul", [source, matrix], product)
-        self.nodes[-1].name = layer.name
-        if layer.bias:
-            bias = self.weight(f"{layer.name}.bias", out)
-            self.node("Add", [product, bias], layer.name)
-            self.nodes[-1].name = f"{layer.name}/bias"
-        return layout
 
-    def _shared(self, layer: Layer, into: int, out: int) -> str:
-        """The matrix of another layer, turned where that is an embedding's table."""
-        owner = next(other for other in self.network.layers if other.name == layer.shared)
-        name = f"{owner.name}.weight"
-        if owner.kind == "embedding":
-            return self.transpose(name, f"{layer.name}/table", 1, 0)
-        if (owner.input.channels, owner.output.channels) == (into, out):
-            return name
-        return self.transpose(name, f"{layer.name}/matrix", 1, 0)
+def _matmul(writer: Writer, layer: Layer) -> Layout:
+    groups, rows = layer.groups, layer.input.area
+    k, n = layer.input.channels // groups, layer.output.channels // groups
+    name = layer.name
+    left = writer.reshape(
+        writer.read(layer, 0, Layout.SEQUENCE), f"{name}/left", [0, rows, groups, k]
+    )
+    left = writer.transpose(left, f"{name}/heads", 0, 2, 1, 3)
+    writer.node("MatMul", [left, _second(writer, layer, k, n)], f"{name}/product")
+    writer.nodes[-1].name = name
+    merged = writer.transpose(f"{name}/product", f"{name}/turned", 0, 2, 1, 3)
+    writer.reshape(merged, name, [0, rows, groups * n])
+    writer.nodes[-1].name = f"{name}/view"
+    return Layout.SEQUENCE
 
-    def _embedding(self, layer: Layer) -> Layout:
-        table = f"{layer.shared or layer.name}.weight"
-        if not layer.shared:
-            self.weight(table, layer.vocabulary, layer.output.channels)
-        positions = layer.input.elements
-        if layer.inputs[0] == INPUT and not self.inputs:
-            ids = helper.make_tensor_value_info(INPUT, TensorProto.INT64, [BATCH, positions])
-            self.inputs.append(ids)
-            source = INPUT
-            self.written[INPUT] = Written(INPUT, layer.input, Layout.VECTOR)
-        else:
-            flat = self.reshape(
-                self.read(layer, 0, natural(layer.input)), f"{layer.name}/flat", [0, positions]
-            )
-            source = self.node("Cast", [flat], f"{layer.name}/ids", to=TensorProto.INT64)
-        self.node("Gather", [table, source], layer.name)
-        return Layout.SEQUENCE
 
-    def _cell(self, layer: Layer) -> Layout:
-        directions, gates = layer.directions, CELLS[layer.kind]
-        hidden, into = layer.output.channels // directions, layer.input.channels
-        reads = [
-            self.read(layer, 0, Layout.SEQUENCE),
-            self.weight(f"{layer.name}.weight", directions, gates * hidden, into),
-            self.weight(f"{layer.name}.state", directions, gates * hidden, hidden),
-        ]
-        if layer.bias:
-            reads.append(self.weight(f"{layer.name}.bias", directions, 2 * gates * hidden))
-        self.node(
-            layer.kind.upper(),
-            reads,
-            f"{layer.name}/states",
-            hidden_size=hidden,
-            layout=1,
-            direction="bidirectional" if directions == 2 else "forward",
+def _second(writer: Writer, layer: Layer, k: int, n: int) -> str:
+    """The second operand as (samples, groups, k, n), copied to the groups it serves."""
+    tensor, name = layer.operands[1], layer.name
+    held = tensor.elements // (k * n)
+    source = writer.read(layer, 1, Layout.SEQUENCE)
+    if (tensor.channels, tensor.area) == (held * k, n):
+        split = writer.reshape(source, f"{name}/right", [0, n, held, k])
+        right = writer.transpose(split, f"{name}/matrices", 0, 2, 3, 1)
+    elif (tensor.channels, tensor.area) == (held * n, k):
+        split = writer.reshape(source, f"{name}/right", [0, k, held, n])
+        right = writer.transpose(split, f"{name}/matrices", 0, 2, 1, 3)
+    else:
+        raise NetworkError(
+            f"network {writer.network.name!r}, layer {name!r}: {tensor} holds no matrices of "
+            f"{k}x{n} as ONNX could write them"
         )
-        self.nodes[-1].name = layer.name
-        shape = [0, *_dims(layer.output, Layout.SEQUENCE)]
-        self.reshape(f"{layer.name}/states", layer.name, shape)
-        self.nodes[-1].name = f"{layer.name}/view"
-        return Layout.SEQUENCE
-
-    def _matmul(self, layer: Layer) -> Layout:
-        groups, rows = layer.groups, layer.input.area
-        k, n = layer.input.channels // groups, layer.output.channels // groups
-        name = layer.name
-        left = self.reshape(
-            self.read(layer, 0, Layout.SEQUENCE), f"{name}/left", [0, rows, groups, k]
-        )
-        left = self.transpose(left, f"{name}/heads", 0, 2, 1, 3)
-        self.node("MatMul", [left, self._second(layer, k, n)], f"{name}/product")
-        self.nodes[-1].name = name
-        merged = self.transpose(f"{name}/product", f"{name}/turned", 0, 2, 1, 3)
-        self.reshape(merged, name, [0, rows, groups * n])
-        self.nodes[-1].name = f"{name}/view"
-        return Layout.SEQUENCE
-
-    def _second(self, layer: Layer, k: int, n: int) -> str:
-        """The second operand as (samples, groups, k, n), copied to the groups it serves."""
-        tensor, name = layer.operands[1], layer.name
-        held = tensor.elements // (k * n)
-        source = self.read(layer, 1, Layout.SEQUENCE)
-        if (tensor.channels, tensor.area) == (held * k, n):
-            split = self.reshape(source, f"{name}/right", [0, n, held, k])
-            right = self.transpose(split, f"{name}/matrices", 0, 2, 3, 1)
-        elif (tensor.channels, tensor.area) == (held * n, k):
-            split = self.reshape(source, f"{name}/right", [0, k, held, n])
-            right = self.transpose(split, f"{name}/matrices", 0, 2, 1, 3)
-        else:
-            raise NetworkError(
-                f"network {self.network.name!r}, layer {name!r}: {tensor} holds no matrices of "
-                f"{k}x{n} as ONNX could write them"
-            )
-        if held == layer.groups:
-            return right
-        times = layer.groups // held
-        one = self.reshape(right, f"{name}/one", [0, held, 1, k, n])
-        sizes = self.integers(f"{name}/many.shape", [1, held, times, k, n])
-        many = self.node("Expand", [one, sizes], f"{name}/many")
-        return self.reshape(many, f"{name}/served", [0, layer.groups, k, n])
-
-    def _flatten(self, layer: Layer) -> Layout:
-        self.node("Flatten", [self.read(layer, 0, natural(layer.input))], layer.name)
-        return Layout.VECTOR
-
-    def _concat(self, layer: Layer) -> Layout:
-        layout = natural(layer.output)
-        reads = [self.read(layer, at, layout) for at in range(len(layer.inputs))]
-        axis = {Layout.MAP: 1, Layout.SEQUENCE: 2, Layout.VECTOR: 1}[layout]
-        self.node("Concat", reads, layer.name, axis=axis)
-        return layout
-
-    def _other(self, layer: Layer) -> Layout:
-        layout = natural(layer.output)
-        reads = [self.read(layer, at, natural(t)) for at, t in enumerate(layer.operands)]
-        if layer.extra:
-            reads.append(self.weight(f"{layer.name}.extra", layer.extra))
-        axis = 2 if layout is Layout.SEQUENCE else 1
-        kind = layer.operator or "operator"
-        self.node(kind, reads, layer.name, domain=DOMAIN, channel_axis=axis)
-        self.declared.append(self._info(layer.name, layer.output, layout))
-        return layout
-
-    def _plain(self, layer: Layer) -> Layout:
-        layout = natural(layer.output)
-        reads = [self.read(layer, at, layout) for at in range(len(layer.inputs))]
-        kind = {"relu": "Relu", "softmax": "Softmax", "add": "Sum", "mul": "Mul"}[layer.kind]
-        further = {"axis": 1 if layout is Layout.MAP else -1} if kind == "Softmax" else {}
-        self.node(kind, reads, layer.name, **further)
-        return layout
+    if held == layer.groups:
+        return right
+    times = layer.groups // held
+    one = writer.reshape(right, f"{name}/one", [0, held, 1, k, n])
+    sizes = writer.integers(f"{name}/many.shape", [1, held, times, k, n])
+    many = writer.node("Expand", [one, sizes], f"{name}/many")
+    return writer.reshape(many, f"{name}/served", [0, layer.groups, k, n])
 
 
-def _dims(tensor: Tensor, layout: Layout) -> list[int]:
-    if layout is Layout.MAP:
-        return [tensor.channels, tensor.height, tensor.width]
-    return [tensor.area, tensor.channels] if layout is Layout.SEQUENCE else [tensor.elements]
+def _flatten(writer: Writer, layer: Layer) -> Layout:
+    writer.node("Flatten", [writer.read(layer, 0, natural(layer.input))], layer.name)
+    return Layout.VECTOR
+
+
+def _concat(writer: Writer, layer: Layer) -> Layout:
+    layout = natural(layer.output)
+    reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
+    axis = {Layout.MAP: 1, Layout.SEQUENCE: 2, Layout.VECTOR: 1}[layout]
+    writer.node("Concat", reads, layer.name, axis=axis)
+    return layout
+
+
+def _other(writer: Writer, layer: Layer) -> Layout:
+    layout = natural(layer.output)
+    reads = [writer.read(layer, at, natural(t)) for at, t in enumerate(layer.operands)]
+    if layer.extra:
+        reads.append(writer.weight(f"{layer.name}.extra", layer.extra))
+    axis = 2 if layout is Layout.SEQUENCE else 1
+    kind = layer.operator or "operator"
+    writer.node(kind, reads, layer.name, domain=DOMAIN, channel_axis=axis)
+    writer.declared.append(writer.info(layer.name, layer.output, layout))
+    return layout
+
+
+def _plain(writer: Writer, layer: Layer) -> Layout:
+    layout = natural(layer.output)
+    reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
+    kind = {"relu": "Relu", "softmax": "Softmax", "add": "Sum", "mul": "Mul"}[layer.kind]
+    further = {"axis": 1 if layout is Layout.MAP else -1} if kind == "Softmax" else {}
+    writer.node(kind, reads, layer.name, **further)
+    return layout
 
 
 def _window(layer: Layer) -> dict[str, Any]:
@@ -351,16 +223,16 @@ def _output_padding(layer: Layer) -> list[int]:
     return [out - (s * (n - 1) + (k - 1) * d + 1 - 2 * p) for n, out, k, s, p, d in measures]
 
 
-_KINDS: dict[str, Callable[[Writer, Layer], Layout]] = {
-    "conv": Writer._conv,
-    "max_pool": Writer._pool,
-    "avg_pool": Writer._pool,
-    "batch_norm": Writer._batch_norm,
-    "fc": Writer._fc,
-    "embedding": Writer._embedding,
-    **dict.fromkeys(CELLS, Writer._cell),
-    "matmul": Writer._matmul,
-    "flatten": Writer._flatten,
-    "concat": Writer._concat,
-    "other": Writer._other,
+KINDS: dict[str, Callable[[Writer, Layer], Layout]] = {
+    "conv": _conv,
+    "max_pool": _pool,
+    "avg_pool": _pool,
+    "batch_norm": _batch_norm,
+    "fc": _fc,
+    "embedding": _embedding,
+    **dict.fromkeys(CELLS, _cell),
+    "matmul": _matmul,
+    "flatten": _flatten,
+    "concat": _concat,
+    "other": _other,
 }

@@ -9,9 +9,6 @@ from workloads.layers import Network, NetworkError
 if TYPE_CHECKING:
     import onnx
 
-WEIGHTS = "weights-not-there.bin"
-"""Where the initializers say their data is; no such file is written."""
-
 
 def to_onnx(network: Network) -> onnx.ModelProto:
     """An ONNX model that reads back as the same network.
@@ -25,18 +22,10 @@ def to_onnx(network: Network) -> onnx.ModelProto:
         import onnx  # noqa: F401
     except ImportError:
         raise NetworkError("writing ONNX needs pip install 'accelarray[onnx]'") from None
-    from workloads.exporters.onnx_layers import Writer
+    from workloads.exporters.onnx_layers import write
+    from workloads.exporters.onnx_writer import Writer
 
-    return Writer(network).model()
-
-
-def external(tensor: onnx.TensorProto) -> None:
-    """Leave a tensor its name, type and dims alone."""
-    import onnx
-
-    name, kind, dims = tensor.name, tensor.data_type, list(tensor.dims)
-    tensor.Clear()
-    tensor.name, tensor.data_type = name, kind
-    tensor.dims.extend(dims)
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value=WEIGHTS)
+    writer = Writer(network)
+    for layer in network.layers:
+        write(writer, layer)
+    return writer.model()

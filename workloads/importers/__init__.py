@@ -1,5 +1,5 @@
 """Readers that turn files and modules into networks."""
 
-from workloads.importers.torch_module import from_torch
+from workloads.importers.torch.module import from_torch
 
 __all__ = ["from_torch"]

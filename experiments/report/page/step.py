@@ -9,7 +9,7 @@ from experiments.pictures.tracks import Slice, alike, slices_by_resource, tracks
 from experiments.report.page.markup import Markup, data_block, number, section, table, tag
 from experiments.studies.difference import core_ps_by_phase
 from planners.steps import Kind, Phase
-from simulator import PICOSECONDS, Timeline
+from simulator import PICOSECONDS, Timeline, shares
 
 MOST_RECORDS = 50_000
 PHASES = tuple(map(str, Phase))
@@ -72,9 +72,9 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
     kept = sorted(records, key=lambda record: record[1].start_ps - record[1].end_ps)[:MOST_RECORDS]
     shown = sorted({lane for lane, _ in kept})
     place = {lane: i for i, lane in enumerate(shown)}
-    operations = {op.index: op for _, (_, _, op) in kept}
-    places = {index: i for i, index in enumerate(sorted(operations))}
-    layer = {name: i for i, name in enumerate(dict.fromkeys(operations[i].layer for i in places))}
+    drawn = {op for _, (_, _, op) in kept}
+    places = {op: i for i, op in enumerate(op for op in timeline.operations if op in drawn)}
+    layer = {name: i for i, name in enumerate(dict.fromkeys(op.layer for op in places))}
     return {
         "end": timeline.iteration_ps,
         "lanes": [lanes[i][0] for i in shown],
@@ -90,10 +90,10 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
                 op.bytes,
                 op.flops,
             ]
-            for op in map(operations.__getitem__, places)
+            for op in places
         ],
         "records": sorted(
-            ([place[i], places[op.index], start, end - start] for i, (start, end, op) in kept),
+            ([place[i], places[op], start, end - start] for i, (start, end, op) in kept),
             key=lambda record: (record[2], record[0], record[1]),
         ),
         "instant": sum(len(row) for _, row in lanes) - len(records),
@@ -137,10 +137,8 @@ def _totals(title: str, timeline: Timeline) -> Markup:
         ]
         for (phase, kind), total in sorted(timeline.totals().items())
     ]
-    shares = timeline.shares()
     foot = [
-        [name, number(share, ".3%"), "", ""]
-        for name, share in zip(shares._fields, shares, strict=True)
+        [name, number(share, ".3%"), "", ""] for name, share in shares(timeline)._asdict().items()
     ]
     head = ["", "seconds of an average core", "bytes", "FLOPs"]
     return table(f"Where the time of {title} goes", head, rows, foot)

@@ -86,6 +86,15 @@ def test_hbm_bound_steps_gain_nothing_from_faster_cores() -> None:
         ("accpar-mixed", PUBLISHED, "network.latency=1 ms", "latency is not used"),
         ("accpar-mixed", PUBLISHED, "devices.0.count=128", "what the spec says anyway"),
         ("hypar-16", PUBLISHED, "devices.0.energy.mac=1 pJ", "joules, not time"),
+        (
+            "accpar-homogeneous",
+            PUBLISHED,
+            "devices.0.arithmetic.master=8 B",
+            "other formats are not",
+        ),
+        ("tpu-v2-8", DEPLOYED, "devices.0.arithmetic.gradients=4 B", "what the spec says anyway"),
+        ("tpu-v2-8", DEPLOYED, "devices.0.chip.peak_by_format.fp8=1 PFLOP/s", "in another format"),
+        ("tpu-v2-8", DEPLOYED, "devices.0.arithmetic.fused=true", "two FLOPs a multiply-acc"),
         ("tpu-v2-8", DEPLOYED, "devices.0.hbm.capacity=4 GB", "whether the plan fits"),
         ("tpu-v2-pod", DEPLOYED, "network.bandwidth=1 Gbit/s", "no message crosses a board's"),
         ("tpu-v2-pod", DEPLOYED, "network.latency=1 ms", "no message crosses a board's"),
@@ -117,6 +126,28 @@ def test_a_changed_value_that_counts_has_no_reason() -> None:
     plain = step_of(Case(LENET, "data_parallel", load_array("tpu-v2-8"), 512, execution=DEPLOYED))
     assert setting.unchanged_s == plain[1].iteration_s
     assert setting.unchanged_s < result.iteration_s
+
+
+@pytest.mark.parametrize("key", ["element", "activations", "weights", "gradients", "moments"])
+def test_wider_numbers_are_a_longer_step(key: str) -> None:
+    """HBM-bound LeNet: whatever has twice as many bytes takes longer, and needs no reason."""
+    value = '["8 B"]' if key == "moments" else "8 B"
+    (setting,) = explained("tpu-v2-8", f"devices.0.arithmetic.{key}={value}").settings
+    assert setting.reason is None
+    assert setting.unchanged_s is not None
+
+
+def test_formats_that_are_not_on_the_path_are_said_not_to_be() -> None:
+    """Elements of another width where FLOPs are all there is: published, on one board."""
+    changes = ("devices.0.count=1", "devices.0.arithmetic.element=4 B")
+    _, element = explained("accpar-homogeneous", *changes, execution=PUBLISHED).settings
+    assert element.reason == (
+        "all exchanges are hidden behind computing: none is on the critical path"
+    )
+    slow = ("devices.0.chip.peak=1 GFLOP/s", "devices.0.arithmetic.master=8 B")
+    _, master = explained("tpu-v2-8", *slow).settings
+    assert master.reason is not None
+    assert master.reason.startswith("computing bound by HBM traffic is ")
 
 
 def test_values_that_only_stand_together_say_so() -> None:
@@ -172,6 +203,11 @@ def test_plans_are_alike_by_what_they_split() -> None:
         ("devices.1.hbm.capacity", "capacity"),
         ("devices.0.links.bandwidth", "wires"),
         ("topology.latency", "latency"),
+        ("devices.0.arithmetic.element", "element"),
+        ("arithmetic.moments", "formats"),
+        ("devices.0.arithmetic.compute", "core"),
+        ("chip.peak_by_format.fp8", "core"),
+        ("chip.cores", ""),
         ("devices.0.count", ""),
     ],
 )

@@ -15,9 +15,9 @@ from experiments.validate.measured import Validation, validate
 from experiments.validate.steps import Pod, array_of, pod_side, torus
 from experiments.validate.table import COLUMNS, Measured, parse, read, shipped
 from hardware import Device, load_array, load_device
+from planners.partition import Shard
 from simulator.cost.roofline import core_of, cost
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Shard
 from workloads import load_network
 
 POD = Pod(load_network("resnet50"))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hardware import Group
 from planners import Plan, Split, predict
-from planners.partition import WHOLE, I, Scale, Sizes, boundary, producer_type, shrunk, sizes
+from planners.partition import WHOLE, I, Shard, Sizes, boundary, producer_type, shrunk, sizes
 from simulator import Timeline, simulate
-from tests.strategies import arrays, networks, plans
+from tests.strategies import arrays, networks, plans, port_bytes_per_s
 from workloads import Graph, partition_graph
 
 
@@ -28,7 +28,7 @@ def sums_of(graph: Graph, v: int, split: Split, size: Sequence[Sizes]) -> float:
 
 
 def link_bytes(
-    graph: Graph, split: Split, scales: tuple[Scale, ...], batch: int
+    graph: Graph, split: Split, scales: tuple[Shard, ...], batch: int
 ) -> tuple[float, float]:
     """Bytes each side of a split receives over a whole step, both directions of every edge."""
     totals = [0.0, 0.0]
@@ -46,12 +46,12 @@ def link_bytes(
 def link_bound(graph: Graph, plan: Plan, group: Group) -> float:
     """Most seconds any one split's link is busy."""
 
-    def busiest(split: Split | None, group: Group, scales: tuple[Scale, ...]) -> float:
+    def busiest(split: Split | None, group: Group, scales: tuple[Shard, ...]) -> float:
         if split is None:
             return 0.0
         sides = group.halves()
         received = link_bytes(graph, split, scales, plan.batch)
-        own = max(b / side.link_bytes_per_s for b, side in zip(received, sides, strict=True))
+        own = max(b / port_bytes_per_s(side) for b, side in zip(received, sides, strict=True))
         kept = shrunk(scales, split.partitions)
         halves = split.halves if len(split.halves) == 2 else split.halves * 2
         return max(own, *(busiest(h, g, k) for h, g, k in zip(halves, sides, kept, strict=True)))

@@ -2,13 +2,26 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
-from simulator import Execution, Machine, Operation, Timeline, lower, simulate
+from planners.steps import Kind, Phase
+from simulator import (
+    DEPLOYED,
+    PICOSECONDS,
+    Execution,
+    Machine,
+    Operation,
+    Timeline,
+    lower,
+    simulate,
+)
 from simulator.analysis.critical_path import BOUNDS, Segment, critical_path
+from simulator.cost.training_operators import operators
 from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
@@ -79,6 +92,55 @@ def test_latency_and_bytes_of_an_exchange() -> None:
     assert spent[1]["latency"] == 10 * spent[0]["latency"] > 0
     for bound in ("FLOPs", "HBM", "overhead", "links"):
         assert abs(spent[1][bound] - spent[0][bound]) <= 10  # a rounded picosecond an exchange
+
+
+@pytest.mark.parametrize(
+    ("network", "planner", "array", "batch"),
+    [
+        ("gnmt", "data_parallel", "tpu-v3-8", 64),  # cells: an overhead for each step in time
+        ("gnmt", "owt", "tpu-v2-8", 8),
+        ("resnet18", "accpar", "tpu-v3-8", 256),
+        ("bert-base:seq=64", "hypar", "ring-8", 16),
+        ("alexnet", "hypar", "hypar-16", 64),
+    ],
+)
+def test_every_operation_is_explained_to_the_rounding(
+    network: str, planner: str, array: str, batch: int
+) -> None:
+    timeline = step_of(
+        Case(load_network(network), planner, load_array(array), batch, execution=DEPLOYED)
+    )[1]
+    done = [op for op in timeline.program.operations if op.kind is Kind.COMPUTE]
+    assert done
+    for operation in done:
+        explained_ps = sum(operation.bound_s) * PICOSECONDS
+        assert operation.duration_ps - 1 <= explained_ps <= operation.duration_ps
+
+
+def test_every_step_in_time_has_its_overhead_on_the_path() -> None:
+    """GNMT on one board: all but one of 861 operator steps of 2 us are on the path, as overhead."""
+    network, array = load_network("gnmt"), load_array("tpu-v3-8")
+    timeline = step_of(Case(network, "data_parallel", array, 64, execution=DEPLOYED))[1]
+    assert sum(operator.steps for operator in operators(network).schedule()) == 861
+    done = [op for op in timeline.program.operations if op.kind is Kind.COMPUTE]
+    assert sum(op.bound_s[2] for op in done) == pytest.approx(861 * 2e-6)
+    spent = sums(critical_path(timeline))
+    assert spent["overhead"] / PICOSECONDS == pytest.approx(860 * 2e-6)
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(0, 10**15), st.integers(-2, 2))
+def test_what_is_left_over_is_rounding_or_an_error(a: int, b: int, c: int, rest: int) -> None:
+    parts_s = a / PICOSECONDS, b / PICOSECONDS, c / PICOSECONDS
+    whole = a + b + c + rest
+    assume(whole > 0)
+    operation = Operation(0, Kind.COMPUTE, Phase.FORWARD, "x", -1, whole, bound_s=parts_s)
+    found = Segment(operation, 0, 0, whole).bounds_ps()
+    assert sum(found.values()) == whole
+    if any(parts_s):
+        others = sorted(found.values())[:2]
+        assert others == pytest.approx(sorted((a, b, c))[:2], abs=3)
+        with pytest.raises(AssertionError, match="unexplained"):
+            Segment(operation, 0, 0, whole + 1000).bounds_ps()
 
 
 def sums(path: list[Segment]) -> Counter[str]:

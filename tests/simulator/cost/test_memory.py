@@ -5,18 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import load_device
+from planners.partition import Shard
 from planners.steps import Phase
 from simulator.cost.memory import memory_use, parameters
 from simulator.cost.operators import Map, Operator, Operators
-from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
+from simulator.cost.roofline import core_of, map_bytes, map_channels
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Shard
-from tests.simulator.shapes import unsplit
+from tests.simulator.shapes import PLAIN, unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Network, load_network
 from workloads.zoo import NETWORKS
-
-CORE = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0)
 
 
 def whole(ops: Operators, rows: float) -> list[Shard]:
@@ -47,7 +45,7 @@ def copies(op: Operator, shards: Sequence[Shard]) -> set[tuple[str, float, float
 
 def key(tensor: Map, shard: Shard) -> tuple[str, float, float, float]:
     row = round(map_channels(tensor, shard) * tensor.area, 3)
-    return tensor.tensor, shard.rows, row, round(map_bytes(tensor, shard, tile=False), 6)
+    return tensor.tensor, shard.rows, row, round(map_bytes(tensor, shard, PLAIN), 6)
 
 
 def lives(mine: list[Operator], shards: Sequence[Shard], copy: list[object], now: int) -> bool:
@@ -89,7 +87,7 @@ def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
         shard._replace(rows=6 * data.draw(parts), inputs=shard.inputs * data.draw(parts))
         for shard in whole(ops, 1)
     ]
-    assert memory_use(ops, shards, CORE).series == pytest.approx(oracle(ops, shards))
+    assert memory_use(ops, shards, PLAIN).series == pytest.approx(oracle(ops, shards))
 
 
 def chain() -> Operators:
@@ -105,7 +103,7 @@ def chain() -> Operators:
 
 def test_a_chain_by_hand() -> None:
     """Per row: input 64 B, a 128, b 256, pool 16, c 6; weights 8, 32, 24."""
-    use = memory_use(chain(), whole(chain(), 1), CORE)
+    use = memory_use(chain(), whole(chain(), 1), PLAIN)
     assert use.held_bytes == 10 * 64
     log = dict(zip(use.operators, (x - 10 * 64 for x in use.series), strict=True))
     assert log == {
@@ -132,7 +130,7 @@ def test_another_part_of_a_tensor_is_another_copy() -> None:
     ops = chain()
     a, b, c = whole(ops, 1)
     split = [Shard(0.5, a.inputs, a.outputs), Shard(1, b.inputs / 2, b.outputs), c]
-    use = memory_use(ops, split, CORE)
+    use = memory_use(ops, split, PLAIN)
     log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
     assert log["a forward"] == 32 + 64
     assert log["b forward"] == 32 + 64 + 64 + 256
@@ -141,10 +139,10 @@ def test_another_part_of_a_tensor_is_another_copy() -> None:
 
 def test_what_a_core_does_not_have_it_does_not_hold() -> None:
     ops = chain()
-    use = memory_use(ops, [Shard(0, 2, 4), *whole(ops, 1)[1:]], CORE)
+    use = memory_use(ops, [Shard(0, 2, 4), *whole(ops, 1)[1:]], PLAIN)
     assert not [name for name in use.operators if name.startswith("a ")]
     assert use.held_bytes == 10 * 56
-    idle = memory_use(ops, [Shard(0, 1, 1)] * 3, CORE)
+    idle = memory_use(ops, [Shard(0, 1, 1)] * 3, PLAIN)
     assert (idle.series, idle.peak_bytes, idle.operator, idle.fits) == ((), 0, "", True)
 
 
@@ -152,7 +150,7 @@ def test_an_order_of_ones_own() -> None:
     ops = chain()
     late = [op for op in ops.schedule() if op.phase is not Phase.GRADIENT]
     late[-3:-3] = [op for op in ops.schedule() if op.phase is Phase.GRADIENT]
-    use = memory_use(ops, whole(ops, 1), CORE, late)
+    use = memory_use(ops, whole(ops, 1), PLAIN, late)
     assert sorted(use.operators) == sorted(op.name for op in ops.schedule())
     log = dict(zip(use.operators, use.series, strict=True))
     kept = 16 + 6  # what the last layer's gradient still has to read
@@ -183,7 +181,7 @@ def test_transformers_by_closed_form(
     """All is kept and the softmax over the words holds three of its maps: that is the peak."""
     network, rows = load_network(name), 64
     s = int(name.rpartition("=")[2])
-    use = memory_use(operators(network), whole(operators(network), rows), CORE)
+    use = memory_use(operators(network), whole(operators(network), rows), PLAIN)
     kept = kept_by_blocks(s, features, heads, layers) + around + 3 * s * vocabulary
     assert use.held_bytes == pytest.approx(10 * network.parameters)
     assert use.peak_bytes == pytest.approx(10 * network.parameters + 2 * rows * kept)
@@ -204,7 +202,7 @@ def test_tied_gradients_are_held_from_their_first_use_on() -> None:
     net.linear("middle", 8)
     net.linear("head", 1000, shared="table")
     ops = operators(net.build())
-    use = memory_use(ops, whole(ops, 1), CORE)
+    use = memory_use(ops, whole(ops, 1), PLAIN)
     log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
     ids, maps, logits = 2 * 5, 2 * 40, 2 * 5000
     assert log["head backward"] == ids + 2 * maps + logits + maps

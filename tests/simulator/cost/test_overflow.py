@@ -11,7 +11,7 @@ from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Device, Group, load_array, load_device
 from planners import Plan
 from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
-from simulator.cost.memory import device_memory, readable
+from simulator.cost.memory import device_memory
 from simulator.cost.training_operators import operators
 from simulator.lowering.placement import Part, Shard, divide
 from tests.simulator.cost.test_memory import chain, oracle, whole
@@ -117,9 +117,3 @@ def test_what_does_not_fit_is_named_and_refused_where_asked() -> None:
     larger = load_array("tpu-v3-8")
     fitting = plan_of(Case(network, "data_parallel", larger, 8 * 256, execution=strict))
     assert simulate(network, fitting, larger, strict).memory[0].fits
-
-
-def test_sizes_for_people() -> None:
-    assert readable(8 * 2**30) == "8.00 GiB"
-    assert readable(2**30 - 1) == "1024.00 MiB"
-    assert readable(2**19) == "0.50 MiB"

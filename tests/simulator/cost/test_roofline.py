@@ -7,17 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Device, Roofline, load_device
-from planners.partition import II, III, IV, legal
+from planners.partition import II, III, IV, Shard, legal
 from planners.steps import Phase
-from simulator.cost.operators import Map, Operator
+from simulator.cost.operators import Map, Moved, Operator
 from simulator.cost.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Shard
-from tests.simulator.shapes import halves, unsplit
+from tests.simulator.shapes import BYTES, PLAIN, halves, unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Network, load_network
 
-PLAIN = Core(1e12, 1e9, 1e9, 0.0, tile=False, pad_matrix_unit=0)
+TILED = replace(PLAIN, tile=True)
 PRODUCT = Operator(
     "conv forward",
     0,
@@ -25,7 +24,7 @@ PRODUCT = Operator(
     (Map("in", II, 1.0, 16),),
     (Map("out", III, 1.0, 4),),
     macs=9 * 4,
-    pair_bytes=9 * 2,
+    pair=Moved(weights=9),
     kernel=9,
 )
 SHARD = Shard(10, 3, 5)
@@ -42,7 +41,7 @@ def test_a_core_has_an_equal_share_of_its_chip() -> None:
 
 def test_devices_without_a_table_get_the_assumptions() -> None:
     core = core_of(Device("plain", 1, 4, 4e12, 4e9, 4e9, 1e9))
-    assert core == Core(1e12, 0.75e9, 1e9, 2e-6, tile=False, pad_matrix_unit=0)
+    assert core == Core(1e12, 0.75e9, 1e9, 2e-6, tile=False, pad_matrix_unit=0, bytes=BYTES)
 
 
 def test_the_slower_of_computing_and_moving_decides() -> None:
@@ -62,10 +61,10 @@ def test_bounds_share_out_all_of_the_time(
     core = replace(
         PLAIN, flops_per_s=flops_per_s, hbm_bytes_per_s=hbm_bytes_per_s, overhead_s=overhead_s
     )
-    done = costs([PRODUCT, replace(PRODUCT, macs=0.0)], SHARD, core)
+    done = costs([PRODUCT, replace(PRODUCT, macs=0.0, steps=7)], SHARD, core)
     by_flops, by_traffic, overheads_s = bounds(done, core)
     assert by_flops + by_traffic + overheads_s == pytest.approx(sum(c.seconds for c in done))
-    assert overheads_s == 2 * overhead_s
+    assert overheads_s == pytest.approx(8 * overhead_s)  # one, and one for each of seven steps
     assert by_traffic >= done[1].bytes / hbm_bytes_per_s  # what has no FLOPs waits for its bytes
     assert (by_flops > 0) == (done[0].flops / flops_per_s >= done[0].bytes / hbm_bytes_per_s)
 
@@ -91,8 +90,8 @@ def test_no_rows_or_channels_no_operator(empty: Shard) -> None:
 )
 def test_tiles_either_way_round(rows: float, channels: float, elements: int) -> None:
     shard = Shard(rows, 1, channels)
-    assert map_bytes(Map("x", III, 1.0, 49), shard, tile=True) == elements * 49 * 2
-    assert map_bytes(Map("x", III, 1.0, 49), shard, tile=False) == rows * channels * 49 * 2
+    assert map_bytes(Map("x", III, 1.0, 49), shard, TILED) == elements * 49 * 2
+    assert map_bytes(Map("x", III, 1.0, 49), shard, PLAIN) == rows * channels * 49 * 2
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
@@ -102,12 +101,12 @@ def test_tiles_counted_one_by_one(rows: int, channels: int) -> None:
 
     elements = min(tiled(rows, channels), tiled(channels, rows))
     shard = Shard(rows, channels, 1)
-    assert map_bytes(Map("x", II, 1.0, 1), shard, tile=True) == elements * 2
+    assert map_bytes(Map("x", II, 1.0, 1), shard, TILED) == elements * 2
 
 
 def test_parts_of_channels_do_not_round_up_by_accident() -> None:
     ninth = Map("x", III, 1.1 / 0.1 / 11, 1)  # 1.0000000000000002
-    assert map_bytes(ninth, Shard(8, 1, 128), tile=True) == 8 * 128 * 2
+    assert map_bytes(ninth, Shard(8, 1, 128), TILED) == 8 * 128 * 2
 
 
 def test_the_matrix_unit_is_filled_whole() -> None:
@@ -128,9 +127,9 @@ def test_halves_of_the_rows_move_the_same_maps(network: Network, rows: int, part
         node = ops.graph[op.node]
         whole = Shard(rows * parts, node.in_channels, node.out_channels)
         part = whole._replace(rows=rows)
-        weights = traffic(replace(op, reads=(), writes=()), part, tile=False)
-        split = parts * (traffic(op, part, tile=False) - weights) + weights
-        assert split == pytest.approx(traffic(op, whole, tile=False))
+        weights = traffic(replace(op, reads=(), writes=()), part, PLAIN)
+        split = parts * (traffic(op, part, PLAIN) - weights) + weights
+        assert split == pytest.approx(traffic(op, whole, PLAIN))
         assert parts * flops(op, part) == pytest.approx(flops(op, whole))
 
 
@@ -148,13 +147,13 @@ def test_the_parts_of_any_legal_split(
             replicated = node.join and kind is III
             done = sum(flops(op, part) for part in parts)
             assert done == pytest.approx(flops(op, shard) * (2 if replicated else 1))
-            for tile in (False, True):
-                moved = [traffic(op, part, tile) for part in parts]
-                assert sum(moved) >= traffic(op, shard, tile) * (1 - 1e-9)
-                assert max(moved) <= traffic(op, shard, tile) * (1 + 1e-9)
+            for core in (PLAIN, TILED):
+                moved = [traffic(op, part, core) for part in parts]
+                assert sum(moved) >= traffic(op, shard, core) * (1 - 1e-9)
+                assert max(moved) <= traffic(op, shard, core) * (1 + 1e-9)
             if kind is IV and op.phase is not Phase.UPDATE:
-                moved = [traffic(op, part, tile=False) for part in parts]
-                assert sum(moved) == pytest.approx(traffic(op, shard, tile=False))
+                moved = [traffic(op, part, PLAIN) for part in parts]
+                assert sum(moved) == pytest.approx(traffic(op, shard, PLAIN))
 
 
 @given(networks(), st.integers(1, 300), st.booleans())
@@ -165,7 +164,7 @@ def test_never_below_the_bounds(network: Network, rows: int, tile: bool) -> None
         shard = unsplit(ops.graph[op.node], rows)
         took = cost(op, shard, core)
         assert took.seconds >= core.overhead_s + max(took.flops / 1e12, took.bytes / 1e10)
-        assert took.bytes >= traffic(op, shard, tile=False) * (1 - 1e-12)
+        assert took.bytes >= traffic(op, shard, PLAIN) * (1 - 1e-12)
         padded = cost(op, shard, replace(core, pad_matrix_unit=128))
         assert math.isclose(padded.bytes, took.bytes)
         assert padded.seconds >= took.seconds

@@ -3,14 +3,13 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from planners.partition import II
+from planners.partition import II, Shard
 from planners.steps import Phase
 from simulator.cost.hbm_tensors import rides
 from simulator.cost.operators import Map, Operator
 from simulator.cost.roofline import flops, traffic
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Shard
-from tests.simulator.shapes import unsplit
+from tests.simulator.shapes import PLAIN, unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Layer, Network, load_network
 from workloads.zoo import NETWORKS
@@ -75,7 +74,7 @@ def test_a_block_operator_by_operator() -> None:
 
 
 def test_bytes_of_a_convolution() -> None:
-    by_name = {op.name: traffic(op, s, tile=False) for op, s in whole(block(), 5)}
+    by_name = {op.name: traffic(op, s, PLAIN) for op, s in whole(block(), 5)}
     read, written, weights = 5 * 8 * 16 * 2, 5 * 16 * 16 * 2, 8 * 16 * 9
     assert by_name["main forward"] == read + written + 2 * weights
     assert by_name["main.bn statistics"] == written
@@ -114,7 +113,7 @@ def test_the_table_summed_otherwise() -> None:
         elif layer.kind == "softmax":
             total += 2 * o + 3 * o
     total += 28 * RESNET.parameters
-    assert sum(traffic(op, s, tile=False) for op, s in whole(RESNET, rows)) == pytest.approx(total)
+    assert sum(traffic(op, s, PLAIN) for op, s in whole(RESNET, rows)) == pytest.approx(total)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -163,9 +162,7 @@ def check_every_operator_once(network: Network) -> None:
     assert not [name for name, times in count.items() if times > 1]
     for layer in network.layers:
         check_layer(layer, count)
-    updated = sum(
-        traffic(op, s, tile=False) for op, s in whole(network, 1) if op.phase is Phase.UPDATE
-    )
+    updated = sum(traffic(op, s, PLAIN) for op, s in whole(network, 1) if op.phase is Phase.UPDATE)
     assert updated == pytest.approx(28 * network.parameters)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from simulator.cost.roofline import flops, traffic
 from simulator.cost.training_operators import operators
-from tests.simulator.shapes import unsplit
+from tests.simulator.shapes import PLAIN, unsplit
 from workloads import Builder, Network, Tensor, load_network
 
 ROWS = 3
@@ -13,9 +13,7 @@ ROWS = 3
 def moved(network: Network) -> dict[str, float]:
     """Bytes of every operator, for ROWS rows of everything, without tiles."""
     ops = operators(network)
-    return {
-        op.name: traffic(op, unsplit(ops.graph[op.node], ROWS), tile=False) for op in ops.schedule()
-    }
+    return {op.name: traffic(op, unsplit(ops.graph[op.node], ROWS), PLAIN) for op in ops.schedule()}
 
 
 def maps(*elements: int) -> int:

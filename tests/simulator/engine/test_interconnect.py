@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Wires
-from simulator.engine.interconnect import Job, Load, Network, fair_rates
+from simulator.engine.interconnect import Network, fair_rates
+from simulator.engine.jobs import Job, Load
 from tests.simulator.slow_network import PS, Transfer, fair, finish_times
 from tests.wiring import wires
 

@@ -1,22 +1,11 @@
-from fractions import Fraction
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hardware import load_array
 from planners import Plan, PlanError, load_planner
 from simulator import Branch, Leaf, lower
-from simulator.lowering.published import duration_ps
 from workloads import load_network
 
 MIXED = load_array("accpar-mixed")
-
-
-@given(st.floats(0, 1e15), st.floats(1, 1e18))
-def test_durations_are_exact_and_rounded_up(amount: float, rate: float) -> None:
-    exact = Fraction(amount) / Fraction(rate) * 10**12
-    assert exact <= duration_ps(amount, rate) < exact + 1
 
 
 def nodes(node: Branch | Leaf) -> set[Branch | Leaf]:

@@ -19,7 +19,7 @@ from torch.onnx import TrainingMode
 
 from tests.workloads.torch_models.resnet import ResNet50
 from tests.workloads.torch_models.small import MODELS
-from workloads.exporters.onnx_model import external
+from workloads.exporters.onnx_writer import external
 
 FOLDER = Path(__file__).parent.parent.parent / "data" / "onnx"
 BATCH = {"dynamic_axes": {"x": {0: "batch"}}}

@@ -1,0 +1,89 @@
+"""What the halves of a group can send to each other, on the papers' links or on wires.
+
+How a group is halved is its own matter (``Group.halves``); with which
+bandwidth its halves exchange depends on the array that they are part of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hardware.array import Array, Device, Group
+from hardware.interconnect.routing import Wires
+from hardware.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One side of a split, and the bandwidth of its link to the other side (B/s)."""
+
+    group: Group
+    link_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bisection:
+    """An array as it is bisected: every group's halves, and the bandwidth between them.
+
+    On ``wires`` a half's link is all that it can send to the other half at
+    once. Without any, links are the papers': a half's link is one
+    accelerator's, that of its slowest kind, or on a bus (HyPar) its share of
+    the one medium: each of m alike splits of a level gets 1/m of the
+    bandwidth, and both directions share that.
+    """
+
+    array: Array
+    wires: Wires | None = None
+
+    def halves(self, group: Group) -> tuple[Half, Half]:
+        """The halves of a group; alike halves have alike links.
+
+        Raises ValueError for a single accelerator.
+        """
+        first, second = group.halves()
+        if self.wires is not None:
+            return (
+                Half(first, self.wires.injection_bytes_per_s(first, second)),
+                Half(second, self.wires.injection_bytes_per_s(second, first)),
+            )
+        streams = self._streams(group)
+        return (
+            Half(first, _slowest_port(first) / streams),
+            Half(second, _slowest_port(second) / streams),
+        )
+
+    def _streams(self, group: Group) -> int:
+        """How many streams share the link of a split of ``group``: on a bus all of its level."""
+        return 2 * self.array.group.size // group.size if self.array.topology.shared else 1
+
+
+def _slowest_port(group: Group) -> float:
+    return min(device.network_bytes_per_s for device, _ in group.kinds)
+
+
+def bisection_of(array: Array) -> Bisection:
+    """The array's bisection: on its wires where that ends in cores, on the papers' links else.
+
+    Raises SpecError where its topology does not fit.
+    """
+    return Bisection(array, wires_of(array) if array.group.leaf == "core" else None)
+
+
+def by_core(array: Array) -> Array:
+    """The array as one group of cores, which is bisected down to single ones, on its wires."""
+    return replace(array, group=replace(array.group, leaf="core"))
+
+
+def wires_of(array: Array) -> Wires:
+    """The array's wires; raises SpecError where its topology does not fit.
+
+    Those of the last few arrays are kept, so that planning, lowering and
+    whoever asks next share them, and a sweep does not keep every array's.
+    """
+    return _made(array.name, array.group.kinds, array.topology)
+
+
+@lru_cache(maxsize=3)
+def _made(name: str, kinds: tuple[tuple[Device, int], ...], topology: Topology) -> Wires:
+    return Wires(Array(name, "", Group(kinds), topology=topology))

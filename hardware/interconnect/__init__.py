@@ -1,0 +1,1 @@
+"""What joins the cores of an array: fabrics by topology, and routes over them."""

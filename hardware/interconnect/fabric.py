@@ -1,0 +1,109 @@
+"""What every fabric can tell, and the smallest one: a chip's HBM.
+
+A fabric joins nodes 0, 1, ... by directed links: ``bandwidth`` (B/s) and
+``latency_s`` per link, the ``route`` of one message (links in order, a link
+twice where it is crossed twice), ``loads`` and ``latencies`` of many
+(vectors of sources, targets and numbers of flows; a source is not its
+target), the links' ``names``, and what one side can send to the other
+(``injection``; sides are neighbouring ranges of nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware.array import Group
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Label = Callable[[int], str]
+
+
+def tally(links: Ints, flows: Floats, size: int) -> Floats:
+    """How many flows cross each of so many links."""
+    return np.bincount(links, flows, minlength=size).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """What a topology joins: so many boards or chips, as a group that the bisection halves.
+
+    ``ports`` (B/s) and ``latency_s`` are each node's, ``name`` is what one is
+    called when its number is left out.
+    """
+
+    group: Group
+    ports: Floats
+    latency_s: Floats
+    name: str
+
+    def label(self, node: int) -> str:
+        """The name of one node, as "board3"."""
+        return f"{self.name}{node}"
+
+
+class Fabric(Protocol):
+    """What a set of wires between nodes can tell.
+
+    ``has_places`` says whether a node is told from another one by where it
+    is: what others send then passes some nodes and not others.
+    """
+
+    bandwidth: Floats
+    latency_s: Floats
+    has_places: bool
+
+    def route(self, source: int, target: int) -> list[int]:
+        """Links that a message crosses."""
+
+    def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:
+        """How many flows cross each link."""
+
+    def latencies(self, sources: Ints, targets: Ints) -> Floats:
+        """Seconds each message is on its way besides its bytes."""
+
+    def names(self) -> list[str]:
+        """A name per link."""
+
+    def injection(self, first: range, second: range) -> float:
+        """Bytes per second from the first range of nodes to the second."""
+
+
+def cut(bandwidth: Floats, ends: tuple[Ints, Ints], first: range, second: range) -> float:
+    """Bandwidth of all links from one range of nodes to another."""
+    source, target = ends
+    leaves = (source >= first.start) & (source < first.stop)
+    enters = (target >= second.start) & (target < second.stop)
+    return float(bandwidth[leaves & enters].sum())
+
+
+class Memory:
+    """Nodes that hand messages over within themselves: written once and read once."""
+
+    has_places = False
+
+    def __init__(self, bandwidth: Floats, label: Label) -> None:
+        self.bandwidth = bandwidth
+        self.latency_s = np.zeros(len(bandwidth))
+        self._label = label
+
+    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
+        return [source, target]
+
+    def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
+        both = np.concatenate([sources, targets])
+        return tally(both, np.tile(flows, 2), len(self.bandwidth))
+
+    def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
+        return np.zeros(len(sources))
+
+    def names(self) -> list[str]:  # noqa: D102
+        return [f"hbm {self._label(i)}" for i in range(len(self.bandwidth))]
+
+    def injection(self, first: range, second: range) -> float:  # noqa: D102
+        raise NotImplementedError("a memory is shared by cores: see Wires.injection_bytes_per_s")

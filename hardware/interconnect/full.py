@@ -1,0 +1,50 @@
+"""A full connection: a link from every node to every other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, cut, tally
+from hardware.topology import Topology
+
+
+class FullyConnected:
+    """A link from every node to every other, as fast as the slower of the two."""
+
+    has_places = False
+
+    def __init__(self, ports: Floats, latency_s: Floats, label: Label) -> None:
+        self._nodes = nodes = len(ports)
+        self._label = label
+        source = np.repeat(np.arange(nodes), max(nodes - 1, 0))
+        target = np.arange(len(source)) % max(nodes - 1, 1)
+        target += target >= source
+        self._ends = source, target
+        self.bandwidth = np.minimum(ports[source], ports[target])
+        self.latency_s = latency_s[source]
+
+    @classmethod
+    def of(cls, topology: Topology, nodes: Nodes) -> FullyConnected:  # noqa: ARG003
+        """The full connection of some nodes."""
+        return cls(nodes.ports, nodes.latency_s, nodes.label)
+
+    def _link(self, source: Ints, target: Ints) -> Ints:
+        return source * (self._nodes - 1) + target - (target > source)
+
+    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
+        return [source * (self._nodes - 1) + target - (target > source)]
+
+    def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
+        links = self._link(sources, targets)
+        return tally(links, flows, len(self.bandwidth))
+
+    def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
+        return self.latency_s[self._link(sources, targets)]
+
+    def names(self) -> list[str]:  # noqa: D102
+        ends = zip(self._ends[0].tolist(), self._ends[1].tolist(), strict=True)
+        return [f"{self._label(a)} to {self._label(b)}" for a, b in ends]
+
+    def injection(self, first: range, second: range) -> float:
+        """All links between the sides."""
+        return cut(self.bandwidth, self._ends, first, second)

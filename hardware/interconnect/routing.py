@@ -1,0 +1,243 @@
+"""The wires of an array: links, routes, and what a side of a split can send."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardware.array import Array, Device, Group, SpecError
+from hardware.faults import faults_of
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
+from hardware.interconnect.switch import Switch
+from hardware.interconnect.topologies import DESIGNS, fabric_of
+from hardware.interconnect.torus import Grid
+from hardware.topology import near_square
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subnet:
+    """One fabric of the wires: it joins cores of one region that are on different nodes.
+
+    ``region`` and ``node`` are per core; cores that it does not join have region -1.
+    """
+
+    fabric: Fabric
+    links: slice
+    region: Ints
+    node: Ints
+
+
+class Wires:
+    """Links and routes between the cores of an array; raises SpecError for a bad topology.
+
+    Cores are numbered by the bisection: boards in the order of the array's
+    kinds, chips in a board, cores in a chip, so that a subtree is a range.
+    ``board``, ``chip`` and ``kind`` say where a core is. ``bandwidth`` (B/s)
+    and ``latency_s`` are per directed link. A message inside a chip crosses
+    its HBM twice; one between chips crosses the links of the fabric that joins
+    them, and nothing else.
+    """
+
+    def __init__(self, array: Array) -> None:
+        if faults := [f"{array.name}: {k}: {w}" for k, w in faults_of(array.topology, array.group)]:
+            raise SpecError("\n".join(faults))
+        self.kept: dict[Hashable, Any] = {}
+        """What others have worked out on these wires and want to find again."""
+        self.array = replace(array, group=Group(array.group.kinds), settings=())
+        self.topology = array.topology
+        self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
+        self.subnets: list[Subnet] = []
+        self._chips_of: dict[int, Subnet] = {}
+        self._join()
+        self.bandwidth = np.concatenate([subnet.fabric.bandwidth for subnet in self.subnets])
+        self.latency_s = np.concatenate([subnet.fabric.latency_s for subnet in self.subnets])
+
+    def _place_cores(self, devices: list[Device], boards: list[int]) -> None:
+        kind_of_board = np.repeat(np.arange(len(devices)), boards)
+        cores = np.array([device.cores for device in devices])
+        self.board = np.repeat(np.arange(len(kind_of_board)), cores[kind_of_board])
+        self.kind = kind_of_board[self.board]
+        kind_of_chip = np.repeat(kind_of_board, np.array([d.chips for d in devices])[kind_of_board])
+        cores_per_chip = np.array([device.cores_per_chip for device in devices])
+        self.chip = np.repeat(np.arange(len(kind_of_chip)), cores_per_chip[kind_of_chip])
+        self.cores = len(self.chip)
+
+    def _join(self) -> None:
+        """Build the fabrics, innermost first: a message takes the first that joins its ends."""
+        kinds = self.array.group.kinds
+        hbm = np.repeat([d.hbm_bytes_per_s for d, _ in kinds], [n * d.chips for d, n in kinds])
+        self._add(Memory(hbm, lambda chip: f"chip{chip}"), self.chip, self.chip)
+        for kind, (device, _) in enumerate(kinds):
+            here = self.kind == kind
+            chips = self.chip - self.chip[here][0]
+            if self.topology.joins == "chips":
+                self._chips_of[kind] = self._add(
+                    self._between_chips(kind), np.where(here, 0, -1), chips
+                )
+            elif device.chips > 1:
+                self._chips_of[kind] = self._add(
+                    self._inside_boards(kind), np.where(here, self.board, -1), chips
+                )
+        if self.topology.joins == "boards":
+            self._boards = self._add(self._between_boards(), np.zeros_like(self.board), self.board)
+        elif len(kinds) > 1:
+            ports, latency_s = self._board_ports()
+            switch = Switch(ports, latency_s, lambda board: f"board{board}")
+            self._boards = self._add(switch, np.zeros_like(self.board), self.board)
+
+    def _add(self, fabric: Fabric, region: Ints, node: Ints) -> Subnet:
+        first = self.subnets[-1].links.stop if self.subnets else 0
+        links = slice(first, first + len(fabric.bandwidth))
+        self.subnets.append(Subnet(fabric, links, region, node))
+        return self.subnets[-1]
+
+    def _board_ports(self) -> tuple[Floats, Floats]:
+        """Bandwidth and latency of every board's network port."""
+        kinds = self.array.group.kinds
+        boards = [count for _, count in kinds]
+        bytes_per_s = np.repeat([d.network_bytes_per_s for d, _ in kinds], boards)
+        return bytes_per_s, np.repeat([d.network_latency_s for d, _ in kinds], boards)
+
+    def _between_boards(self) -> Fabric:
+        return fabric_of(self.topology, Nodes(self.array.group, *self._board_ports(), "board"))
+
+    def _between_chips(self, kind: int) -> Fabric:
+        """One kind's chips on their links."""
+        device, count = self.array.group.kinds[kind]
+        chips, links, topology = count * device.chips, device.links, self.topology
+        bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
+        if links and DESIGNS[topology.kind].whole_ports:
+            bytes_per_s *= links.per_chip
+        ports = np.full(chips, bytes_per_s)
+        latency_s = np.full(chips, links.latency_s if links else 0.0)
+        group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
+        return fabric_of(topology, Nodes(group, ports, latency_s, name))
+
+    def _kind_name(self, kind: int) -> str:
+        """What tells the chips of a kind from those of others."""
+        names = [device.name for device, _ in self.array.group.kinds]
+        if len(names) == 1:
+            return ""
+        return f"{names[kind]} " if names.count(names[kind]) == 1 else f"{names[kind]}.{kind} "
+
+    def _inside_boards(self, kind: int) -> Fabric:
+        """Every board of a kind a small mesh of its chips."""
+        device, count = self.array.group.kinds[kind]
+        links, first = device.links, int(self.board[self.kind == kind][0])
+        bytes_per_s = links.bytes_per_s if links else device.network_bytes_per_s
+        return Grid(
+            near_square(device.chips),
+            np.full(count * device.chips, bytes_per_s),
+            links.latency_s if links else device.network_latency_s,
+            lambda board: f"board{first + board} chip",
+            wrap=False,
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A name per link, as ``chip(4,5) +x``."""
+        return tuple(name for subnet in self.subnets for name in subnet.fabric.names())
+
+    @cached_property
+    def nodes(self) -> Ints:
+        """The first core of every node that the topology joins: of each board, or each chip."""
+        of = self.board if self.topology.joins == "boards" else self.chip
+        return np.flatnonzero(np.diff(of, prepend=-1))
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        """The links that a message from core to core crosses, in order; an HBM twice."""
+        for subnet, _ in self.by_subnet(np.array([source]), np.array([target])):
+            links = subnet.fabric.route(int(subnet.node[source]), int(subnet.node[target]))
+            return tuple(subnet.links.start + link for link in links)
+        return ()
+
+    def loads(self, sources: ArrayLike, targets: ArrayLike, flows: ArrayLike = 1.0) -> Floats:
+        """How many flows cross each link; sources, targets (cores) and flows are broadcast.
+
+        Exact for whole numbers of flows.
+        """
+        total = np.zeros(len(self.bandwidth))
+        a, b, many = _flat(sources, targets, flows)
+        for subnet, chosen in self.by_subnet(a, b):
+            nodes = subnet.node[a[chosen]], subnet.node[b[chosen]]
+            total[subnet.links] += subnet.fabric.loads(*nodes, many[chosen])
+        if len(many):
+            total[total < 1e-9 * many.max()] = 0.0  # what rounding leaves of fractions
+        return total
+
+    def message_latency_s(self, sources: ArrayLike, targets: ArrayLike) -> float:
+        """The longest latency among messages between cores, besides the time of their bytes."""
+        a, b, _ = _flat(sources, targets, 1.0)
+        latencies = (
+            subnet.fabric.latencies(subnet.node[a[chosen]], subnet.node[b[chosen]]).max()
+            for subnet, chosen in self.by_subnet(a, b)
+        )
+        return float(max(latencies, default=0.0))
+
+    def by_subnet(self, sources: Ints, targets: Ints) -> Iterator[tuple[Subnet, Ints]]:
+        """Every subnet with the numbers of the messages that it carries."""
+        left = np.flatnonzero(sources != targets)
+        for subnet in self.subnets:
+            region = subnet.region[sources[left]]
+            here = (region == subnet.region[targets[left]]) & (region >= 0)
+            if here.any():
+                yield subnet, left[here]
+            left = left[~here]
+
+    def injection_bytes_per_s(self, side: Group, other: Group) -> float:
+        """Bandwidth from one half of a bisected group to the other while both send.
+
+        ``side`` and ``other`` are halves as ``Group.halves`` makes them. Where
+        splits of such counts are not all alike, the first one is taken, with
+        ``side`` in front: halves that are alike have the same bandwidth.
+        """
+        (device, count), (sibling, rest) = side.kinds[0], other.kinds[0]
+        if len(side.kinds) > 1 or len(other.kinds) > 1 or device != sibling:
+            return self._between_kinds(side, other)
+        if side.unit == "core":  # every byte is written and read
+            return device.hbm_bytes_per_s * count / device.cores_per_chip / 2
+        kind = [d for d, _ in self.array.group.kinds].index(device)
+        if side.unit == "board" and self.topology.joins == "boards":
+            start = int(self.board[self.kind == kind][0])
+            return _injection(self._boards, start, count, start + count, rest)
+        each = device.chips if side.unit == "board" else 1
+        return _injection(self._chips_of[kind], 0, count * each, count * each, rest * each)
+
+    def interchangeable(self, first: int, second: int, cores: int) -> bool:
+        """Whether nothing on the wires tells two ranges of alike cores apart.
+
+        Places on one ring, torus or mesh do: what others send passes some of
+        them and not others.
+        """
+        for subnet in self.subnets:
+            if subnet.fabric.has_places:
+                one, other = (
+                    set(subnet.region[start : start + cores].tolist()) for start in (first, second)
+                )
+                if (one & other) - {-1}:
+                    return False
+        return True
+
+    def _between_kinds(self, side: Group, other: Group) -> float:
+        starts = np.cumsum([0, *(count for _, count in self.array.group.kinds)])
+        first = int(starts[self.array.group.kinds.index(side.kinds[0])])
+        second = int(starts[self.array.group.kinds.index(other.kinds[0])])
+        return _injection(self._boards, first, side.units, second, other.units)
+
+
+def _injection(subnet: Subnet, first: int, count: int, second: int, rest: int) -> float:
+    return subnet.fabric.injection(range(first, first + count), range(second, second + rest))
+
+
+def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Ints, Ints, Floats]:
+    a, b, many = np.broadcast_arrays(
+        np.asarray(sources, dtype=np.int64),
+        np.asarray(targets, dtype=np.int64),
+        np.asarray(flows, dtype=np.float64),
+    )
+    return a.ravel(), b.ravel(), many.ravel()

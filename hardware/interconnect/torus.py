@@ -1,0 +1,201 @@
+"""Rings, tori and meshes: nodes with coordinates, joined to their neighbours."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from math import prod
+
+import numpy as np
+
+from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, cut, tally
+from hardware.topology import Topology
+
+AXES = "xyz"
+_PLUS, _MINUS = 0, 1
+
+
+@cache
+def places(shape: tuple[int, ...]) -> Ints:
+    """Coordinates (nodes by dimensions) in the order in which nodes are numbered.
+
+    The longer dimension is halved again and again (the first of equally long
+    ones, the odd one to the first half), so that a half of the nodes is a
+    half of the grid, and the last four of a power of two a 2 x 2 block.
+    """
+    side = max(shape)
+    if side == 1:
+        return np.zeros((1, len(shape)), dtype=np.int64)
+    longest = shape.index(side)
+    first, second = list(shape), list(shape)
+    first[longest], second[longest] = side - side // 2, side // 2
+    offset = np.zeros(len(shape), dtype=np.int64)
+    offset[longest] = first[longest]
+    return np.concatenate([places(tuple(first)), places(tuple(second)) + offset])
+
+
+class Grid:
+    """A ring, torus or mesh of one to three dimensions, or ``copies`` of it side by side.
+
+    Routes take the dimensions in order, each the shorter way; half way round
+    a ring of even length, messages from even coordinates go up and from odd
+    ones down. A dimension of two has one cable, with or without ``wrap``. A
+    link is as fast as the slower of the nodes it joins (``ports``, B/s).
+    """
+
+    has_places = True
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        ports: Floats,
+        latency_s: float,
+        label: Label,
+        *,
+        wrap: bool,
+        two_way: bool = True,
+    ) -> None:
+        self.shape = shape
+        self.size = prod(shape)
+        self.coordinates = places(shape)
+        self.wrap, self.two_way = wrap, two_way
+        self._copies = len(ports) // self.size
+        self._label = label
+        self.strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+        self._place = self.coordinates @ np.array(self.strides)
+        self._node = np.empty(self.size, dtype=np.int64)
+        self._node[self._place] = np.arange(self.size)
+        exists = np.tile(self._exists().ravel(), self._copies)
+        self._slots = np.flatnonzero(exists)
+        self._link = np.cumsum(exists) - 1
+        source, target = self.ends
+        self.bandwidth = np.minimum(ports[source], ports[target])
+        self.latency_s = np.full(len(self._slots), latency_s)
+        self._hop_s = latency_s
+
+    @classmethod
+    def of(cls, topology: Topology, nodes: Nodes) -> Grid:
+        """The ring, torus or mesh of some nodes; every hop takes the longest of their latencies."""
+        return cls(
+            topology.shape_of(nodes.group.size),
+            nodes.ports,
+            float(nodes.latency_s.max()),
+            lambda _: nodes.name,
+            wrap=topology.kind != "mesh",
+            two_way=topology.two_way,
+        )
+
+    def _exists(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
+        """Which of the two ways of each dimension leads anywhere from each place."""
+        exists = np.zeros((self.size, len(self.shape), 2), dtype=np.bool_)
+        at = self._coordinates_of_places
+        for d, side in enumerate(self.shape):
+            round_ = self.wrap and side > 2
+            exists[:, d, _PLUS] = (at[:, d] + 1 < side) | round_
+            if self.two_way or side == 2:
+                exists[:, d, _MINUS] = (at[:, d] > 0) | round_
+        return exists
+
+    @cached_property
+    def _coordinates_of_places(self) -> Ints:
+        return np.stack(np.unravel_index(np.arange(self.size), self.shape), axis=1)
+
+    @cached_property
+    def ends(self) -> tuple[Ints, Ints]:
+        """Source and target node of every link."""
+        rest, way = np.divmod(self._slots, 2)
+        rest, d = np.divmod(rest, len(self.shape))
+        copy, place = np.divmod(rest, self.size)
+        side, stride = np.array(self.shape)[d], np.array(self.strides)[d]
+        here = self._coordinates_of_places[place, d]
+        there = (here + np.where(way == _PLUS, 1, -1)) % side
+        neighbour = place + (there - here) * stride
+        return copy * self.size + self._node[place], copy * self.size + self._node[neighbour]
+
+    def _steps(self, here: Ints, there: Ints, d: int) -> Ints:
+        """How many links to take in dimension ``d``, negative for the way down."""
+        side = self.shape[d]
+        ahead = there - here
+        if not self.wrap or side == 2:
+            return ahead
+        ahead %= side
+        if not self.two_way:
+            return ahead
+        down = (2 * ahead > side) | ((2 * ahead == side) & (here % 2 == 1))
+        return np.where(down, ahead - side, ahead)
+
+    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
+        copy, node = divmod(source, self.size)
+        place = int(self._place[node])
+        links: list[int] = []
+        for d, (side, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            here = self.coordinates[node : node + 1, d]
+            there = self.coordinates[target % self.size, d]
+            steps = int(self._steps(here, there, d)[0])
+            at = int(here[0])
+            way = _PLUS if steps > 0 else _MINUS
+            for _ in range(abs(steps)):
+                slot = ((copy * self.size + place) * len(self.shape) + d) * 2 + way
+                links.append(int(self._link[slot]))
+                following = (at + (1 if steps > 0 else -1)) % side
+                place += (following - at) * stride
+                at = following
+        return links
+
+    def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
+        copies, nodes = np.divmod(sources, self.size)
+        place = copies * self.size + self._place[nodes]
+        dense = np.zeros((self._copies * self.size, len(self.shape), 2))
+        goal = self.coordinates[targets % self.size]
+        for d, stride in enumerate(self.strides):
+            here = place // stride % self.shape[d]
+            steps = self._steps(here, goal[:, d], d)
+            self._count(dense[:, d], d, place, steps, flows)
+            place = place + (goal[:, d] - here) * stride
+        return dense.ravel()[self._slots]
+
+    def _count(self, dense: Floats, d: int, place: Ints, steps: Ints, flows: Floats) -> None:
+        """Add flows that go ``steps`` along dimension ``d`` to the links there.
+
+        A flow holds a run of neighbouring links: one more where the run
+        begins, one less where it is over, and sums along the line in between.
+        """
+        side, stride = self.shape[d], self.strides[d]
+        lines, length = self._copies * self.size // side, 2 * side + 1
+        high, rest = np.divmod(place, stride * side)
+        here, low = np.divmod(rest, stride)
+        line = (high * stride + low) * length
+        for way in (_PLUS, _MINUS):
+            goes = steps > 0 if way == _PLUS else steps < 0
+            if not goes.any():
+                continue
+            begin = here[goes] if way == _PLUS else here[goes] + steps[goes] + 1 + side
+            runs = line[goes] + begin
+            change = tally(runs, flows[goes], lines * length)
+            ends = runs + np.abs(steps[goes])
+            change -= tally(ends, flows[goes], lines * length)
+            run = change.reshape(lines, length).cumsum(axis=1)
+            folded = run[:, :side] + run[:, side : 2 * side]
+            dense[:, way] += folded.reshape(-1, stride, side).transpose(0, 2, 1).ravel()
+
+    def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
+        here, there = self.coordinates[sources % self.size], self.coordinates[targets % self.size]
+        hops = np.zeros(len(sources))
+        for d in range(len(self.shape)):
+            hops += np.abs(self._steps(here[:, d], there[:, d], d))
+        return self._hop_s * hops
+
+    def names(self) -> list[str]:  # noqa: D102
+        source, _ = self.ends
+        return [
+            f"{self._name(node)} {'+-'[slot % 2]}{AXES[slot // 2 % len(self.shape)]}"
+            for node, slot in zip(source.tolist(), self._slots.tolist(), strict=True)
+        ]
+
+    def _name(self, node: int) -> str:
+        copy, number = divmod(node, self.size)
+        at = ",".join(str(c) for c in self.coordinates[number])
+        return f"{self._label(copy)}{at}" if len(self.shape) == 1 else f"{self._label(copy)}({at})"
+
+    def injection(self, first: range, second: range) -> float:
+        """The links cut between the sides."""
+        return cut(self.bandwidth, self.ends, first, second)

@@ -1,0 +1,91 @@
+"""A plan's iteration time without the event engine: barriers and maxima."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hardware import Array, Bisection, Group, bisection_of
+from planners.medium import check_medium
+from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
+from planners.plan import Plan, Split
+from planners.steps import Kind, Step, flops, received, training_steps
+from workloads import Graph, Network, partition_graph
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Accelerators that always do the same: their time so far, in seconds."""
+
+    peak_flops_per_s: float
+    size: list[Sizes]
+    now: float = 0.0
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A split: where its two sides meet; ``element_s`` is what an element costs each."""
+
+    split: Split
+    element_s: tuple[float, float]
+    size: list[Sizes]
+    clocks: list[_Clock] = field(default_factory=list)
+
+    def meet(self, step: Step, graph: Graph, table: Communication) -> None:
+        """Wait for the last accelerator of both sides, then for the slower side."""
+        elements = received(step, graph, self.split.partitions, self.size, table)
+        if any(elements):
+            seconds = max(e * s for e, s in zip(elements, self.element_s, strict=True))
+            now = max(clock.now for clock in self.clocks) + seconds
+            for clock in self.clocks:
+                clock.now = now
+
+
+def predict(network: Network, plan: Plan, array: Array) -> float:
+    """Seconds of one training step under the published model.
+
+    An exchange starts when every accelerator of its split has arrived and
+    ends when the slower side has received, as in the engine; alike
+    accelerators are followed once.
+    """
+    check_medium(array, plan)
+    graph = partition_graph(network)
+    exchanges: list[_Exchange] = []
+    shards = (WHOLE,) * len(graph)
+    following = _Following(bisection_of(array), graph, plan.batch, exchanges)
+    clocks = following.down(plan.root, array.group, shards)
+    for step in training_steps(graph):
+        if step.kind is Kind.COMPUTE:
+            for clock in clocks:
+                clock.now += flops(step.phase, clock.size[step.node]) / clock.peak_flops_per_s
+        else:
+            for exchange in exchanges:
+                exchange.meet(step, graph, plan.communication)
+    return max(clock.now for clock in clocks)
+
+
+@dataclass(slots=True)
+class _Following:
+    """A walk down the plan that leaves a clock for each class of alike accelerators."""
+
+    bisection: Bisection
+    graph: Graph
+    batch: int
+    exchanges: list[_Exchange]
+
+    def down(self, split: Split | None, group: Group, shards: Sequence[Shard]) -> list[_Clock]:
+        """Clocks of a group, its exchanges appended parents first."""
+        arithmetic = group.arithmetic
+        pairs = zip(self.graph, shards, strict=True)
+        size = [sizes(node, self.batch, shard, fused=arithmetic.fused) for node, shard in pairs]
+        if split is None:
+            return [_Clock(group.peak_flops_per_s, size)]
+        sides = self.bisection.halves(group)
+        first, second = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
+        exchange = _Exchange(split, (first, second), size)
+        self.exchanges.append(exchange)
+        for half, side, kept in zip(
+            split.halves, sides, shrunk(shards, split.partitions), strict=False
+        ):
+            exchange.clocks += self.down(half, side.group, kept)
+        return exchange.clocks

@@ -1,0 +1,115 @@
+"""The maps that a layer's operators read and write, in a core's terms.
+
+A map's channels are given for each of its node's input or output channels,
+so that any shard of the node knows its part. An example: a convolution of a
+node with 8 input and 16 output channels reads 8 channels (1.0 for each input
+channel) and writes 16 (1.0 for each output channel); a batch norm behind it
+works on the same 16; a pool in front of the first node is split as that
+node's inputs are.
+"""
+
+from __future__ import annotations
+
+from planners.partition import II, III, I, PartitionType
+from simulator.cost.hbm_tensors import gradient, owners, tensors
+from simulator.cost.operators import Map
+from workloads import Layer, Network, Tensor
+from workloads.layers import CELLS, INPUT
+
+
+class Operands:
+    """Every layer's maps; ``all`` are the network's tensors, ``owner`` the layers' nodes."""
+
+    def __init__(self, network: Network) -> None:
+        self.all = tensors(network)
+        self.owner = owners(network, self.all.graph)
+
+    def pairs(self, index: int) -> float:
+        """Pairs of an input and an output channel of the same group of a node."""
+        node = self.all.graph[index]
+        return node.in_channels * node.out_channels / node.groups
+
+    def input(self, layer: Layer, place: int = 0) -> Map:
+        """What a layer reads: of the tensor that was written, the part that it sees."""
+        root, shape = self.all.root[layer.inputs[place]], layer.operands[place]
+        side = self._side(layer, II if layer.weighted or layer.kind == "matmul" else III)
+        side = I if layer.kind == "embedding" else side
+        held = shape if root == INPUT else self.all.layers[root].output
+        share = min(1.0, shape.elements / held.elements)
+        channels, area = float(shape.channels), float(shape.area)
+        if shape.area == held.area:
+            channels /= share
+        else:
+            area /= share
+        return self._scaled(layer, root, side, channels, area, share)
+
+    def output(self, layer: Layer, tensor: str) -> Map:
+        """A tensor in the shape of a layer's output: its values, or a gradient of them."""
+        return self._map(layer, tensor, self._side(layer, III), layer.output)
+
+    def received(self, layer: Layer) -> list[Map]:
+        """The gradients of a layer's output that its readers wrote, each in its own shape."""
+        shapes = ((part, self.all.shapes[part]) for part in self.all.gradients[layer.name])
+        return [
+            self.output(layer, part)
+            if shape.elements == layer.output.elements
+            else self._map(layer, part, self._side(layer, III), shape)
+            for part, shape in shapes
+        ]
+
+    def product_gradient(self, product: Layer) -> Map:
+        """The one tensor with the gradient of a product's output."""
+        if self.all.whole(product.name):
+            return self.received(product)[0]
+        return self.output(product, f"gradient of {product.name}")
+
+    def changed(self, layer: Layer) -> list[Map]:
+        """A layer's own output, where what rides on it has to be undone."""
+        changed = layer.name in self.all.riders and self.all.changed(layer.name)
+        return [self.output(layer, layer.name)] if changed else []
+
+    def input_gradients(self, layer: Layer) -> list[Map]:
+        """What a layer writes backward, for the inputs that are trained."""
+        written = {
+            gradient(layer, place): layer.operands[place]
+            for place, source in enumerate(layer.inputs)
+            if source in self.all.trained
+        }
+        side = self._side(layer, II if layer.weighted else III)
+        return [self._map(layer, name, side, shape) for name, shape in written.items()]
+
+    def operand_gradient(self, matmul: Layer, place: int) -> Map:
+        """The gradient of one operand of a matmul."""
+        return self._map(matmul, gradient(matmul, place), II, matmul.operands[place])
+
+    def gates(self, cell: Layer) -> Map:
+        """What a cell keeps for backward: its gates, and one more state for each unit."""
+        return self._of_units(cell, f"{cell.name}'s gates", CELLS[cell.kind] + 1)
+
+    def gate_gradients(self, cell: Layer) -> Map:
+        """The errors of a cell's gates, which its weights' gradient is made of."""
+        return self._of_units(cell, f"gradient of {cell.name}'s gates", CELLS[cell.kind])
+
+    def _of_units(self, cell: Layer, tensor: str, each: int) -> Map:
+        shape = Tensor(each * cell.output.channels, cell.output.height, cell.output.width)
+        return self._map(cell, tensor, III, shape)
+
+    def _side(self, layer: Layer, side: PartitionType) -> PartitionType:
+        """Which of its node's channels a layer's tensor is split with."""
+        return II if self.owner[layer.name][1] else side
+
+    def _map(self, layer: Layer, tensor: str, side: PartitionType, shape: Tensor) -> Map:
+        return self._scaled(layer, tensor, side, shape.channels, shape.area)
+
+    def _scaled(
+        self,
+        layer: Layer,
+        tensor: str,
+        side: PartitionType,
+        channels: float,
+        area: float,
+        share: float = 1.0,
+    ) -> Map:
+        node = self.all.graph[self.owner[layer.name][0]]
+        whole = {I: 1, II: node.in_channels, III: node.out_channels}[side]
+        return Map(tensor, side, channels / whole, area, share)

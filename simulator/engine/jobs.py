@@ -1,0 +1,51 @@
+"""What the links are asked to carry: jobs, and the load that a job puts on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine.picoseconds import whole_ps
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Which links a job's flows cross, ascending, and how many of its flows cross each."""
+
+    links: Ints
+    flows: Floats
+
+    @staticmethod
+    def of(flows: Floats) -> Load:
+        """From a vector over all links; less than 1e-12 of the largest is nothing."""
+        links = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
+        return Load(links, flows[links])
+
+    def seconds_per_byte(self, bandwidth: Floats) -> float:
+        """How long a byte of every flow takes when the job has the links for itself."""
+        return float((self.flows / bandwidth[self.links]).max(initial=0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A job of the network: flows that progress at one rate until each has moved its bytes.
+
+    Steps of a collective that are alike are one phase, whose bytes and
+    latencies are those of all of its ``steps``.
+    """
+
+    name: str
+    load: Load
+    flow_bytes: float
+    latency_s: float
+    steps: int = 1
+
+    def alone_ps(self, bandwidth: Floats) -> int:
+        """Duration on links (B/s) that nobody else uses."""
+        through_s = self.load.seconds_per_byte(bandwidth) * self.flow_bytes
+        return whole_ps(through_s) + whole_ps(self.latency_s)

@@ -1,0 +1,57 @@
+"""How full an array's HBM gets: what a run says of it, and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
+
+    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle).
+    """
+
+    device: str
+    peak_bytes: float
+    capacity_bytes: float
+    operator: str
+    cores: int
+    cores_over: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether every core's peak is within its capacity."""
+        return self.cores_over == 0
+
+    def __str__(self) -> str:
+        return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+def fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:
+    """A core's peak against its capacity in words, and the operator at the peak ("": none)."""
+    place = f", at {operator}" if operator else ""
+    return f"peak {readable(peak_bytes)} of {readable(capacity_bytes)} a core{place}"
+
+
+def readable(size_bytes: float) -> str:
+    """GiB with two digits behind the point, or MiB where that is less than one."""
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.2f} GiB"
+    return f"{size_bytes / 2**20:.2f} MiB"
+
+
+def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
+    """What does not fit, where, and what helps; None where everything fits."""
+    over = [
+        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)"
+        for one in memory
+        if not one.fits
+    ]
+    if not over:
+        return None
+    return (
+        f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
+        "take a smaller batch, more devices or another planner"
+    )

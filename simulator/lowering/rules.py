@@ -1,0 +1,98 @@
+"""What an execution model decides; all else about a training step is the same for all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from hardware import Array, Device, Wires
+from hardware.array import Unit
+from planners import Plan
+from planners.partition import Shard
+from planners.steps import Phase, Step
+from simulator.engine.occupancy import DeviceMemory
+from simulator.engine.operations import Operation
+from simulator.lowering.execution import Execution
+from simulator.lowering.placement import Division, Part, Shards
+from workloads import Graph, Network
+
+
+class Exchange(NamedTuple):
+    """An exchange among all the devices of a part that have something of any of ``nodes``.
+
+    Without ``nodes`` every device takes part.
+    """
+
+    part: Part
+    operation: Operation
+    nodes: Sequence[int] = ()
+
+
+class Rules(ABC):
+    """An execution model, for one network, plan and array (as ``execution.planned`` has it).
+
+    ``unit`` is what the bisection ends in, and a worker is one. Where
+    ``overlap`` is allowed a worker's exchanges go on while it computes;
+    without, all that it does waits for what it did before. ``joint`` exchanges
+    are one operation for all copies of a part, whose transfers share the
+    ``wires``; so there is a single way to write a part for all of its copies
+    only where they are not. ``root`` says who holds what.
+    """
+
+    unit: Unit
+    joint: bool
+    overlap: bool = False
+    wires: Wires | None = None
+
+    def __init__(
+        self,
+        network: Network,
+        graph: Graph,
+        plan: Plan,
+        array: Array,
+        execution: Execution,
+        *,
+        folded: bool,
+    ) -> None:
+        self.network = network
+        self.graph = graph
+        self.plan = plan
+        self.array = array
+        self.execution = execution
+        self.folded = folded
+        self.root = self._division().divide(plan.root, array.group, plan.batch)
+
+    @property
+    def shared(self) -> bool:
+        """Whether devices that do the same follow one script."""
+        return self.folded or not self.joint
+
+    @abstractmethod
+    def _division(self) -> Division:
+        """How the array is divided."""
+
+    @abstractmethod
+    def order(self) -> Iterable[Step]:
+        """The steps of forward, backward and update in the order in which they are issued."""
+
+    @abstractmethod
+    def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
+        """What one worker computes of a node; None where there is nothing to do."""
+
+    @abstractmethod
+    def exchanges(self, step: Step) -> Iterator[Exchange]:
+        """What completes the partial sums of a step, or re-lays the tensor at a boundary."""
+
+    def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
+        """How full each device's HBM gets, of classes of so many workers that hold these shards.
+
+        Nothing where the rules do not say. Raises OutOfMemoryError where it must fit.
+        """
+        del classes
+        return ()
+
+    def hbm_bytes_per_s(self, device: Device) -> float | None:
+        """The bandwidth of one worker's HBM; None where its traffic is not followed."""
+        del device
+        return None

@@ -1,0 +1,258 @@
+import time
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware import Array, Group, SpecError, Topology, Wires, load_array
+from hardware.interconnect.torus import Grid, places
+from tests.wiring import KINDS, device, nodes, wires
+
+SHAPES = [(1,), (2,), (5,), (8,), (2, 2), (4, 2), (3, 5), (4, 4), (2, 3, 4), (4, 4, 4), (1, 6)]
+
+
+@given(wires(), st.data())
+def test_loads_are_what_routes_cross(w: Wires, data: st.DataObject) -> None:
+    cores = st.integers(0, w.cores - 1)
+    pairs = data.draw(st.lists(st.tuples(cores, cores, st.integers(1, 5)), max_size=12))
+    wanted = np.zeros(len(w.bandwidth))
+    for a, b, flows in pairs:
+        for link in w.route(a, b):
+            wanted[link] += flows
+        assert w.message_latency_s(a, b) == pytest.approx(sum(w.latency_s[list(w.route(a, b))]))
+    sources, targets, many = (np.array([pair[i] for pair in pairs]) for i in range(3))
+    assert (w.loads(sources, targets, many) == wanted).all()
+
+
+@given(wires())
+def test_every_link_has_a_name_of_its_own_and_a_bandwidth(w: Wires) -> None:
+    assert len(set(w.names)) == len(w.names) == len(w.bandwidth) == len(w.latency_s)
+    assert (w.bandwidth > 0).all()
+
+
+@given(wires())
+def test_different_cores_are_joined_and_a_core_needs_no_wire(w: Wires) -> None:
+    for a in range(min(w.cores, 6)):
+        assert w.route(a, a) == ()
+        for b in range(w.cores):
+            assert w.route(a, b) or a == b
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["torus", "mesh"])
+def test_routes_on_grids_are_connected_dimension_ordered_and_shortest(
+    kind: str, shape: tuple[int, ...]
+) -> None:
+    w = nodes(int(np.prod(shape)), kind, shape)
+    grid = w.subnets[-1].fabric
+    assert isinstance(grid, Grid)
+    source, target = (ends + 0 for ends in grid.ends)
+    first = w.subnets[-1].links.start
+    for a in range(w.cores):
+        distance = hops_from(a, source, target, w.cores)
+        for b in range(w.cores):
+            at, axes = a, []
+            for link in w.route(a, b):
+                assert source[link - first] == at
+                at = target[link - first]
+                axes.append(w.names[link][-1])
+            assert at == b
+            assert axes == sorted(axes)
+            assert len(axes) == distance[b]
+
+
+def hops_from(start: int, source: np.ndarray, target: np.ndarray, count: int) -> list[int]:
+    """Breadth first."""
+    distance, todo = [-1] * count, deque([start])
+    distance[start] = 0
+    while todo:
+        at = todo.popleft()
+        for b in target[source == at]:
+            if distance[b] < 0:
+                distance[b] = distance[at] + 1
+                todo.append(int(b))
+    return distance
+
+
+def test_half_way_round_even_coordinates_go_up_and_odd_ones_down() -> None:
+    w = nodes(6, "ring")
+    assert [w.names[link] for link in w.route(0, 3)] == ["board0 +x", "board1 +x", "board2 +x"]
+    assert [w.names[link] for link in w.route(1, 4)] == ["board1 -x", "board0 -x", "board5 -x"]
+
+
+def test_a_ring_of_two_has_one_cable() -> None:
+    for kind in ("ring", "torus", "mesh"):
+        w = nodes(2, kind)
+        assert [name for name in w.names if "hbm" not in name] == (
+            ["board0 +x", "board1 -x"] if kind == "ring" else ["board(0,0) +x", "board(1,0) -x"]
+        )
+
+
+def test_a_one_way_ring_goes_round() -> None:
+    w = nodes(5, "ring", two_way=False)
+    assert len(w.bandwidth) == 5 + 5
+    assert len(w.route(1, 0)) == 4
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (32, 16), (8, 8, 4), (64,), (32, 128)])
+def test_halves_of_the_numbers_are_halves_of_the_grid(shape: tuple[int, ...]) -> None:
+    at = places(shape)
+    assert len(np.unique(at, axis=0)) == len(at) == np.prod(shape)
+    size = len(at)
+    while size >= 2:
+        for first in range(0, len(at), size):
+            box = at[first : first + size]
+            sides = np.ptp(box, axis=0) + 1
+            assert np.prod(sides) == size
+            assert sides.max() <= 2 * sides.min() or len(shape) == 1 or size >= 64
+        size //= 2
+
+
+def test_a_boards_chips_are_a_square_of_the_torus() -> None:
+    w = Wires(load_array("tpu-v2-pod"))
+    at = places((16, 16))
+    for board in range(64):
+        chips = np.unique(w.chip[w.board == board])
+        assert np.ptp(at[chips], axis=0).tolist() == [1, 1]
+
+
+def test_cores_of_a_chip_talk_through_its_memory() -> None:
+    w = Wires(load_array("tpu-v2-pod"))
+    assert [w.names[link] for link in w.route(2, 3)] == ["hbm chip1", "hbm chip1"]
+    assert w.loads(2, 3).sum() == 2
+    assert w.message_latency_s(2, 3) == 0
+    assert [w.names[link] for link in w.route(0, 2)] == [w.names[link] for link in w.route(1, 3)]
+
+
+def test_kinds_are_joined_through_their_boards_ports() -> None:
+    w = Wires(load_array("tpu-mixed"))
+    assert [w.names[link] for link in w.route(0, 2047)] == ["board0 up", "board255 down"]
+    assert w.bandwidth[list(w.route(0, 2047))].tolist() == [1e9, 2e9]
+    assert all(w.names[link].startswith("tpu-v3 chip") for link in w.route(1024, 1424))
+
+
+def test_chips_without_links_use_the_boards_bandwidth() -> None:
+    w = Wires(load_array("accpar-mixed"))
+    (link,) = w.route(0, 2)
+    assert w.names[link] == "board0 chip(0,0) +y"
+    assert w.bandwidth[link] == 1e9
+    w = Wires(load_array("ethernet-100g", ["devices.0.device=tpu-v2"]))
+    assert w.bandwidth[w.route(0, 2)[0]] == 62e9
+
+
+def test_a_switch_costs_one_latency_a_message_and_a_torus_one_a_hop() -> None:
+    switch, torus = (
+        nodes(16, kind, shape, latency_s=1e-6)
+        for kind, shape in (("switch", ()), ("torus", (4, 4)))
+    )
+    assert switch.message_latency_s(0, 9) == 1e-6
+    assert torus.message_latency_s(0, 15) == pytest.approx(2e-6 * 1)
+    assert nodes(16, "tree", latency_s=1e-6).message_latency_s(0, 15) == 1e-6
+
+
+@pytest.mark.parametrize(("factor", "wanted"), [(2.0, [4e9, 2e9, 1e9]), (1.0, [1e9] * 3)])
+def test_a_trees_links_grow_by_its_factor(factor: float, wanted: list[float]) -> None:
+    w = nodes(8, "tree", factor=factor)
+    names = [w.names[link] for link in w.route(0, 7)]
+    up = ["board0 up", "board0-1 up", "board0-3 up"]
+    assert names == [*up, "board4-7 down", "board6-7 down", "board7 down"]
+    assert w.bandwidth[list(w.route(0, 7))].tolist() == [*wanted[::-1], *wanted]
+
+
+def test_the_published_trees_splits_have_their_accelerators_bandwidth() -> None:
+    w = Wires(load_array("accpar-mixed"))
+    group = w.array.group
+    while group.size > 1:
+        first, second = group.halves()
+        for side, other in ((first, second), (second, first)):
+            ports = sum(count * d.network_bytes_per_s for d, count in side.kinds)
+            assert w.injection_bytes_per_s(side, other) == ports
+        group = first
+
+
+@given(wires(most=9))
+def test_injection_is_what_the_wires_between_halves_carry(w: Wires) -> None:
+    """Against the links that routes between the halves use, for fabrics with links to cut."""
+    direct = ("ring", "torus", "mesh", "fully_connected")
+    group, start = w.array.group, 0
+    while group.size > 1:
+        first, second = group.halves()
+        got = w.injection_bytes_per_s(first, second)
+        assert got > 0
+        one_kind = len(group.kinds) == 1
+        if w.topology.kind in direct and (one_kind or w.topology.joins == "boards"):
+            a = cores_of(w, start, first.size)
+            b = cores_of(w, start + first.size, second.size)
+            assert got == pytest.approx(cut(w, a, b))
+        if not one_kind:
+            return
+        group = first
+
+
+def cores_of(w: Wires, board: int, boards: int) -> set[int]:
+    return set(np.flatnonzero((w.board >= board) & (w.board < board + boards)).tolist())
+
+
+def cut(w: Wires, first: set[int], second: set[int]) -> float:
+    """Links that are a whole route from one set to the other, added up."""
+    links = {w.route(a, b) for a in first for b in second}
+    return float(sum(w.bandwidth[route[0]] for route in links if len(route) == 1))
+
+
+def test_injection_by_topology() -> None:
+    def of(kind: str, shape: tuple[int, ...] = ()) -> float:
+        w = nodes(16, kind, shape)
+        return w.injection_bytes_per_s(*w.array.group.halves())
+
+    assert of("switch") == of("tree") == 8e9
+    assert of("ring") == 2e9
+    assert of("torus", (4, 4)) == 8e9
+    assert of("mesh", (4, 4)) == 4e9
+    assert of("fully_connected") == 64e9
+    assert of("bus") == 0.5e9
+    bus = nodes(16, "bus")
+    quarter = bus.array.group.halves()[0].halves()[0].halves()
+    assert bus.injection_bytes_per_s(*quarter) == 0.5e9 / 4
+
+
+def test_injection_inside_boards_and_chips() -> None:
+    w = Wires(load_array("tpu-v2-pod"))
+    board = w.array.group.kinds[0][0]
+    two, one = Group(((board, 2),), "chip"), Group(((board, 1),), "chip")
+    assert w.injection_bytes_per_s(two, two) == 2 * 62e9
+    assert w.injection_bytes_per_s(one, one) == 62e9
+    core = Group(((board, 1),), "core")
+    # a byte each way: both written and read
+    assert w.injection_bytes_per_s(core, core) == 700e9 / 4
+    loads = w.loads([0, 1], [1, 0])
+    assert 1 / (loads / w.bandwidth).max() == pytest.approx(700e9 / 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("joins", ["boards", "chips"])
+@settings(deadline=None)
+@given(st.integers(2, 40))
+def test_injection_is_never_nothing(kind: str, joins: str, count: int) -> None:
+    group = Group(((device(chips=3), count),))
+    w = Wires(Array("any", "", group, (), Topology(kind, joins)))
+    while group.size > 1:
+        first, second = group.halves()
+        assert w.injection_bytes_per_s(first, second) > 0
+        assert w.injection_bytes_per_s(second, first) > 0
+        group = first
+
+
+def test_wires_of_large_arrays_are_quick() -> None:
+    for name in ("accpar-mixed", "tpu-mixed", "tpu-v3-pod"):
+        array = load_array(name)
+        started = time.perf_counter()
+        w = Wires(array)
+        w.loads(np.arange(w.cores), np.roll(np.arange(w.cores), 1))
+        assert time.perf_counter() - started < 0.5
+
+
+def test_a_topology_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"any: topology.shape: \[3, 3\] is 9 nodes; there are 8"):
+        Wires(Array("any", "", Group(((device(), 8),)), (), Topology("torus", shape=(3, 3))))

@@ -1,0 +1,397 @@
+"""ONNX files: torch's own exports (tests/data/onnx, made by make_onnx.py), and single operators."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper
+
+from experiments.cli import main
+from hardware import load_array
+from planners import PLANNERS, load_planner
+from simulator import simulate
+from tests.workloads.onnx_models import model, node, read, save
+from workloads import Graph, Network, NetworkError, Tensor, load_network, partition_graph
+
+FOLDER = Path(__file__).parents[3] / "data" / "onnx"
+PARAMETERS = {"conv": 12_618, "mlp": 5_765, "block": 15_936, "recurrent": 19_594, "einsum": 704}
+"""Elements of the modules' own parameters, as torch counts them (test_torch.py checks)."""
+
+
+def nameless(network: Network) -> Graph:
+    return tuple(replace(item, name="") for item in partition_graph(network))
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_the_zoos_resnet50_and_torchs_export_have_one_plan_and_one_time(planner: str) -> None:
+    array = load_array("accpar-mixed")
+    zoo, *files = (
+        load_network(name)
+        for name in (
+            "resnet50",
+            str(FOLDER / "resnet50-batch-norm.onnx"),
+            str(FOLDER / "resnet50-folded.onnx"),
+        )
+    )
+    plan = load_planner(planner)(zoo, array, 512)
+    iteration_ps = simulate(zoo, plan, array).iteration_ps
+    for network in files:
+        assert nameless(network) == nameless(zoo)
+        same = load_planner(planner)(network, array, 512)
+        assert same.root == plan.root
+        assert simulate(network, same, array).iteration_ps == iteration_ps
+
+
+def test_batch_norm_is_kept_where_the_file_keeps_it() -> None:
+    kept, folded, zoo = (
+        load_network(name)
+        for name in (
+            str(FOLDER / "resnet50-batch-norm.onnx"),
+            str(FOLDER / "resnet50-folded.onnx"),
+            "resnet50",
+        )
+    )
+    assert kept.parameters == zoo.parameters == 25_557_032
+    assert [layer.kind for layer in kept.layers] == [layer.kind for layer in zoo.layers]
+    assert folded.weights == kept.weights
+    assert folded.parameters == folded.weights + 26_560 + 1000  # a bias for each channel
+    assert not any(layer.kind == "batch_norm" for layer in folded.layers)
+    assert "layer1.0.conv1" in {layer.name for layer in kept.layers}  # named after its weight
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_both_of_torchs_exporters_give_the_same_network(name: str) -> None:
+    """One with a symbolic batch, the other for two samples."""
+    symbolic, fixed = (
+        load_network(str(FOLDER / f"{name}-{kind}.onnx")) for kind in ("symbolic", "fixed")
+    )
+    assert symbolic.notes == fixed.notes == ()
+    assert symbolic.macs == fixed.macs
+    assert symbolic.parameters == PARAMETERS[name]
+    if name == "block":  # that exporter writes a turned copy of the tied matrix
+        assert symbolic.layers[-1].shared == "embedding"
+        assert fixed.weights == symbolic.weights + 100 * 32
+        assert nameless(fixed)[:-1] == nameless(symbolic)[:-1]
+    else:
+        assert fixed.parameters == symbolic.parameters
+        assert nameless(fixed) == nameless(symbolic)
+
+
+def test_grouped_query_attention_keeps_its_key_heads_apart() -> None:
+    graph = {n.name: n for n in partition_graph(load_network(str(FOLDER / "block-symbolic.onnx")))}
+    products = [n for n in graph.values() if n.kind == "matmul"]
+    assert [n.groups for n in products] == [2, 2]
+    assert products[0].reads == (Tensor(32, 10), Tensor(16, 10))
+
+
+def test_what_a_convolution_may_be(tmp_path: Path) -> None:
+    network = read(
+        tmp_path,
+        [
+            node("Conv", "x a b", "c", strides=[2, 2], pads=[1, 1, 1, 1]),
+            node("Conv", "c d", "e", group=8, auto_pad="SAME_UPPER"),
+            node("Conv", "e f", "g", dilations=[2, 1], group=2, pads=[2, 0, 2, 0]),
+            node("ConvTranspose", "g h", "y", strides=[2, 2], group=2),
+        ],
+        {"a": (8, 3, 3, 3), "b": (8,), "d": (8, 1, 3, 3), "f": (6, 4, 3, 1), "h": (6, 2, 2, 2)},
+    )
+    plain, depthwise, dilated, up = network.layers
+    assert (plain.output, plain.bias, plain.weights) == (Tensor(8, 4, 4), True, 216)
+    assert (depthwise.groups, depthwise.weights, depthwise.padding) == (8, 72, 1)
+    assert (dilated.dilation, dilated.kernel, dilated.padding) == ((2, 1), (3, 1), (2, 0))
+    assert dilated.weights == 6 * 4 * 3
+    assert (up.transposed, up.output, up.weights) == (True, Tensor(4, 8, 8), 48)
+    assert up.macs == 48 * 16  # each input element meets the kernel once
+
+
+def test_gemm_and_matmul_with_either_operand_constant(tmp_path: Path) -> None:
+    network = read(
+        tmp_path,
+        [
+            node("Gemm", "x a b", "c", transB=1),
+            node("MatMul", "c d", "e"),
+            node("Gemm", "e f g", "h", transA=0, alpha=0.5),
+            node("Gemm", "h i x", "j"),  # a computed C is a sum of its own
+            node("Transpose", "j", "k", perm=[1, 0]),
+            node("MatMul", "m k", "y"),  # W x
+        ],
+        {"a": (6, 4), "b": (6,), "d": (6, 5), "f": (5, 3), "g": (3,), "i": (3, 4), "m": (7, 4)},
+        x=("batch", 4),
+    )
+    fcs = [layer for layer in network.layers if layer.kind == "fc"]
+    assert [(f.input.channels, f.output.channels, f.bias) for f in fcs] == [
+        (4, 6, True),
+        (6, 5, False),
+        (5, 3, True),
+        (3, 4, False),
+        (4, 7, False),
+    ]
+    assert [layer.kind for layer in network.layers].count("other") == 1  # x joins no path
+    assert all(f.output.area == 1 for f in fcs)
+
+
+def test_products_of_computed_operands(tmp_path: Path) -> None:
+    """Heads folded into the batch, as torch's bmm does, are still heads."""
+    network = read(
+        tmp_path,
+        [
+            node("MatMul", "x a", "q"),
+            node("MatMul", "x b", "k"),
+            node("Reshape", "q heads", "q4"),
+            node("Transpose", "q4", "qt", perm=[0, 2, 1, 3]),
+            node("Reshape", "qt folded", "q3"),
+            node("Reshape", "k heads", "k4"),
+            node("Transpose", "k4", "kt", perm=[0, 2, 3, 1]),
+            node("Reshape", "kt folded2", "k3"),
+            node("MatMul", "q3 k3", "y", name="scores"),
+        ],
+        {"a": (12, 8), "b": (12, 8)},
+        x=(3, 5, 12),
+        integers={"heads": [3, 5, 2, 4], "folded": [6, 5, 4], "folded2": [6, 4, 5]},
+    )
+    scores = network.layers[-1]
+    assert (scores.kind, scores.groups, scores.macs) == ("matmul", 2, 2 * 5 * 4 * 5)
+    assert (scores.input, scores.output) == (Tensor(8, 5), Tensor(10, 5))
+    assert scores.operands[1] == Tensor(8, 5)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shape", "kind", "macs"),
+    [
+        ("bsd,df->bsf", (6, 7), "fc", 5 * 6 * 7),
+        ("bsd,fd->bfs", (7, 6), "fc", 5 * 6 * 7),
+        ("...d,df->...f", (6, 7), "fc", 5 * 6 * 7),
+        ("bsd,sdf->bsf", (5, 6, 7), "conv", 5 * 6 * 7),
+    ],
+)
+def test_einsums_with_a_weight(
+    tmp_path: Path, equation: str, shape: tuple[int, ...], kind: str, macs: int
+) -> None:
+    nodes = [node("Einsum", "x w", "y", equation=equation)]
+    (layer,) = read(tmp_path, nodes, {"w": shape}, x=("batch", 5, 6)).layers
+    assert (layer.kind, layer.macs) == (kind, macs)
+
+
+def test_recurrent_cells(tmp_path: Path) -> None:
+    network = read(
+        tmp_path,
+        [
+            node("Transpose", "x", "t", perm=[1, 0, 2]),
+            node("LSTM", "t w r b", "y h", hidden_size=4, direction="bidirectional"),
+            node("GRU", "t w2 r2", "- h2", hidden_size=5),
+            node("Squeeze", "h2 axis", "z"),
+            node("MatMul", "z m", "out"),
+        ],
+        {
+            "w": (2, 16, 3),
+            "r": (2, 16, 4),
+            "b": (2, 32),
+            "w2": (1, 15, 3),
+            "r2": (1, 15, 5),
+            "m": (5, 2),
+        },
+        x=("batch", 9, 3),
+        integers={"axis": [0]},
+    )
+    lstm, gru, fc = network.layers
+    assert (lstm.kind, lstm.input, lstm.output, lstm.directions) == (
+        "lstm",
+        Tensor(3, 9),
+        Tensor(8, 9),
+        2,
+    )
+    assert lstm.parameters == 2 * (16 * 3 + 16 * 4 + 32)
+    assert (gru.output, gru.parameters) == (Tensor(5, 9), 15 * 8)
+    assert (fc.input, fc.inputs) == (Tensor(5), (gru.name,))
+
+
+def test_embeddings_and_positions(tmp_path: Path) -> None:
+    network = read(
+        tmp_path,
+        [
+            node("Gather", "table x", "e"),
+            node("Add", "e positions", "p"),
+            node("LayerNormalization", "p scale shift", "n"),
+            node("Transpose", "table", "turned", perm=[1, 0]),
+            node("MatMul", "n turned", "y"),
+        ],
+        {"table": (50, 8), "positions": (6, 8), "scale": (8,), "shift": (8,)},
+        x=("batch", 6),
+        kind=TensorProto.INT64,
+    )
+    embedding, add, norm, head = network.layers
+    assert (embedding.vocabulary, embedding.output) == (50, Tensor(8, 6))
+    assert (add.kind, add.operator, add.extra) == ("other", "add", 48)
+    assert (norm.operator, norm.extra) == ("layer_norm", 16)
+    assert (head.kind, head.shared, head.output) == ("fc", embedding.name, Tensor(50, 6))
+    assert network.parameters == 50 * 8 + 48 + 16
+
+
+def test_shape_arithmetic_is_no_traffic(tmp_path: Path) -> None:
+    network = read(
+        tmp_path,
+        [
+            node("Conv", "x w", "c"),
+            node("Shape", "c", "s"),
+            node("Gather", "s zero", "batch"),
+            node("Concat", "batch rest", "target", axis=0),
+            node("Reshape", "c target", "flat"),
+            node("Cast", "flat", "same", to=TensorProto.FLOAT),
+            node("Gemm", "same v", "y"),
+        ],
+        {"w": (4, 3, 1, 1), "v": (256, 10)},
+        integers={"zero": [0], "rest": [-1]},
+    )
+    assert [layer.kind for layer in network.layers] == ["conv", "flatten", "fc"]
+
+
+def test_everything_else_is_an_operator_with_its_traffic(tmp_path: Path) -> None:
+    network = read(
+        tmp_path,
+        [
+            node("Conv", "x w", "c"),
+            node("Sigmoid", "c", "gate"),
+            node("Mul", "c gate", "swish"),
+            node("HardSwish", "swish", "h"),
+            node("Resize", "h - scales", "r"),
+            node("GlobalAveragePool", "r", "g"),
+            node("GlobalMaxPool", "r", "m"),
+            node("Concat", "g m", "y", axis=1),
+        ],
+        {"w": (4, 3, 1, 1), "scales": (4,)},
+    )
+    found = [(layer.kind, layer.operator) for layer in network.layers]
+    assert found[1:4] == [("other", "sigmoid"), ("other", "mul"), ("other", "hard_swish")]
+    assert network.layers[2].inputs == (network.layers[0].name, network.layers[1].name)
+    assert [kind for kind, _ in found[5:]] == ["avg_pool", "max_pool", "other"]
+    assert network.layers[-1].output == Tensor(8)
+    assert "node4: the shape of what Resize makes is unknown" in network.notes[0]
+
+
+def strange() -> list[tuple[str, list[str], list[str], dict[str, object]]]:
+    return [
+        node("Conv", "x w", "c", name="stem"),
+        node("Mystery", "c v", "m", domain="strange", name="riddle"),
+        node("Conv", "m u", "y", name="tail"),
+    ]
+
+
+WEIGHTS = {"w": (4, 3, 1, 1), "u": (4, 4, 1, 1), "v": (4, 4)}
+
+
+def test_an_operator_that_is_not_understood_is_named_and_kept(tmp_path: Path) -> None:
+    network = read(tmp_path, strange(), WEIGHTS)
+    assert [layer.kind for layer in network.layers] == ["conv", "other", "conv"]
+    assert network.layers[1].operator == "mystery"
+    assert network.layers[1].extra == 16  # what it may have trained
+    assert any(
+        note.startswith("riddle: operator Mystery of strange is not understood")
+        for note in network.notes
+    )
+
+
+def test_commands_warn_and_json_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = save(tmp_path, model(strange(), WEIGHTS))
+    for command in (
+        ["show", path],
+        ["plan", path, "--planner", "accpar"],
+        ["simulate", path, "--planner", "accpar"],
+        ["speedup", "--networks", path],
+    ):
+        assert main([*command, "--format", "json"]) == 0
+        out, err = capsys.readouterr()
+        assert any("riddle" in warning for warning in json.loads(out)["warnings"])
+        assert "accelarray: warning: model: riddle: operator Mystery" in err
+
+
+def test_every_command_that_takes_a_network_takes_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(FOLDER / "mlp-symbolic.onnx")
+    two = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
+    sweep = ["sweep", "--vary", "batch=8,16", "--networks", path, "--jobs", "1"]
+    for command in (
+        ["timeline", path, "--planner", "owt", "--output", "step.json", *two],
+        ["compare", path, "--planners", "owt,accpar", *two],
+        [*sweep, "--planners", "accpar", *two],
+    ):
+        assert main(command) == 0
+    assert "mlp-symbolic" in capsys.readouterr().out
+
+
+def test_other_dimensions_without_a_size_are_asked_for(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "x w", "y")]
+    path = save(tmp_path, model(nodes, {"w": (4, 5)}, x=("batch", "steps", 4)))
+    with pytest.raises(ValueError, match=r"dimension 'steps' has no size; give it a size, as"):
+        load_network(path)
+    assert load_network(f"{path}:steps=7").layers[0].output == Tensor(5, 7)
+    with pytest.raises(ValueError, match="expected DIM=N after the colon"):
+        load_network(f"{path}:steps=x")
+
+
+def test_a_fixed_batch_is_divided_out(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
+        node("Reshape", "c shape", "f"),
+        node("Gemm", "f v", "y"),
+    ]
+    weights = {"w": (4, 3, 3, 3), "v": (256, 10)}
+    networks = [
+        read(tmp_path, nodes, weights, x=(n, 3, 8, 8), integers={"shape": [n, -1]})
+        for n in (1, 6, 32)
+    ]
+    assert networks[0] == networks[1] == networks[2]
+
+
+def test_a_further_input_of_another_size(tmp_path: Path) -> None:
+    mask = helper.make_tensor_value_info("mask", TensorProto.FLOAT, [1, 5])
+    network = read(
+        tmp_path,
+        [node("MatMul", "x w", "c"), node("Add", "c mask", "y")],
+        {"w": (4, 5)},
+        x=("batch", 4),
+        inputs=[mask],
+    )
+    assert [layer.kind for layer in network.layers] == ["fc", "other"]
+    assert network.layers[1].inputs == (network.layers[0].name, "input")
+
+
+def test_2000_nodes_in_ten_seconds_and_a_gigabyte(tmp_path: Path) -> None:
+    nodes, weights = [], {}
+    for i in range(400):
+        last = f"y{i - 1}" if i else "x"
+        nodes += [
+            node("MatMul", f"{last} w{i}", f"a{i}"),
+            node("Shape", f"a{i}", f"s{i}"),
+            node("Reshape", f"a{i} s{i}", f"r{i}"),
+            node("Gelu", f"r{i}", f"g{i}"),
+            node("Add", f"g{i} {last}", f"y{i}"),
+        ]
+        weights[f"w{i}"] = (64, 64)
+    path = save(tmp_path, model(nodes, weights, x=("batch", 64)))
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "experiments.cli", "show", path, "--format", "json"]
+    shown = subprocess.run(command, check=True, capture_output=True)
+    assert time.perf_counter() - started < 10
+    assert len(json.loads(shown.stdout)["layers"]) == 1200
+    most_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of all children so far
+    assert most_kib < 1 << 20
+
+
+def test_a_size_for_a_dimension_nobody_named_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path, model([node("MatMul", "x w", "y")], {"w": (4, 2)}, ("batch", "n", 4)))
+    assert load_network(f"{path}:n=3").macs == 24
+    with pytest.raises(NetworkError, match="no dimension is named 'nn'; named are 'batch', 'n'"):
+        load_network(f"{path}:n=3:nn=3")
+
+
+def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    steps = [node("MatMul", "x w", "h"), node("Relu", "h", "y", name="\x1b[31mred\nline")]
+    network = read(tmp_path, steps, {"w": (4, 2)}, ("batch", 4))
+    assert network.layers[-1].name == "?[31mred?line"

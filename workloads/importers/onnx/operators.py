@@ -1,0 +1,246 @@
+"""ONNX operators as neutral verbs: what is a product, what is a view, what only moves memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from workloads.importers.neutral import Operation, Shape
+from workloads.importers.onnx.tensors import Tensors
+from workloads.layers import NetworkError
+
+DOMAIN = "accelarray"
+"""The domain of our own exporter's operators: unweighted ones that ONNX has no name for."""
+
+VIEWS = {
+    "Reshape": "reshape",
+    "Flatten": "reshape",
+    "Squeeze": "reshape",
+    "Unsqueeze": "reshape",
+    "Identity": "reshape",
+    "Cast": "reshape",
+    "CastLike": "reshape",
+    "Expand": "expand",
+    "Slice": "slice",
+    "Split": "slice",
+}
+SIMPLE = {
+    "MatMul": "matmul",
+    "BatchNormalization": "batch_norm",
+    "Relu": "relu",
+    "Softmax": "softmax",
+    "Add": "add",
+    "Sub": "add",
+    "Sum": "add",
+    "Mul": "mul",
+    "Div": "mul",
+    "Concat": "concat",
+}
+NAMES = {
+    "LayerNormalization": "layer_norm",
+    "RMSNormalization": "rms_norm",
+    "SimplifiedLayerNormalization": "rms_norm",
+    "InstanceNormalization": "instance_norm",
+    "GroupNormalization": "group_norm",
+}
+_NOT_UNDERSTOOD = """
+    RNN ConvInteger MatMulInteger QLinearConv QLinearMatMul DeformConv If Loop Scan
+    SequenceMap STFT DFT
+"""
+NOT_UNDERSTOOD = frozenset(_NOT_UNDERSTOOD.split())
+"""Operators of the standard that hide products or whole graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    name: str
+    node: onnx.NodeProto
+    outputs: Mapping[str, Shape]
+    reads: tuple[str, ...]
+    tensors: Tensors
+    attributes: Mapping[str, Any]
+
+    def input(self, at: int) -> str:
+        return self.reads[at] if at < len(self.reads) else ""
+
+    def constant(self, at: int) -> bool:
+        return self.input(at) in self.tensors.constants
+
+    def shape(self, at: int) -> Shape:
+        if not self.input(at):
+            raise NetworkError(f"{self.node.op_type} lacks input {at}")
+        return self.tensors.shape(self.input(at))
+
+    def operation(self, verb: str, **attributes: Any) -> Operation:
+        return Operation(self.name, verb, self.reads, self.outputs, attributes)
+
+
+def translate(
+    name: str,
+    node: onnx.NodeProto,
+    outputs: Mapping[str, Shape],
+    reads: tuple[str, ...],
+    tensors: Tensors,
+) -> list[Operation]:
+    """The operations of one node; one that is not understood is noted and kept."""
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    item = _Node(name, node, outputs, reads, tensors, attributes)
+    kind = node.op_type
+    if node.domain == DOMAIN:
+        axis = attributes.get("channel_axis", 1)
+        return [item.operation("other", operator=kind, channel_axis=axis)]
+    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(kind) or kind in NOT_UNDERSTOOD:
+        origin = f" of {node.domain}" if node.domain else ""
+        note = f"operator {kind}{origin} is not understood"
+        return [item.operation("other", operator=_snake(kind), note=note)]
+    if kind in TRANSLATED:
+        return TRANSLATED[kind](item)
+    if kind in VIEWS:
+        return [item.operation(VIEWS[kind])]
+    return [item.operation(SIMPLE.get(kind, "other"), operator=_snake(kind))]
+
+
+def _snake(kind: str) -> str:
+    return NAMES.get(kind) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).lower()[:60]
+
+
+def _window(item: _Node, kernel: Shape) -> dict[str, tuple[int, ...]]:
+    """Kernel, strides, leading pads and dilations of a convolution or a pool."""
+    ones = (1,) * len(kernel)
+    strides = tuple(item.attributes.get("strides", ones))
+    dilations = tuple(item.attributes.get("dilations", ones))
+    pads = tuple(item.attributes.get("pads", ()))[: len(kernel)]
+    if not pads:
+        pads = (0,) * len(kernel)
+    if item.attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        pads = tuple((k - 1) * d // 2 for k, d in zip(kernel, dilations, strict=True))
+    if not len(kernel) == len(strides) == len(dilations) == len(pads):
+        raise NetworkError("kernel, strides, dilations and pads differ in length")
+    return {"kernel": kernel, "stride": strides, "padding": pads, "dilation": dilations}
+
+
+def _conv(item: _Node) -> list[Operation]:
+    window = _window(item, item.shape(1)[2:])
+    transposed = item.node.op_type == "ConvTranspose"
+    groups = item.attributes.get("group", 1)
+    return [item.operation("conv", groups=groups, transposed=transposed, **window)]
+
+
+def _pool(item: _Node) -> list[Operation]:
+    verb = "max_pool" if item.node.op_type == "MaxPool" else "avg_pool"
+    return [item.operation(verb, **_window(item, tuple(item.attributes["kernel_shape"])))]
+
+
+def _global_pool(item: _Node) -> list[Operation]:
+    axes = range(2, len(item.shape(0)))
+    if item.node.op_type == "GlobalAveragePool":
+        return [item.operation("mean", axes=tuple(axes))]
+    return [item.operation("max_pool", kernel=item.shape(0)[2:])]
+
+
+def _reduce_mean(item: _Node) -> list[Operation]:
+    axes = item.attributes.get("axes")
+    if axes is None and item.input(1):
+        axes = item.tensors.integers(item.input(1))
+    if axes is None:
+        axes = range(len(item.shape(0)))
+    operation = item.operation("mean", axes=tuple(axes))
+    return [Operation(item.name, "mean", item.reads[:1], item.outputs, operation.attributes)]
+
+
+def _gemm(item: _Node) -> list[Operation]:
+    keys = ("transA", "transB")
+    transposed = tuple(at for at, key in enumerate(keys) if item.attributes.get(key))
+    bias = item.input(2)
+    if not bias or item.constant(2):
+        return [item.operation("matmul", transposed=transposed)]
+    (output, shape), product = next(iter(item.outputs.items())), f"{item.name}.product"
+    return [
+        Operation(product, "matmul", item.reads[:2], {product: shape}, {"transposed": transposed}),
+        Operation(item.name, "add", (product, bias), {output: shape}),
+    ]
+
+
+def _gather(item: _Node) -> list[Operation]:
+    axis, ids = item.attributes.get("axis", 0), item.shape(1)
+    if item.constant(0) and axis == 0:
+        return [item.operation("embedding")]
+    if item.constant(1) and not item.constant(0) and len(ids) <= 1:
+        view = Operation(item.name, "slice", item.reads[:1], item.outputs)
+        if not ids:
+            view = Operation(item.name, "select", item.reads[:1], item.outputs, {"axis": axis})
+        return [view]
+    return [item.operation("other", operator="gather")]
+
+
+def _cell(item: _Node) -> list[Operation]:
+    both = item.attributes.get("direction", b"forward") == b"bidirectional"
+    batch_axis = 0 if item.attributes.get("layout", 0) else 1
+    every = [item.outputs.get(name) for name in item.node.output]
+    if not every or every[0] is None:  # only the last states are read
+        steps, samples = item.shape(0)[1 - batch_axis], item.shape(0)[batch_axis]
+        hidden, name = item.shape(2)[2], f"{item.name}.states"
+        outputs = {name: (steps, 1 + both, samples, hidden), **item.outputs}
+    else:
+        outputs = dict(item.outputs)
+    attributes = {
+        "hidden": item.shape(2)[2],
+        "directions": 1 + both,
+        "biased": bool(item.input(3)),
+        "batch_axis": batch_axis,
+        "split": True,
+    }
+    verb = item.node.op_type.lower()
+    return [Operation(item.name, verb, item.reads, outputs, attributes)]
+
+
+def _dropout(item: _Node) -> list[Operation]:
+    training = item.tensors.integers(item.input(2)) if item.input(2) else None
+    verb = "other" if training and training[0] else "reshape"
+    outputs = dict(list(item.outputs.items())[:1]) if verb == "reshape" else item.outputs
+    mask = dict(list(item.outputs.items())[1:]) if verb == "reshape" else {}
+    first = Operation(item.name, verb, item.reads[:1], outputs, {"operator": "dropout"})
+    return [first, *([Operation(item.name, "reshape", item.reads[:1], mask)] if mask else [])]
+
+
+def _attention(item: _Node) -> list[Operation]:
+    attributes = {}
+    if len(item.shape(0)) == 3:
+        attributes = {
+            "heads": item.attributes["q_num_heads"],
+            "kv_heads": item.attributes["kv_num_heads"],
+        }
+    return [Operation(item.name, "attention", item.reads, item.outputs, attributes)]
+
+
+def _einsum(item: _Node) -> list[Operation]:
+    equation = item.attributes["equation"].decode(errors="replace")
+    return [item.operation("einsum", equation=equation)]
+
+
+def _transpose(item: _Node) -> list[Operation]:
+    rank = len(item.shape(0))
+    return [item.operation("transpose", perm=tuple(item.attributes.get("perm", range(rank)[::-1])))]
+
+
+TRANSLATED: dict[str, Callable[[_Node], list[Operation]]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "GlobalAveragePool": _global_pool,
+    "GlobalMaxPool": _global_pool,
+    "ReduceMean": _reduce_mean,
+    "Gemm": _gemm,
+    "Gather": _gather,
+    "LSTM": _cell,
+    "GRU": _cell,
+    "Dropout": _dropout,
+    "Attention": _attention,
+    "Einsum": _einsum,
+    "Transpose": _transpose,
+}

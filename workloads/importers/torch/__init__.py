@@ -1,0 +1,1 @@
+"""PyTorch modules: what torch.export traces, node by node."""

@@ -1,0 +1,282 @@
+"""Operators of torch.export's graphs as neutral verbs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.torch.calls import Call, Tensors, tensor_name
+
+_VIEWS = """
+    view reshape flatten unflatten squeeze unsqueeze contiguous clone detach alias to _to_copy
+    type_as float half bfloat16 lift_fresh_copy _unsafe_view view_as
+    reshape_as
+"""
+_SLICES = "slice narrow split split_with_sizes chunk"
+_CONSTANTS = """
+    zeros ones full empty arange zeros_like ones_like full_like empty_like new_zeros new_ones
+    new_full new_empty scalar_tensor rand randn lift_fresh eye linspace
+"""
+VIEWS = frozenset(_VIEWS.split())
+SLICES = frozenset(_SLICES.split())
+CONSTANTS = frozenset(_CONSTANTS.split())
+SIMPLE = {
+    "batch_norm": "batch_norm",
+    "relu": "relu",
+    "softmax": "softmax",
+    "_softmax": "softmax",
+    "add": "add",
+    "sub": "add",
+    "mul": "mul",
+    "div": "mul",
+}
+HIDDEN_PRODUCTS = frozenset(
+    ["rnn_tanh", "rnn_relu", "bilinear", "cdist", "lstm_cell", "gru_cell", "baddbmm"]
+)
+"""Operators with products inside that no layer stands for."""
+
+
+def translate(
+    node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, tensors: Tensors
+) -> list[Operation]:
+    """The operations of one node; one that is not understood is noted and kept."""
+    if node.target is operator.getitem:
+        return []  # its tensor is known by its tuple's name and number
+    packet = getattr(node.target, "overloadpacket", None)
+    kind = getattr(packet, "__name__", str(node.target))
+    kind = kind.removesuffix("_") if not kind.startswith("_") else kind
+    name = f"{module}.{node.name}" if module else node.name
+    call = Call(node, kind, module, outputs, name, tensors)
+    if kind in CONSTANTS:
+        tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
+        return []
+    if kind in TRANSLATED:
+        found = TRANSLATED[kind](call)
+        return found if isinstance(found, list) else [found]
+    if kind in VIEWS:
+        return [call.operation("reshape", node.args[0])]
+    if kind in SLICES:
+        return [call.operation("slice", node.args[0])]
+    inputs, note = call.all_inputs(), {}
+    if getattr(node.target, "namespace", "") != "aten" or kind in HIDDEN_PRODUCTS:
+        note = {"note": f"{node.target} is not understood"}
+    if not inputs:
+        tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
+        return []
+    return [Operation(name, SIMPLE.get(kind, "other"), inputs, outputs, {"operator": kind, **note})]
+
+
+def _conv(call: Call) -> Operation:
+    dims = len(call.shape(0)) - 2
+
+    def measure(at: int, key: str, default: int) -> tuple[int, ...]:
+        value = call.arg(at, key, default)
+        if isinstance(value, str):
+            return tuple(k // 2 if value == "same" else 0 for k in kernel)
+        values = [value] if isinstance(value, int) else list(value)
+        return tuple(values * dims if len(values) == 1 else values)
+
+    kernel = call.shape(1)[2:]
+    transposed = call.kind.startswith("conv_transpose")
+    groups, dilation = (
+        ((6, "groups"), (7, "dilation")) if transposed else ((6, "groups"), (5, "dilation"))
+    )
+    return call.operation(
+        "conv",
+        *(call.arg(i, key) for i, key in enumerate(("input", "weight", "bias"))),
+        kernel=kernel,
+        stride=measure(3, "stride", 1),
+        padding=measure(4, "padding", 0),
+        dilation=measure(*dilation, 1),
+        groups=call.arg(*groups, 1),
+        transposed=transposed,
+    )
+
+
+def _pool(call: Call) -> Operation:
+    dims = len(call.outputs[next(iter(call.outputs))]) - 2
+
+    def wide(value: Any, default: tuple[int, ...]) -> tuple[int, ...]:
+        values = [value] if isinstance(value, int) else list(value or default)
+        return tuple(values * dims if len(values) == 1 else values)
+
+    kernel = wide(call.arg(1, "kernel_size"), ())
+    verb = "max_pool" if call.kind.startswith("max") else "avg_pool"
+    return call.operation(
+        verb,
+        call.node.args[0],
+        kernel=kernel,
+        stride=wide(call.arg(2, "stride"), kernel),
+        padding=wide(call.arg(3, "padding", 0), (0,) * dims),
+    )
+
+
+def _adaptive(call: Call) -> Operation:
+    before, after = call.shape(0), next(iter(call.outputs.values()))
+    average = "avg" in call.kind
+    if average and all(n == 1 for n in after[2:]):
+        return call.operation("mean", call.node.args[0], axes=tuple(range(2, len(before))))
+    kernel = tuple(-(-n // m) for n, m in zip(before[2:], after[2:], strict=True))
+    verb = "avg_pool" if average else "max_pool"
+    return call.operation(verb, call.node.args[0], kernel=kernel, stride=kernel)
+
+
+def _mean(call: Call) -> Operation:
+    axes = call.arg(1, "dim") or tuple(range(len(call.shape(0))))
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    return call.operation("mean", call.node.args[0], axes=axes)
+
+
+def _linear(call: Call) -> Operation:
+    return call.operation("matmul", *(call.arg(i, k) for i, k in enumerate(("", "", "bias"))))
+
+
+def _addmm(call: Call) -> list[Operation]:
+    """Bias + a @ b; a computed bias is an addition of its own."""
+    bias, left, right = call.node.args[:3]
+    if tensor_name(bias) in call.tensors.constants:
+        return [call.operation("matmul", left, right, bias)]
+    shape, inner = next(iter(call.outputs.values())), f"{call.name}.product"
+    names = tuple(tensor_name(value) for value in (left, right))
+    return [
+        Operation(inner, "matmul", names, {inner: shape}),
+        Operation(call.name, "add", (inner, tensor_name(bias)), call.outputs),
+    ]
+
+
+def _einsum(call: Call) -> Operation:
+    equation, operands = call.node.args[:2]
+    return call.operation("einsum", *operands, equation=equation)
+
+
+def _attention(call: Call) -> Operation:
+    return call.operation("attention", *call.node.args[:3])
+
+
+def _transpose(call: Call) -> Operation:
+    perm = list(range(len(call.shape(0))))
+    if call.kind == "permute":
+        perm = [axis % len(perm) for axis in call.arg(1, "dims")]
+    elif call.kind in ("t", "numpy_T"):
+        perm.reverse()
+    else:
+        one, other = call.arg(1, "dim0", -2), call.arg(2, "dim1", -1)
+        if call.kind == "mT":
+            one, other = -2, -1
+        perm[one], perm[other] = perm[other], perm[one]
+    return call.operation("transpose", call.node.args[0], perm=tuple(perm))
+
+
+def _select(call: Call) -> Operation:
+    return call.operation("select", call.node.args[0], axis=call.arg(1, "dim"))
+
+
+def _unbind(call: Call) -> list[Operation]:
+    axis, source = call.arg(1, "dim", 0), tensor_name(call.node.args[0])
+    return [
+        Operation(name, "select", (source,), {name: shape}, {"axis": axis})
+        for name, shape in call.outputs.items()
+    ]
+
+
+def _expand(call: Call) -> Operation:
+    return call.operation("expand", call.node.args[0])
+
+
+def _concat(call: Call) -> Operation:
+    (parts,) = call.node.args[:1]
+    axis = call.arg(1, "dim", 0)
+    return call.operation("concat", *parts, axis=axis, operator="concat")
+
+
+def _stack(call: Call) -> Operation:
+    return call.operation("other", *call.node.args[0], operator="stack")
+
+
+def _embedding(call: Call) -> Operation:
+    return call.operation("embedding", call.node.args[0], call.node.args[1])
+
+
+def _dropout(call: Call) -> Operation:
+    training = bool(call.arg(2, "train", False)) and bool(call.arg(1, "p", 0))
+    return call.operation("other" if training else "reshape", call.node.args[0], operator="dropout")
+
+
+def _norm(call: Call) -> Operation:
+    return Operation(call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind})
+
+
+def _not_understood(call: Call) -> Operation:
+    note = f"{call.node.target} with a projection is not understood"
+    attributes = {"operator": call.kind, "note": note}
+    return Operation(call.name, "other", call.all_inputs(), call.outputs, attributes)
+
+
+def _cell(call: Call) -> list[Operation]:
+    """A stack of recurrent layers as one operation for each."""
+    args = list(call.node.args)
+    states, weights, biased, layers = args[1], args[2], args[3], args[4]
+    both, first = args[7], args[8]
+    states = states if isinstance(states, (tuple, list)) else [states]
+    directions = 2 if both else 1
+    names = list(call.outputs)
+    per = len(weights) // (layers * directions)
+    if per > (4 if biased else 2):  # a projection of the state: a third matrix in every layer
+        return [_not_understood(call)]
+    shape = call.outputs[names[0]]
+    hidden = shape[-1] // directions
+    source, found = tensor_name(args[0]), []
+    for layer in range(layers):
+        last = layer == layers - 1
+        own = weights[layer * per * directions : (layer + 1) * per * directions]
+        inner = f"{call.name}.layer{layer}"
+        outputs = dict(call.outputs) if last else {inner: shape}
+        reads = (source, *map(tensor_name, own), *map(tensor_name, states if not layer else []))
+        found.append(
+            Operation(
+                inner if layers > 1 else call.name,
+                call.kind,
+                reads,
+                outputs,
+                {
+                    "hidden": hidden,
+                    "directions": directions,
+                    "biased": bool(biased),
+                    "batch_axis": 0 if first else 1,
+                    "split": False,
+                },
+            )
+        )
+        source = inner
+    return found
+
+
+TRANSLATED: dict[str, Callable[[Call], Operation | list[Operation]]] = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _conv),
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _pool),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
+    **dict.fromkeys(
+        ("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"), _adaptive
+    ),
+    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _adaptive),
+    "mean": _mean,
+    **dict.fromkeys(("linear", "matmul", "bmm", "mm", "mv"), _linear),
+    "addmm": _addmm,
+    "einsum": _einsum,
+    "scaled_dot_product_attention": _attention,
+    **dict.fromkeys(("transpose", "permute", "t", "mT", "numpy_T"), _transpose),
+    "select": _select,
+    "unbind": _unbind,
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
+    **dict.fromkeys(("cat", "concat"), _concat),
+    "stack": _stack,
+    "embedding": _embedding,
+    "dropout": _dropout,
+    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "instance_norm"), _norm),
+    **dict.fromkeys(("lstm", "gru"), _cell),
+}
