@@ -163,7 +163,11 @@ def _is_one_value(value: list[Any], prefix: str) -> bool:
 
 
 def merge(base: Settings, change: Settings) -> Settings:
-    """``change`` over ``base``; a list written anew replaces the whole old list."""
+    """``change`` over ``base``; a list written anew replaces the whole old list.
+
+    Two entries in a base and one in the file that extends it are one entry:
+    else devices.1 would be left over, of a list that nobody sees.
+    """
     lists = {key.partition(".")[0] for key in change if _in_list(key)}
     kept = {k: v for k, v in base.items() if k.partition(".")[0] not in lists}
     return kept | change

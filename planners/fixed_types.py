@@ -33,7 +33,7 @@ def given(
             f"given types for {network.name!r} on {array.name!r}: expected {depth} levels of "
             f"{len(graph)} types, found {[len(types) for types in levels]}"
         )
-    domains = [[(kind,) for kind in types] for types in levels]
+    domains = [[(one,) for one in types] for types in levels]
     for domain in domains:
         check_table("given", graph, domain, objective.communication)
     root = Search(graph, domains, batch, objective, array).split(array.group, (WHOLE,) * len(graph))

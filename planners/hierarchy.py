@@ -12,7 +12,7 @@ from hardware import Array, Group, bisection_of
 from planners.bounds import bounded
 from planners.medium import check_array
 from planners.min_sum import Factor, TooWideError, minimise
-from planners.objective import Choice, Objective, Side, choice, edge
+from planners.objective import Choice, Objective, Prices, choice, edge
 from planners.partition import (
     III,
     IV,
@@ -81,8 +81,8 @@ def check_table(
         for node, domain in zip(graph, domains, strict=True):
             if node.join:
                 raise PlanError(f"{node.name!r} joins paths: {hint}")
-            for kind in sorted({III, IV} & {*domain} & {*legal(node)}):
-                raise PlanError(f"planner {planner!r} chooses type {kind}: {hint}")
+            for unknown in sorted({III, IV} & {*domain} & {*legal(node)}):
+                raise PlanError(f"planner {planner!r} chooses type {unknown}: {hint}")
 
 
 class Search:
@@ -120,12 +120,12 @@ class Search:
         return self._solved[key]
 
     def _solve(self, group: Group, shards: tuple[Shard, ...], depth: int) -> Split:
-        sides = self.bisection.halves(group)
-        first, second = (side.group for side in sides)
+        halves = self.bisection.halves(group)
+        first, second = (half.group for half in halves)
         fused = group.arithmetic.fused
         pairs = zip(self.graph, shards, strict=True)
         size = [sizes(node, self.batch, shard, fused=fused) for node, shard in pairs]
-        prices = (self.objective.side(sides[0]), self.objective.side(sides[1]))
+        prices = (self.objective.prices(halves[0]), self.objective.prices(halves[1]))
         share = None if self.balance and first != second else first.size / group.size
         wanted = self.levels[min(depth, len(self.levels) - 1)]
         domains = [_legal(*item) for item in zip(self.graph, shards, wanted, strict=True)]
@@ -133,14 +133,14 @@ class Search:
         cost, partitions, lower = level.solve()
         kept = shrunk(shards, partitions)
         alike = first == second and kept[0] == kept[1]
-        halves = zip((first,) if alike else (first, second), kept, strict=False)
-        below = tuple(self.split(*half, depth + 1) for half in halves)
+        sides = zip((first,) if alike else (first, second), kept, strict=False)
+        below = tuple(self.split(*side, depth + 1) for side in sides)
         return Split(tuple(partitions), cost, below, lower)
 
 
 def _legal(node: Node, shard: Shard, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
     """The wanted types that are legal; where none is, the batch is split."""
-    return tuple(kind for kind in legal(node, shard) if kind in wanted) or (I,)
+    return tuple(one for one in legal(node, shard) if one in wanted) or (I,)
 
 
 class Level:
@@ -156,14 +156,14 @@ class Level:
         graph: Graph,
         domains: Domains,
         size: Sequence[Sizes],
-        sides: tuple[Side, Side],
+        prices: tuple[Prices, Prices],
         share: float | None,
         objective: Objective,
     ) -> None:
         self.graph = graph
         self.domains = domains
         self.size = size
-        self.sides = sides
+        self.prices = prices
         self.share = share
         self.pooled = objective.pooled
         self.table = objective.communication
@@ -216,16 +216,29 @@ class Level:
         return {v, *node.producers} | (set() if node.tied is None else {node.tied})
 
     def layer_cost(self, v: int, types: dict[int, PartitionType]) -> float:
-        """Cost of a weighted layer and the boundary before it."""
+        """Cost of a weighted layer and the boundary before it.
+
+        One entry of the layer's table. A layer of type II does 80 FLOPs, its
+        halves complete 6 elements of partial sums, and its producer of type I
+        left rows of an input of 16 elements where it reads columns: a half
+        with share a receives 6 + 32 a (1 - a). At 1 s an element, and a FLOP
+        of 1 s in the first half and 0.5 s in the second,
+
+            even:      40 + 6 + 8    = 54 s and 20 + 6 + 8    = 34 s, cost 54 s
+            balanced:  26.7 + 6 + 7.1 = 39.8 s in both, the first's share 1/3
+
+        ``types`` has the producers' types beside its own, since they decide
+        the boundary, and where weights are tied their owner's.
+        """
         numbers = self._choice(v, types)
-        return numbers.cost(self.sides, self._share(numbers))
+        return numbers.cost(self.prices, self._share(numbers))
 
     def edge_cost(self, v: int, e: int, types: dict[int, PartitionType]) -> float:
         """Cost of edge ``e`` into a join."""
         producer = self.graph[v].producers[e]
-        kind = producer_type(self.graph[producer], types[producer])
-        swap, rest = edge(kind, types[v], self.size[v].reads[e], self.table)
-        return Choice(0.0, 0.0, rest, swap).cost(self.sides, self.share_of(v, types))
+        seen = producer_type(self.graph[producer], types[producer])
+        swap, rest = edge(seen, types[v], self.size[v].reads[e], self.table)
+        return Choice(0.0, 0.0, rest, swap).cost(self.prices, self.share_of(v, types))
 
     def share_of(self, v: int, types: dict[int, PartitionType]) -> float:
         """The first side's share of a node."""
@@ -235,8 +248,8 @@ class Level:
         return 0.5 if main is None else self._share(self._choice(main, types))
 
     def _choice(self, v: int, types: dict[int, PartitionType]) -> Choice:
-        kinds = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
-        numbers = choice(self.size[v], types[v], kinds, pooled=self.pooled, table=self.table)
+        seen = [producer_type(self.graph[p], types[p]) for p in self.graph[v].producers]
+        numbers = choice(self.size[v], types[v], seen, pooled=self.pooled, table=self.table)
         owner = self.graph[v].tied
         if owner is None:
             return numbers
@@ -249,4 +262,4 @@ class Level:
         return replace(numbers, fixed=fixed, swap=numbers.swap + swap)
 
     def _share(self, numbers: Choice) -> float:
-        return numbers.balanced(self.sides) if self.share is None else self.share
+        return numbers.balanced(self.prices) if self.share is None else self.share

@@ -76,6 +76,8 @@ def minimise(
     read from the last variable to the first. Raises TooWideError where a
     table would have more than ``largest`` entries.
     """
+    # Of a chain a - b - c: a goes first, leaving the least of ab for every b; b goes
+    # next, leaving the least of that + bc for every c. c is then chosen, then b, then a.
     order = elimination_order(tuple(domains), tuple(factor.scope for factor in factors), largest)
     pending = Pending(len(domains), factors)
     decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from workloads import CELLS, Node
@@ -259,6 +260,7 @@ def tied_sums(
     return 0.0, 0.0 if other in (III, own) else 2 * size.weights
 
 
+@lru_cache(maxsize=1 << 14)
 def boundary(
     producer: PartitionType,
     consumer: PartitionType,

@@ -69,16 +69,7 @@ def within(path: Path, known: dict[str, Path]) -> Iterator[str]:
             yield from names & known.keys() or {node.module}
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        "experiments",
-        "hardware",
-        "planners",
-        pytest.param("simulator", marks=pytest.mark.xfail(reason="one engine", strict=True)),
-        "workloads",
-    ],
-)
+@pytest.mark.parametrize("package", sorted(OURS))
 def test_no_package_has_an_import_circle(package: str) -> None:
     known = modules(package)
     graph = {name: set(within(path, known)) - {name} for name, path in known.items()}

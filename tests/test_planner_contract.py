@@ -59,7 +59,7 @@ def test_pure_whole_and_readable(
 def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
     plan = load_planner(planner)(network, array, 256)
     timeline = simulate(network, plan, array)
-    rounding_s = len(timeline.program.operations) * 1e-12
+    rounding_s = len(timeline.operations) * 1e-12
     assert predict(network, plan, array) == pytest.approx(
         timeline.iteration_s, rel=1e-9, abs=rounding_s
     )
@@ -84,7 +84,7 @@ def test_one_device_takes_serial_time(planner: str, network: Network) -> None:
             products += forward + backward + gradient
     serial = products / device.peak_flops_per_s
     timeline = simulate(network, plan, array)
-    rounding_s = len(timeline.program.operations) * 1e-12
+    rounding_s = len(timeline.operations) * 1e-12
     assert timeline.iteration_s == pytest.approx(serial, rel=1e-9, abs=rounding_s)
 
 

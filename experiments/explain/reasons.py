@@ -101,7 +101,7 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
             return reason
     if topic not in BOUND_OF:
         return "what it changes is not on the critical path"
-    bound = "links" if topic == "element" and "hbm" in ignores else BOUND_OF[topic]
+    bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
     return _not_on_the_path(bound, before.bounds)
 
 

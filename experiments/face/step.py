@@ -11,7 +11,7 @@ from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case, plan_of, simulated
 from planners import Plan
-from simulator import Shares, Timeline, overflow
+from simulator import Shares, Timeline, overflow, shares
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +40,7 @@ class StepResult(Result):
     @property
     def shares(self) -> Shares:
         """Computing, communicating and waiting: fractions of an average core's step."""
-        return self.timeline.shares()
+        return shares(self.timeline)
 
     @property
     def energy_j(self) -> float | None:

@@ -29,6 +29,7 @@ class FullyConnected:
         return cls(nodes.ports, nodes.latency_s, nodes.label)
 
     def _link(self, source: Ints, target: Ints) -> Ints:
+        """A node's links to all others in a row: of 3 nodes 0-1 0-2, 1-0 1-2, 2-0 2-1."""
         return source * (self._nodes - 1) + target - (target > source)
 
     def route(self, source: int, target: int) -> list[int]:  # noqa: D102

@@ -20,7 +20,11 @@ def places(shape: tuple[int, ...]) -> Ints:
 
     The longer dimension is halved again and again (the first of equally long
     ones, the odd one to the first half), so that a half of the nodes is a
-    half of the grid, and the last four of a power of two a 2 x 2 block.
+    half of the grid, and the last four of a power of two a 2 x 2 block. Of a
+    grid of 4 x 2, rows and columns by number:
+
+        0 2 | 4 6        the first half is 0 to 3, its first half 0 and 1
+        1 3 | 5 7        (rows are the second dimension here)
     """
     side = max(shape)
     if side == 1:
@@ -158,6 +162,16 @@ class Grid:
 
         A flow holds a run of neighbouring links: one more where the run
         begins, one less where it is over, and sums along the line in between.
+        A line is written twice round and one place longer, so that a run that
+        passes the last node need not be cut in two, and the rounds are then
+        added. On a ring of 5, a flow from 3 that goes up 3 links:
+
+            change   . . . + . | . - . . . | .    begins at 3, is over at 6
+            sums     . . . 1 1 | 1 . . . . | .    folded: links of 3, 4 and 0
+
+        Links down belong to the node they leave: a flow from 1 that goes down
+        2 holds those of 0 and 1. It may begin before place 0, so its run is
+        written in the second round.
         """
         side, stride = self.shape[d], self.strides[d]
         lines, length = self._copies * self.size // side, 2 * side + 1

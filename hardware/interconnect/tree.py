@@ -38,6 +38,9 @@ class Tree:
         one_way = np.array([self._width(r) for r in self._ranges])
         self.bandwidth = np.concatenate([one_way, one_way])
         self.latency_s = np.zeros(2 * count)
+        # The link of every node's subtree, level by level; of 4 nodes, with 6 links one way:
+        #   0 0 1 1    from 0 to 3 differ both levels: up by 2, then 0, and down by 1, then 5
+        #   2 3 4 5    (-1 where a branch has ended above)
         self._subtree = np.full((len(ranges), len(ports)), -1, dtype=np.int64)
         links = iter(range(count))
         for level, subtrees in zip(self._subtree, ranges, strict=True):

@@ -51,15 +51,19 @@ class Segment(NamedTuple):
             latency = min(whole, sum(whole_ps(job.latency_s) for job in operation.jobs))
             return {"links": whole - latency, "latency": latency}
         if not any(operation.bound_s):  # published: peak rate, nothing else
-            return {"FLOPs": whole}
+            return _with_rest({"FLOPs": operation.duration_ps}, whole)
         parts = dict(zip(BOUNDS, map(nearest_ps, operation.bound_s), strict=False))
         rest = operation.duration_ps - sum(parts.values())
         if abs(rest) > ROUNDING_PS + (whole >> 48):
             raise AssertionError(f"{operation}: {rest} ps of {whole} are unexplained")
         parts[max(parts, key=parts.__getitem__)] += rest
-        if whole > operation.duration_ps:
-            parts[SLOWED] = whole - operation.duration_ps
-        return parts
+        return _with_rest(parts, whole)
+
+
+def _with_rest(parts: dict[str, int], whole: int) -> dict[str, int]:
+    """What it took beyond its own duration, as a part of its own."""
+    rest = whole - sum(parts.values())
+    return parts | {SLOWED: rest} if rest else parts
 
 
 def critical_path(timeline: Timeline) -> list[Segment]:

@@ -14,24 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from hardware import Device
 from planners.partition import Shard
 from planners.steps import Phase
 from simulator.cost.operators import Map, Operator, Operators
-from simulator.cost.roofline import Core, core_of, map_bytes, map_channels
+from simulator.cost.roofline import Core, map_bytes, map_channels
 from simulator.engine.occupancy import DeviceMemory, fullness
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """HBM in use at each operator of a step (``series``, bytes), against a core's capacity."""
+    """HBM in use at each operator of a step (``series``, bytes), against a core's capacity.
+
+    ``held_bytes`` are in it before the first, ``kept`` after each operator.
+    """
 
     operators: tuple[str, ...]
     series: tuple[float, ...]
     held_bytes: float
     capacity_bytes: float
+    kept: tuple[float, ...] = ()
+    products: tuple[tuple[int, Phase], ...] = ()
+    """Of each operator, the node and phase, whose operators come one after the other."""
 
     @property
     def peak_bytes(self) -> float:
@@ -47,6 +53,20 @@ class MemoryUse:
     def fits(self) -> bool:
         """Whether the peak is within the capacity."""
         return self.peak_bytes <= self.capacity_bytes
+
+    def by_product(self) -> dict[tuple[int, Phase], tuple[float, float]]:
+        """Per node and phase: the most that is held meanwhile, and what is more afterwards.
+
+        Both against what was held before it (bytes), so that they can be added up in
+        whatever order, and as often, as the products run.
+        """
+        found: dict[tuple[int, Phase], tuple[float, float]] = {}
+        before, place = self.held_bytes, 0
+        for product, members in groupby(self.products):
+            end = place + len(list(members))
+            found[product] = (max(self.series[place:end]) - before, self.kept[end - 1] - before)
+            before, place = self.kept[end - 1], end
+        return found
 
     def __str__(self) -> str:
         return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
@@ -75,40 +95,43 @@ def memory_use(
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
     held = [*_maps(mine, shards, core), *_gradients(operators, mine, shards, core)]
-    change = [0.0] * (len(mine) + 1)
+    change, freed = [0.0] * (len(mine) + 1), [0.0] * len(mine)
     for item in held:
         change[item.first] += item.bytes
         change[item.last + 1] -= item.bytes
+        freed[item.last] += item.bytes
     state = core.bytes.state * sum(
         parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty
     )
-    series = (state + moving for moving in accumulate(change[:-1]))
-    return MemoryUse(tuple(op.name for op in mine), tuple(series), state, core.hbm_capacity_bytes)
+    series = [state + moving for moving in accumulate(change[:-1])]
+    return MemoryUse(
+        tuple(op.name for op in mine),
+        tuple(series),
+        state,
+        core.hbm_capacity_bytes,
+        tuple(used - gone for used, gone in zip(series, freed, strict=True)),
+        tuple((op.node, op.phase) for op in mine),
+    )
 
 
 def device_memory(
-    operators: Operators, cores: Iterable[tuple[Device, tuple[Shard, ...], int]]
+    cores: Iterable[tuple[Device, MemoryUse, int]],
 ) -> tuple[DeviceMemory, ...]:
-    """One entry for each device; ``cores`` are (device, shards, how many hold the same)."""
-    count: dict[Device, dict[tuple[Shard, ...], int]] = {}
-    for device, shards, many in cores:
-        of_device = count.setdefault(device, {})
-        of_device[shards] = of_device.get(shards, 0) + many
-    return tuple(_of_device(operators, device, held) for device, held in count.items())
+    """One entry for each device; ``cores`` are (device, their use, how many use it so)."""
+    uses: dict[Device, list[tuple[MemoryUse, int]]] = {}
+    for device, use, many in cores:
+        uses.setdefault(device, []).append((use, many))
+    return tuple(_of_device(device, found) for device, found in uses.items())
 
 
-def _of_device(
-    operators: Operators, device: Device, count: dict[tuple[Shard, ...], int]
-) -> DeviceMemory:
-    core = core_of(device)
-    uses = [(memory_use(operators, shards, core), many) for shards, many in count.items()]
+def _of_device(device: Device, uses: Sequence[tuple[MemoryUse, int]]) -> DeviceMemory:
     fullest = max((use for use, _ in uses), key=lambda use: use.peak_bytes)
     return DeviceMemory(
         device.name,
         fullest.peak_bytes,
         fullest.capacity_bytes,
         fullest.operator,
-        sum(count.values()),
+        sum(many for _, many in uses),
         sum(many for use, many in uses if not use.fits),
     )
 

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import simpy
 
-from simulator.engine.timeline import NO_ROW, Columns
+from simulator.engine.records import Log
+from simulator.engine.timeline import NO_ROW
 
 
 class Done(simpy.Event):
-    """The end of an operation: when it fires, ``row`` is its record, which ends at ``end_ps``."""
+    """The end of an operation: once it fires, ``number`` is its own in the log.
+
+    It ends at ``end_ps``.
+    """
 
     end_ps: int
-    row: int
+    number: int
 
 
-def latest(events: Iterable[Done]) -> Done | None:
+def latest(events: Sequence[Done]) -> Done | None:
     """What ended last of these, the first named among equals: what one had to wait for."""
-    return max(events, key=_end_ps, default=None)
+    found: Done | None = None
+    for event in events:
+        if found is None or event.end_ps > found.end_ps:
+            found = event
+    return found
 
 
-def _end_ps(done: Done) -> int:
-    return done.end_ps
+def pending(events: Sequence[Done]) -> list[Done]:
+    """Those that have not fired yet."""
+    return [event for event in events if event.callbacks is not None]
+
+
+def number_of(done: Done | None) -> int:
+    """Its number in the log, or NO_ROW."""
+    return NO_ROW if done is None else done.number
 
 
 class Span(Done):
@@ -49,7 +63,7 @@ class Cores:
 
     __slots__ = ("_env", "_free", "_log", "last", "resources")
 
-    def __init__(self, env: simpy.Environment, resources: Sequence[int], log: Columns) -> None:
+    def __init__(self, env: simpy.Environment, resources: Sequence[int], log: Log) -> None:
         self._env = env
         self._log = log
         self.resources = resources
@@ -65,16 +79,14 @@ class Cores:
         return span
 
     def _serve(self, resource: int, span: Span) -> Generator[simpy.Event, Any, None]:
-        resources, operations, turns, starts, ends, causes = (c.append for c in self._log)
-        first, rows = resource == self.resources[0], self._log.end
+        log, first = self._log, resource == self.resources[0]
+        resources, done = log.resource.append, log.done.append
         while True:
             yield span
             if first:
-                span.row = len(rows)
+                span.number = log.over(
+                    span.operation, span.turn, span.start_ps, span.end_ps, number_of(span.cause)
+                )
             resources(resource)
-            operations(span.operation)
-            turns(span.turn)
-            starts(span.start_ps)
-            ends(span.end_ps)
-            causes(NO_ROW if span.cause is None else span.cause.row)
+            done(span.number)
             span = span.next

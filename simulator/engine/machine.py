@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.engine.cores import Cores, Done, Span, latest
+from simulator.engine.cores import Cores, Done, Span, latest, number_of, pending
 from simulator.engine.errors import DeadlockError, SimulationError
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Job, Load
 from simulator.engine.meeting import Meeting
 from simulator.engine.operations import Operation, Program
+from simulator.engine.records import Log
 from simulator.engine.stations import stations
-from simulator.engine.timeline import NO_ROW, Timeline, new_columns, new_joins
+from simulator.engine.timeline import Timeline
 
 Process = Generator[simpy.Event, Any, Any]
 """What a process does: it yields the events it waits for."""
@@ -28,16 +29,17 @@ class Machine:
     ``compute`` gives a worker's cores something to do, ``meet`` takes part in
     an exchange of several workers, ``deliver`` sends something to whoever
     waits for its ``arrival``. Each returns the event of its end, and begins once
-    all events ``after`` which it comes have fired. ``process`` lets a
-    generator do these things while time passes, waiting for the events it
-    yields; ``run`` goes on until nothing is left to do.
+    all events ``after`` which it comes have fired; the last of them, or what
+    the worker's cores did before, is written down as its cause. ``process``
+    lets a generator do these things while time passes, waiting for the events
+    that it yields; ``run`` goes on until nothing is left to do.
     """
 
     def __init__(self, program: Program) -> None:
         self.env = simpy.Environment(initial_time=0)
         self.program = program
         self.stations = stations(program)
-        self._log, self._joins = new_columns(), new_joins()
+        self._log = Log()
         self._operations: dict[Operation, int] = {}
         self._traffic: dict[Operation, Operation] = {}
         self._processes: list[tuple[simpy.Process, int]] = []
@@ -63,7 +65,10 @@ class Machine:
         span.operation, span.turn = self._number(operation), turn
         self._doing[worker] = operation
         before = after if previous is None else (*after, previous)
-        self._once(before, lambda: self._open(worker, operation, span, latest(before)))
+        if waiting := pending(before):
+            self._once(waiting, lambda: self._open(worker, operation, span, latest(before)))
+        else:
+            self._open(worker, operation, span, latest(before))
         return span
 
     def meet(
@@ -144,16 +149,15 @@ class Machine:
         finally:
             if collects:
                 gc.enable()
-        stuck = [(process, worker) for process, worker in self._processes if process.is_alive]
-        if stuck and (until is None or until.callbacks is not None):
-            raise DeadlockError(self._who_waits([worker for _, worker in stuck]))
+        if until is None or until.callbacks is not None:
+            self._check_all_is_done()
         moved = self.interconnect.link_bytes.tolist()
         return Timeline(
             self.program,
             self.stations,
             tuple(self._operations),
-            self._log,
-            self._joins,
+            self._log.columns(),
+            self._log.joins(),
             events,
             tuple(moved[: self._wires]),
             tuple(moved[self._wires :]),
@@ -167,12 +171,8 @@ class Machine:
         return number
 
     def _once(self, events: Sequence[Done], then: Callable[[], object]) -> None:
-        """Do it when all events have fired: now, if they have."""
-        waiting = [event for event in events if event.callbacks is not None]
-        if not waiting:
-            then()
-            return
-        missing = len(waiting)
+        """Do it when all events have fired, none of which has yet."""
+        missing = len(events)
 
         def fired(_: simpy.Event) -> None:
             nonlocal missing
@@ -180,7 +180,7 @@ class Machine:
             if not missing:
                 then()
 
-        for event in waiting:
+        for event in events:
             event.callbacks.append(fired)
 
     def _open(self, worker: int, operation: Operation, span: Span, cause: Done | None) -> None:
@@ -223,22 +223,24 @@ class Machine:
 
     def _meeting(self, name: Hashable, parties: int) -> Meeting:
         meeting = Meeting(self.env, name, parties)
-        meeting.callbacks.append(lambda _: self._met(meeting))
+        meeting.callbacks.append(self._met)
         return meeting
 
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
         """Take part once ``after`` is over; what the cores had done before counts as waited for."""
-        operation, previous = meeting.operation, self._cores[worker].last
-        self._doing[worker] = operation
+        previous = self._cores[worker].last
+        self._doing[worker] = meeting.operation
         before = after if previous is None or previous.callbacks is not None else (*after, previous)
+        if waiting := pending(after):
+            self._once(waiting, lambda: self._arrive(meeting, worker, before))
+        else:
+            self._arrive(meeting, worker, before)
 
-        def come() -> None:
-            meeting.came.append((worker, latest(before)))
-            meeting.missing -= 1
-            if not meeting.missing:
-                self._begin(meeting)
-
-        self._once(after, come)
+    def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
+        meeting.came.append((worker, latest(before)))
+        meeting.missing -= 1
+        if not meeting.missing:
+            self._begin(meeting)
 
     def _begin(self, meeting: Meeting) -> None:
         """Everybody has come: carry it."""
@@ -255,36 +257,53 @@ class Machine:
             yield self.interconnect.submit(job)
         self._fire(meeting, 0)
 
-    def _met(self, meeting: Meeting) -> None:
+    def _met(self, meeting: Any) -> None:
         """An exchange is over: its record, and who took part in it after what."""
-        # who came last decided when it began; of those at once, the first worker
-        _, cause = max(meeting.came, key=lambda one: (one[1].end_ps if one[1] else -1, -one[0]))
-        row = self._note(meeting.link, meeting.operation, meeting.turn, meeting.start_ps, cause)
-        meeting.row = row
+        last: Done | None = None
+        first_worker = -1
+        log = self._log
         for worker, waited in meeting.came:
-            self._joins.worker.append(worker)
-            self._joins.row.append(row)
-            self._joins.cause.append(NO_ROW if waited is None else waited.row)
+            # who came last decided when it began; of those at once, the first worker
+            if waited is not None and (
+                last is None or (waited.end_ps, -worker) > (last.end_ps, -first_worker)
+            ):
+                last, first_worker = waited, worker
+            log.worker.append(worker)
+            log.waited_for.append(number_of(waited))
+        number = self._note(meeting.link, meeting.operation, meeting.turn, meeting.start_ps, last)
+        meeting.number = number
+        log.met.extend([number] * len(meeting.came))
 
     def _note(
         self, resource: int, operation: Operation, turn: int, start_ps: int, cause: Done | None
     ) -> int:
-        """Write a record that ends now; returns its row."""
+        """Write a record that ends now; returns its number."""
         log = self._log
+        number = log.over(
+            self._number(operation), turn, start_ps, int(self.env.now), number_of(cause)
+        )
         log.resource.append(resource)
-        log.operation.append(self._number(operation))
-        log.turn.append(turn)
-        log.start.append(start_ps)
-        log.end.append(int(self.env.now))
-        log.cause.append(NO_ROW if cause is None else cause.row)
-        return len(log.end) - 1
+        log.done.append(number)
+        return number
 
-    def _who_waits(self, workers: Sequence[int]) -> str:
+    def _check_all_is_done(self) -> None:
+        """Raise DeadlockError where a process, or whoever came to a meeting, still waits."""
+        waits: dict[int, Operation | None] = {}
+        for meeting in self._meetings.values():
+            for worker, _ in meeting.came:
+                waits.setdefault(worker, meeting.operation)
+        for process, worker in self._processes:
+            if process.is_alive:
+                waits.setdefault(worker, self._doing[worker])
+        if not waits:
+            return
         waiting = [
             f"{self.stations.workers[worker].name} ({self.program.workers[worker].device.name}) "
-            f"waits in {self._doing[worker]}"
-            for worker in workers
+            f"waits in {operation}"
+            for worker, operation in sorted(waits.items(), key=lambda item: item[0])
         ]
         shown = "\n  ".join(waiting[:20])
         more = f"\n  and {len(waiting) - 20} more" if len(waiting) > 20 else ""
-        return f"deadlock at {self.env.now} ps, {len(waiting)} accelerators wait:\n  {shown}{more}"
+        raise DeadlockError(
+            f"deadlock at {self.env.now} ps, {len(waiting)} accelerators wait:\n  {shown}{more}"
+        )

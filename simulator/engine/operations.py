@@ -58,6 +58,9 @@ class Operation:
         return f"{self.phase} {self.kind} of {self.layer}{place}"
 
 
+NOTHING_HELD = (0.0, 0.0)
+
+
 class Task(NamedTuple):
     """One line of a worker's template: an operation, and which earlier lines it waits for.
 
@@ -69,7 +72,7 @@ class Task(NamedTuple):
     operation: Operation
     needs: tuple[int, ...] = ()
     parties: int = 0
-    held: tuple[float, float] = (0.0, 0.0)
+    held: tuple[float, float] = NOTHING_HELD
 
 
 class Site(NamedTuple):

@@ -20,7 +20,9 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
         if parties:
             done.append(machine.meet(worker, operation, parties, turn, after))
             continue
-        yield from after
+        for event in after:
+            if event.callbacks is not None:
+                yield event
         done.append(machine.compute(worker, operation, turn, after))
         yield done[-1]
 

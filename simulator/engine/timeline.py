@@ -50,16 +50,6 @@ class Joins(NamedTuple):
     cause: column[int]
 
 
-def new_columns() -> Columns:
-    """Columns without a record."""
-    return Columns(column("i"), column("i"), column("i"), column("q"), column("q"), column("i"))
-
-
-def new_joins() -> Joins:
-    """Nobody has met yet."""
-    return Joins(column("i"), column("i"), column("i"))
-
-
 class Record(NamedTuple):
     """One operation on one resource; times in picoseconds."""
 

@@ -16,7 +16,7 @@ from planners import Plan
 from planners.partition import I, Shard
 from planners.steps import SUMMED_IN, Kind, Phase, Step
 from simulator.cost.energy import computing_j, receiving_j
-from simulator.cost.memory import device_memory
+from simulator.cost.memory import MemoryUse, device_memory, memory_use
 from simulator.cost.roofline import bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
@@ -64,6 +64,7 @@ class Deployed(Rules):
         self._operators = operators(network)
         self._work = self._operators.nodes
         self._arithmetic = array.group.arithmetic
+        self._uses: dict[tuple[Device, Shards], MemoryUse] = {}
 
     def _division(self) -> Division:
         """Cores, down to single ones; alike ones in blocks."""
@@ -227,17 +228,21 @@ class Deployed(Rules):
     def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
         """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
         found = device_memory(
-            self._operators,
-            (
-                (device, tuple(starmap(self._held, enumerate(shards))), many)
-                for device, shards, many in classes
-            ),
+            (device, self.memory_use(device, shards), many) for device, shards, many in classes
         )
         if self.execution.strict_memory and (
             fault := overflow(self.plan.network, self.plan.planner, self.array.name, found)
         ):
             raise OutOfMemoryError(fault)
         return found
+
+    def memory_use(self, device: Device, shards: Shards) -> MemoryUse:
+        """One core's HBM over a step."""
+        held = tuple(starmap(self._held, enumerate(shards)))
+        key = (device, held)
+        if key not in self._uses:
+            self._uses[key] = memory_use(self._operators, held, core_of(device))
+        return self._uses[key]
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:
         """A core's own slice of its chip's HBM."""

@@ -24,7 +24,11 @@ PUBLISHED_IGNORES = {
 DEPLOYED_IGNORES = {
     "fused": "the deployed model counts two FLOPs a multiply-accumulate either way",
 }
-"""Topic of a key of a spec to why it means nothing to the model."""
+IGNORES: dict[Model, Mapping[str, str]] = {
+    "published": PUBLISHED_IGNORES,
+    "deployed": DEPLOYED_IGNORES,
+}
+"""Topic of a key of a spec to why it means nothing to an execution model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Execution:
     @property
     def ignores(self) -> Mapping[str, str]:
         """Topics of a spec that these rules do not read, each with the reason as a sentence."""
-        return PUBLISHED_IGNORES if self.model == "published" else DEPLOYED_IGNORES
+        return IGNORES[self.model]
 
     def planned(self, array: Array) -> Array:
         """The array as planners see it: boards with their ports, or cores with real wires."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from hardware import Array, Device, bisection_of
+from hardware import Array, Device, Half, bisection_of
 from planners import Plan, PlanError
 from planners.medium import check_medium
 from planners.partition import Shard, Sizes, legal, sizes
@@ -43,13 +43,14 @@ class Published(Rules):
         """Raises PlanError for a type that a node cannot have, or a plan that no bus can run."""
         check_medium(array, plan)
         super().__init__(network, graph, plan, array, execution, folded=folded)
-        self._bisection = bisection_of(array)
+        bisection = bisection_of(array)
         self._known: dict[tuple[int, Shard], Sizes] = {}
-        self._splits: list[tuple[Part, list[Sizes]]] = []
+        self._splits: list[tuple[Part, list[Sizes], tuple[Half, Half]]] = []
         for part in parts(self.root):
             if part.halves:
                 self._check_types(part)
-                self._splits.append((part, list(map(self._size, count(), part.shards))))
+                size = list(map(self._size, count(), part.shards))
+                self._splits.append((part, size, bisection.halves(part.group)))
 
     def _division(self) -> Division:
         """Boards, down to single ones, each with fractions of everything."""
@@ -95,21 +96,25 @@ class Published(Rules):
         if step.kind is Kind.BOUNDARY:
             layer += f" to {self.graph[step.consumer].name}"
         table, element_bytes = self.plan.communication, self.array.group.arithmetic.element_bytes
-        for part, size in self._splits:
+        for part, size, sides in self._splits:
             first, second = received(step, self.graph, part.partitions, size, table)
             amounts = (first * element_bytes, second * element_bytes)
             if any(amounts):
-                yield Exchange(part, self._exchange(step, layer, part, amounts))
+                yield Exchange(part, self._exchange(step, layer, part.level, sides, amounts))
 
     def _exchange(
-        self, step: Step, layer: str, part: Part, amounts: tuple[float, float]
+        self,
+        step: Step,
+        layer: str,
+        level: int,
+        sides: tuple[Half, Half],
+        amounts: tuple[float, float],
     ) -> Operation:
-        sides = self._bisection.halves(part.group)
         return Operation(
             step.kind,
             step.phase,
             layer,
-            part.level,
+            level,
             max(
                 duration_ps(amount, side.link_bytes_per_s)
                 for amount, side in zip(amounts, sides, strict=True)

@@ -11,6 +11,7 @@ from hardware.array import Unit
 from planners import Plan
 from planners.partition import Shard
 from planners.steps import Phase, Step
+from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation
 from simulator.lowering.execution import Execution
@@ -91,6 +92,11 @@ class Rules(ABC):
         """
         del classes
         return ()
+
+    def memory_use(self, device: Device, shards: Shards) -> MemoryUse | None:
+        """One worker's HBM over a step; None where the rules do not say."""
+        del device, shards
+        return None
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:
         """The bandwidth of one worker's HBM; None where its traffic is not followed."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardware import Device
-from simulator.engine.operations import Operation, Task
+from planners.steps import Phase
+from simulator.engine.operations import NOTHING_HELD, Operation, Task
 from simulator.lowering.placement import Shards
 
 Key = tuple[Any, ...]
@@ -20,7 +21,8 @@ class Script:
 
     There are ``copies`` of them, the first is number ``first``. ``made`` says
     which lines made what last. ``in_order`` lines wait for the one before them
-    and nothing else.
+    and nothing else. Before the first ``held_bytes`` are in the device's
+    memory; ``held`` has what its products hold (``MemoryUse.by_product``).
     """
 
     device: Device
@@ -28,6 +30,8 @@ class Script:
     copies: int
     first: int
     in_order: bool
+    held: dict[tuple[int, Phase], tuple[float, float]]
+    held_bytes: float
     tasks: list[Task] = field(default_factory=list)
     made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
 
@@ -35,15 +39,28 @@ class Script:
         """Whether the class has something of any of these nodes (of none: always)."""
         return not nodes or any(not self.shards[node].empty for node in nodes)
 
-    def add(
-        self, operation: Operation, after: Sequence[Key], makes: Sequence[Key], parties: int = 0
+    def compute(
+        self, v: int, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
     ) -> None:
-        """Append an operation that waits for what makes ``after``."""
+        """Append a product of a node that waits for what makes ``after``."""
+        held = self.held.get((v, operation.phase), NOTHING_HELD)
+        self._add(Task(operation, self._needs(after), held=held), makes)
+
+    def exchange(
+        self, operation: Operation, after: Sequence[Key], makes: Sequence[Key], parties: int
+    ) -> None:
+        """Append an exchange of so many workers that waits for what makes ``after``."""
+        self._add(Task(operation, self._needs(after), parties), makes)
+
+    def _needs(self, after: Sequence[Key]) -> tuple[int, ...]:
         place = len(self.tasks)
         if self.in_order:
-            self.tasks.append(Task(operation, (place - 1,) if place else (), parties))
-            return
-        self.tasks.append(Task(operation, self.makers(after), parties))
+            return (place - 1,) if place else ()
+        return self.makers(after)
+
+    def _add(self, task: Task, makes: Sequence[Key]) -> None:
+        place = len(self.tasks)
+        self.tasks.append(task)
         for key in makes:
             self.made[key] = (place,)
 

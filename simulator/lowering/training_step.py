@@ -12,7 +12,7 @@ from planners.partition import Shard
 from planners.steps import Kind, Phase, Step
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.dataflow import Dataflow
-from simulator.lowering.placement import Part
+from simulator.lowering.placement import Cores, Part, Shards
 from simulator.lowering.rules import Rules
 from simulator.lowering.tasks import Key, Script
 
@@ -48,19 +48,23 @@ class _Writer:
         if part.halves:
             found = tuple(s for half in part.distinct() for s in self._open(half))
         else:
-            device, copies = part.group.kinds[0][0], len(part.firsts)
-            found = tuple(
-                Script(
-                    device,
-                    shards,
-                    len(members) * copies,
-                    int(part.firsts[0] + members[0]),
-                    in_order=not self._rules.overlap,
-                )
-                for shards, members in part.classes(folded=self._rules.shared)
-            )
+            classes = part.classes(folded=self._rules.shared)
+            found = tuple(self._script(part, shards, members) for shards, members in classes)
         self._under[id(part)] = found
         return found
+
+    def _script(self, part: Part, shards: Shards, members: Cores) -> Script:
+        device = part.group.kinds[0][0]
+        use = self._rules.memory_use(device, shards)
+        return Script(
+            device,
+            shards,
+            len(members) * len(part.firsts),
+            int(part.firsts[0] + members[0]),
+            in_order=not self._rules.overlap,
+            held=use.by_product() if use else {},
+            held_bytes=use.held_bytes if use else 0.0,
+        )
 
     def write(self, step: Step) -> None:
         """Append what a step asks of everybody."""
@@ -75,7 +79,7 @@ class _Writer:
             takers = [s for s in self._under[id(part)] if s.holds(nodes)]
             parties = part.group.size if self._apart else len(takers)
             for script in takers:
-                script.add(operation, after, makes, parties)
+                script.exchange(operation, after, makes, parties)
 
     def _compute(self, step: Step, after: Sequence[Key], makes: Sequence[Key]) -> None:
         v, phase = step.node, step.phase
@@ -86,7 +90,7 @@ class _Writer:
                 made[key] = self._rules.product(v, phase, script.shards[v], script.device)
             operation = made[key]
             if operation is not None:
-                script.add(operation, after, makes)
+                script.compute(v, operation, after, makes)
             elif self._rules.overlap:
                 script.hand_on(after, makes)
 
@@ -116,6 +120,7 @@ class _Writer:
                     script.device.chips if self._apart else 1,
                     script.device.cores_per_chip if self._apart else 1,
                     None if memory is None else len(hbms),
+                    script.held_bytes,
                 )
                 hbms.extend([] if memory is None else [memory])
                 workers.append(worker)

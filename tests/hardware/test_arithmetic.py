@@ -64,6 +64,13 @@ def test_moments_are_as_many_as_are_written() -> None:
     assert load_device("tpu-v3", ["arithmetic.moments=[]"])[0].arithmetic.moment_bytes == ()
 
 
+def test_a_master_copy_may_be_the_weight_itself() -> None:
+    """bfloat16 throughout: as wide as the weights is wide enough."""
+    changes = ["arithmetic.master=2 B", "arithmetic.gradients=2 B", 'arithmetic.moments=["2 B"]']
+    found = load_device("tpu-v3", changes)[0].arithmetic
+    assert found == Arithmetic(2.0, False, 2.0, 2.0, 2.0, 2.0, (2.0,))
+
+
 @given(WIDTHS, MAYBE, MAYBE, MAYBE)
 def test_what_is_said_is_kept_and_the_optimizer_is_no_narrower(
     element: float, activations: float | None, weights: float | None, gradients: float | None

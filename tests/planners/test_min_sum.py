@@ -1,11 +1,20 @@
 import itertools
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.min_sum import Factor, TooWideError, elimination_order, minimise
+from planners.min_sum import (
+    Factor,
+    Pending,
+    TooWideError,
+    add_tables,
+    adjacency,
+    elimination_order,
+    minimise,
+)
 
 
 @st.composite
@@ -75,3 +84,95 @@ def test_a_star_and_a_long_chain_are_ordered_at_once() -> None:
     assert len(elimination_order((3,) * 3001, star)) == 3001
     chain = tuple((i, i + 1) for i in range(20_000))
     assert elimination_order((3,) * 20_001, chain) == tuple(range(20_001))
+
+
+@given(problems(), st.randoms())
+def test_tables_are_added_entry_by_entry(
+    problem: tuple[list[int], list[Factor]], random: Random
+) -> None:
+    """In any order of the axes, against a loop over every assignment."""
+    domains, factors = problem
+    axes = list(range(len(domains)))
+    random.shuffle(axes)
+    joined = add_tables(factors, tuple(axes), domains)
+    assert joined.shape == tuple(domains[v] for v in axes)
+    for choice in itertools.product(*map(range, domains)):
+        assert joined[tuple(choice[v] for v in axes)] == total(factors, choice)
+
+
+@given(problems())
+def test_neighbours_are_those_that_share_a_factor(
+    problem: tuple[list[int], list[Factor]],
+) -> None:
+    domains, factors = problem
+    near = adjacency(len(domains), [factor.scope for factor in factors])
+    pending = Pending(len(domains), factors)
+    for v in range(len(domains)):
+        wanted = {u for f in factors if v in f.scope for u in f.scope} - {v}
+        assert near[v] == pending.neighbours(v) == wanted
+
+
+@given(problems(), st.data())
+def test_what_is_taken_is_gone_and_comes_oldest_first(
+    problem: tuple[list[int], list[Factor]], data: st.DataObject
+) -> None:
+    domains, factors = problem
+    pending, left = Pending(len(domains), factors), list(factors)
+    for v in data.draw(st.permutations(range(len(domains)))):
+        wanted = [f for f in left if v in f.scope]
+        assert all(a is b for a, b in zip(pending.take(v), wanted, strict=True))
+        left = [f for f in left if v not in f.scope]
+        assert pending.neighbours(v) == set()
+
+
+@given(problems())
+def test_an_elimination_order_is_every_variable_once_and_fills_least(
+    problem: tuple[list[int], list[Factor]],
+) -> None:
+    """Each step takes the variable whose neighbours lack the fewest edges, the lowest first."""
+    domains, factors = problem
+    near = adjacency(len(domains), [factor.scope for factor in factors])
+    order = elimination_order(tuple(domains), tuple(factor.scope for factor in factors))
+    assert sorted(order) == list(range(len(domains)))
+    left = set(order)
+    for chosen in order:
+        fill = {
+            v: sum(b not in near[a] for a, b in itertools.combinations(sorted(near[v]), 2))
+            for v in left
+        }
+        assert chosen == min(left, key=lambda v: (fill[v], v))
+        for a, b in itertools.permutations(near[chosen], 2):
+            near[a].add(b)
+        for v in left:
+            near[v].discard(chosen)
+        left.remove(chosen)
+
+
+@given(problems(), st.integers(1, 12))
+def test_no_table_is_larger_than_allowed(
+    problem: tuple[list[int], list[Factor]], largest: int
+) -> None:
+    """Refused exactly where some step of the order would need a larger one."""
+    domains, factors = problem
+    scopes = tuple(factor.scope for factor in factors)
+    try:
+        order = elimination_order(tuple(domains), scopes, largest)
+    except TooWideError:
+        with pytest.raises(TooWideError, match=r"elimination needs a table over \d+ layers"):
+            minimise(domains, factors, largest)
+        return
+    near = adjacency(len(domains), scopes)
+    for v in order:
+        assert np.prod([domains[u] for u in near[v]]) * domains[v] <= largest
+        for a, b in itertools.permutations(near[v], 2):
+            near[a].add(b)
+        for others in near:
+            others.discard(v)
+    assert minimise(domains, factors, largest)[0] == minimise(domains, factors)[0]
+
+
+def test_variables_that_nothing_mentions_cost_nothing() -> None:
+    assert minimise([3, 2], []) == (0.0, [0, 0])
+    assert minimise([], []) == (0.0, [])
+    constant = Factor((1,), np.array([4.0, 3.0]))
+    assert minimise([3, 2], [constant, constant]) == (6.0, [0, 1])

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hardware import load_array
-from planners import PLANNERS, PlanError, load_planner, planner_names
+from planners import BASELINES, PLANNERS, PlanError, load_planner, planner_names, registry
 from workloads import load_network
 
 
@@ -31,3 +31,49 @@ def test_another_packages_planner_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert planner_names() == [*PLANNERS, "theirs"]
     plan = load_planner("theirs")(load_network("lenet"), load_array("accpar-homogeneous"), 512)
     assert plan.root is not None
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
+    """Distributions of one module each that announce its ``plan`` as a planner of its name."""
+    for name, text in modules.items():
+        info = folder / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\n{name} = {name}:plan\n")
+        (folder / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(folder)
+
+
+def test_other_packages_planners_come_behind_in_alphabetical_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from planners.owt import owt as plan\n"
+    install(tmp_path, monkeypatch, zebra=text, alpaca=text)
+    assert planner_names() == [*PLANNERS, "alpaca", "zebra"]
+    with pytest.raises(PlanError, match=r"'zebr'; did you mean zebra\?"):
+        load_planner("zebr")
+
+
+def test_a_built_in_name_cannot_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, accpar="raise RuntimeError('never loaded')\n")
+    assert load_planner("accpar") is PLANNERS["accpar"]
+    assert planner_names() == list(PLANNERS)
+
+
+def test_a_planner_is_loaded_only_when_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, broken="raise RuntimeError('broken on import')\n")
+    assert "broken" in planner_names()
+    with pytest.raises(RuntimeError, match="broken on import"):
+        load_planner("broken")
+
+
+def test_baselines_can_be_named_and_are_not_compared() -> None:
+    assert load_planner("model_parallel") is BASELINES["model_parallel"]
+    assert not BASELINES.keys() & set(planner_names())
+    with pytest.raises(PlanError, match="did you mean model_parallel"):
+        load_planner("model_paralel")
+    with pytest.raises(PlanError, match="one of data_parallel, owt, hypar, accpar, model_parallel"):
+        load_planner("")

@@ -62,24 +62,39 @@ def llama(
 
 
 def vision(name: str, side: int = 224, **options: Any) -> tuple[Any, tuple[int, ...]]:
-    if "torchvision" not in sys.modules:
-        _declare_operators()
+    declare_operators()
     models = import_module("torchvision.models")
     return getattr(models, name)(**options), (1, 3, side, side)
 
 
-def _declare_operators() -> None:
-    """Torchvision's compiled operators may fit another build of torch; models need none of them."""
-    torch = import_module("torch")
+def declare_operators() -> None:
+    """Lets torchvision, and transformers, which imports it, load beside any build of torch.
 
-    spec = importlib.util.find_spec("torchvision")
-    if spec is None or spec.origin is None or hasattr(torch.ops.torchvision, "nms"):
-        raise ImportError("torchvision")
-    text = Path(spec.origin).with_name("_meta_registrations.py").read_text()
+    Torchvision's compiled operators fit one build only, and without their
+    names it does not load; models need none of them.
+    """
+    torch = import_module("torch")
+    try:
+        import_module("torchvision")
+    except ImportError:  # there is none
+        return
+    except RuntimeError:  # operator torchvision::nms does not exist
+        text = _folder("torchvision").joinpath("_meta_registrations.py").read_text()
+    else:
+        return
     library = torch.library.Library("torchvision", "FRAGMENT")
     for operator in sorted(set(re.findall(r'register_\w+\("(?:torchvision::)?(\w+)"\)', text))):
         library.define(f"{operator}(Tensor x) -> Tensor")
     _LIBRARIES.append(library)
+    for module in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+        del sys.modules[module]
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 _LIBRARIES: list[Any] = []

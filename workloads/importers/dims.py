@@ -77,7 +77,13 @@ def flattened(dims: Dims) -> Dims:
 
 
 def reshaped(dims: Dims, shape: Sequence[int]) -> Dims:
-    """The factors in row-major order, dealt out again to the dimensions of ``shape``."""
+    """The factors in row-major order, dealt out again to the dimensions of ``shape``.
+
+    (positions 5, samples 2, channels 24) as (5, 6, 8), three heads of eight:
+
+        5 takes the positions, 6 the samples and 3 of the channels' 24,
+        8 what is left of them: so (5) (2 samples, 3 channels) (8 channels)
+    """
     left = _Factors([factor for factors in dims for factor in factors])
     return tuple(tuple(left.take(size)) for size in shape)
 

@@ -12,7 +12,7 @@ from experiments.explain.path import STEPS_END, paths_of
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners.steps import Kind, Phase
-from simulator import Execution, Timeline
+from simulator import Execution, Timeline, shares
 from tests.strategies import timelines
 from workloads import load_network
 
@@ -28,20 +28,20 @@ def test_paths_and_layers_are_the_step(timeline: Timeline) -> None:
     layers = paths.layers
     whole = sum(s.computing_ps + s.exposed_ps + s.waiting_ps for s in layers)
     assert whole == timeline.iteration_ps * timeline.cores
-    shares = timeline.shares()
+    spent = shares(timeline)
     if timeline.iteration_ps:
-        assert sum(s.computing_ps for s in layers) / whole == pytest.approx(shares.computing)
+        assert sum(s.computing_ps for s in layers) / whole == pytest.approx(spent.computing)
         exposed = sum(s.exposed_ps for s in layers) / whole
         waiting = sum(s.waiting_ps for s in layers) / whole
-        assert exposed == pytest.approx(shares.communicating, abs=1e-12)
-        assert waiting == pytest.approx(shares.waiting, abs=1e-12)
+        assert exposed == pytest.approx(spent.communicating, abs=1e-12)
+        assert waiting == pytest.approx(spent.waiting, abs=1e-12)
     busy = sum(
         r.multiplicity
         for i, r in enumerate(timeline.resources)
         if r.kind == "core"
         and any(
             number == i and end > start
-            for number, _, start, end in zip(*timeline.columns, strict=True)
+            for number, _, _, start, end, _ in zip(*timeline.columns, strict=True)
         )
     )
     assert paths.idle_cores == timeline.cores - busy

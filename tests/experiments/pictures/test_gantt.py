@@ -28,7 +28,7 @@ ODD = (
 
 
 def operation(layer: str, kind: Kind = Kind.COMPUTE, phase: Phase = Phase.FORWARD) -> Operation:
-    return Operation(0, kind, phase, layer, -1, 0)
+    return Operation(kind, phase, layer, -1, 0)
 
 
 def chart(end: int, *slices: tuple[int, int, Operation]) -> Chart:

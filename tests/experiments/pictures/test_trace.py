@@ -52,7 +52,7 @@ def holds(tracks: list[Track], timeline: Timeline) -> None:
         if record.level < 0:
             records[record.resource, 0].append(row)
             continue
-        for direction, moved in enumerate(timeline.program.operations[index].received):
+        for direction, moved in enumerate(timeline.operations[index].received):
             if moved:
                 records[record.resource, direction].append(row | {"bytes": moved})
     wanted_tracks = [

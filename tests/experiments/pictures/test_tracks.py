@@ -13,7 +13,7 @@ from experiments.pictures.tracks import Slice, chart, tracks
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
-from simulator import Execution, Machine, Timeline, lower, simulate
+from simulator import Execution, Timeline, simulate
 from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
@@ -114,19 +114,21 @@ def test_boards_that_are_not_there(devices: str, words: str) -> None:
 
 def test_memories_and_odd_cores_have_lanes_when_they_do_something() -> None:
     array = load_array("accpar-mixed", ["devices.0.count=1", "devices.1.count=1"])
-    program = lower(LENET, load_planner("owt")(LENET, array, 512), array)
-    idle = Machine(program).run()
+    plan = load_planner("owt")(LENET, array, 512)
+    idle = simulate(LENET, plan, array)
     called = [lane.label for lane in chart("", idle, sites(idle), folded=False).lanes]
     assert len(called) == 3
-    machine = Machine(program)
-    for memory in machine.boards[1].hbms[:2]:
-        memory.submit(program.operations[0])
-    busy = machine.run()
+    busy = simulate(LENET, plan, array, folded=False)
+    first, *_ = busy.stations.workers
+    for row in (row for row, number in enumerate(busy.columns.resource) if number in first.cores):
+        if busy.columns.resource[row] == first.cores[-1]:
+            busy.columns.resource[row] = first.memories[0]
     lanes = chart("", busy, sites(busy), folded=False).lanes
-    assert [lane.label for lane in lanes][:3] == called
-    (memory_lane,) = lanes[3:]
-    assert memory_lane.label == "board1.chip0.hbm and 1 alike"
-    assert memory_lane.busy_ps == program.operations[0].duration_ps
+    (memory_lane,) = (lane for lane in lanes if "hbm" in lane.label)
+    assert memory_lane.label == "board0.chip0.hbm"
+    alike, odd = (lane for lane in lanes if lane.label.startswith("board0.chip0.core"))
+    assert memory_lane.busy_ps == alike.busy_ps
+    assert odd.busy_ps == 0
 
 
 def deployed(planner: str = "data_parallel", *, folded: bool = True) -> Timeline:
@@ -155,7 +157,8 @@ def test_slices_of_a_lane_never_overlap_and_none_is_lost(timeline: Timeline) -> 
 def test_links_have_as_many_rows_as_exchanges_are_under_way_at_once(
     spans: list[tuple[int, int]],
 ) -> None:
-    operation = lower(LENET, load_planner("owt")(LENET, ONE, 1), ONE).operations[0]
+    plan = load_planner("owt")(LENET, ONE, 1)
+    operation = simulate(LENET, plan, ONE).operations[0]
     slices = [Slice(start, start + length, operation) for start, length in spans]
     rows = tracks(slices)
     assert sorted(s for row in rows for s in row) == sorted(slices)

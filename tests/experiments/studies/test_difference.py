@@ -12,7 +12,7 @@ from experiments.cli import main
 from experiments.studies.difference import WAITING, Difference, difference
 from hardware import load_array
 from planners import load_planner
-from simulator import Timeline, simulate
+from simulator import Timeline, shares, simulate
 from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
@@ -50,14 +50,14 @@ def test_the_parts_add_up(data: st.DataObject, batch: int) -> None:
 def test_the_parts_add_up_where_exchanges_overlap(timeline: Timeline) -> None:
     result = difference(("a", "a"), (timeline, timeline))
     adds_up(result)
-    whole, shares = timeline.iteration_ps * timeline.cores, timeline.shares()
+    whole, spent = timeline.iteration_ps * timeline.cores, shares(timeline)
     sums = {"compute": 0, "other": 0}
     for part in result.phases[:-1]:
         sums["compute" if part.kind == "compute" else "other"] += part.core_ps[0]
     if whole:
-        assert sums["compute"] / whole == pytest.approx(shares.computing)
-        assert sums["other"] / whole == pytest.approx(shares.communicating, abs=1e-12)
-        assert result.phases[-1].core_ps[0] / whole == pytest.approx(shares.waiting, abs=1e-12)
+        assert sums["compute"] / whole == pytest.approx(spent.computing)
+        assert sums["other"] / whole == pytest.approx(spent.communicating, abs=1e-12)
+        assert result.phases[-1].core_ps[0] / whole == pytest.approx(spent.waiting, abs=1e-12)
 
 
 def test_parts_are_what_the_records_say() -> None:

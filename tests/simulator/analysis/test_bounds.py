@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hardware import Group
 from planners import Plan, Split, predict
 from planners.partition import WHOLE, I, Shard, Sizes, boundary, producer_type, shrunk, sizes
-from simulator import Timeline, simulate
+from simulator import Timeline, shares, simulate
 from tests.strategies import arrays, networks, plans, port_bytes_per_s
 from workloads import Graph, partition_graph
 
@@ -81,12 +81,12 @@ def test_any_step(data: st.DataObject, batch: int) -> None:
     assert timeline.iteration_s >= compute_bound * slack
     assert timeline.iteration_s >= link_bound(partition_graph(network), plan, array.group) * slack
     # the planners' prediction: the same barriers, no events
-    rounding_s = len(timeline.program.operations) * 1e-12
+    rounding_s = len(timeline.operations) * 1e-12
     assert timeline.iteration_s == pytest.approx(
         predict(network, plan, array), rel=1e-9, abs=rounding_s
     )
     if timeline.iteration_ps:  # a gather on one board takes no time
-        assert sum(timeline.shares()) == pytest.approx(1.0)
+        assert sum(shares(timeline)) == pytest.approx(1.0)
 
 
 @settings(max_examples=50, deadline=None)

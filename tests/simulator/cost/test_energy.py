@@ -130,7 +130,7 @@ def test_one_price_for_both_models(phase: Phase, kind: Kind) -> None:
     published, deployed = both_models()
     ((device, _),) = load_array("hypar-16").group.kinds
     sides = Group(((device, 1),)), Group(((device, 1),))
-    operations = deployed.program.operations
+    operations = deployed.operations
     joules = 0.0
     for op in operations:
         if (op.phase, op.kind) == (phase, kind):

@@ -212,6 +212,23 @@ def test_tied_gradients_are_held_from_their_first_use_on() -> None:
     assert log["table update"] == 4 * (8000 + 64)
 
 
+def test_tied_gradients_begin_with_whichever_use_comes_first() -> None:
+    """Gradients in the order of the layers: the owner's own is the first of the two."""
+    net = Builder("tied", 1, 5)
+    net.embedding("table", 1000, 8)
+    net.linear("middle", 8)
+    net.linear("head", 1000, shared="table")
+    ops = operators(net.build())
+    order = [op for op in ops.schedule() if op.phase is not Phase.GRADIENT]
+    order[-2:-2] = [op for node in ops.nodes for op in node.gradient]
+    use = memory_use(ops, whole(ops, 1), PLAIN, order)
+    log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
+    maps, logits, table = 2 * 40, 2 * 5000, 4 * 8000
+    # of the maps: both linear layers' inputs, the gradient of the middle one's output, and logits
+    assert log["middle gradient"] == 3 * maps + logits + table + 4 * 64
+    assert log["head gradient"] == maps + logits + table + 4 * 64
+
+
 def test_resnet50_fits_where_it_was_run() -> None:
     """MLPerf ran 128 samples on each 8 GiB core of TPU v2; twice as many do not fit."""
     ops = operators(load_network("resnet50"))

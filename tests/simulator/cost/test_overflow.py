@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Device, Group, load_array, load_device
 from planners import Plan
+from planners.partition import Shard
 from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
-from simulator.cost.memory import device_memory
+from simulator.cost.memory import device_memory, memory_use
+from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Part, Shard, divide
+from simulator.lowering.placement import Counting, Division, Part
 from tests.simulator.cost.test_memory import chain, oracle, whole
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Graph, Network, load_network, partition_graph
@@ -43,9 +45,9 @@ def test_every_core_by_brute_force(
     network, plan, array, execution = case
     graph, ops = partition_graph(network), operators(network)
     cores = execution.planned(array)
-    root = divide(
-        graph, plan.root, cores.group, plan.batch, whole=execution.whole_shards, folded=False
-    )
+    counting = Counting.WHOLE if execution.whole_shards else Counting.EXACT
+    division = Division(graph, counting, blocks=True, folded=False)
+    root = division.divide(plan.root, cores.group, plan.batch)
     held = list(every_core(root, graph))
     assert len(held) == array.group.cores
     peaks = [(device, max(oracle(ops, shards), default=0.0)) for device, shards in held]
@@ -77,7 +79,11 @@ def test_equal_devices_with_unequal_loads_by_hand() -> None:
     ops, board = chain(), replace(load_device("tpu-v2")[0], hbm_capacity_bytes=2 * 2000)
     two, one, none = (tuple(whole(ops, rows)) for rows in (2, 1, 0))
     untiled = replace(board, roofline=replace(board.roofline, tile=False))
-    (memory,) = device_memory(ops, [(untiled, two, 1), (untiled, one, 2), (untiled, none, 1)])
+    core = core_of(untiled)
+    (memory,) = device_memory(
+        (untiled, memory_use(ops, shards, core), many)
+        for shards, many in ((two, 1), (one, 2), (none, 1))
+    )
     own = max(oracle(ops, one))
     assert max(oracle(ops, two)) == memory.peak_bytes > 2000 > own
     assert (memory.cores, memory.cores_over, memory.fits) == (4, 1, False)
@@ -97,7 +103,7 @@ def test_data_parallelism_leaves_most_of_a_large_array_idle() -> None:
 def test_the_published_model_has_no_memory() -> None:
     timeline = step_of(Case(load_network("lenet"), "owt", load_array("accpar-mixed"), 512))[1]
     assert timeline.memory == ()
-    assert timeline.idle_cores is None
+    assert timeline.idle_cores == 0
     assert overflow("lenet", "owt", "accpar-mixed", timeline.memory) is None
 
 

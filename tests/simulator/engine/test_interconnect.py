@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Wires
-from simulator.engine.interconnect import Network, fair_rates
+from simulator.engine.interconnect import Interconnect, fair_rates
 from simulator.engine.jobs import Job, Load
 from tests.simulator.slow_network import PS, Transfer, fair, finish_times
 from tests.wiring import wires
@@ -27,10 +27,10 @@ def phase(transfer: Transfer) -> Job:
 
 def run(
     transfers: Sequence[Transfer], bandwidth: Sequence[float]
-) -> tuple[list[int], Network, list[str]]:
+) -> tuple[list[int], Interconnect, list[str]]:
     """Finish times in order of transfers, the network, and what ended in which order."""
     env = simpy.Environment(initial_time=0)
-    network = Network(env, np.array(bandwidth, dtype=np.float64))
+    network = Interconnect(env, np.array(bandwidth, dtype=np.float64))
     ends: dict[int, int] = {}
 
     def sender(i: int) -> Generator[simpy.Event, Any, None]:
@@ -156,7 +156,7 @@ def test_ends_at_one_instant_come_in_order_of_submission() -> None:
 def test_alike_jobs_of_one_instant_are_shared_once() -> None:
     """One look when they come and one when they go: no event for every job's change of rate."""
     env = simpy.Environment(initial_time=0)
-    network = Network(env, np.array([1e12]))
+    network = Interconnect(env, np.array([1e12]))
     job = phase(Transfer(0, 1000, {0: Fraction(1)}))
     done = [network.submit(job) for _ in range(50)]
     steps = 0

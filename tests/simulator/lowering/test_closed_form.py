@@ -75,7 +75,7 @@ def test_iteration_time_of_chains(name: str, planner: str, boards: int) -> None:
     plan = load_planner(planner)(network, array, BATCH)
     timeline = simulate(network, plan, array, folded=False)
     exact = closed_form(network, plan, array)
-    path = len(timeline.program.operations)  # every distinct operation lies on the path
+    path = len(timeline.operations)  # every distinct operation lies on the path
     tolerance = max(exact * Fraction(1, 10**9), Fraction(path, 10**12))
     assert abs(Fraction(timeline.iteration_ps, 10**12) - exact) <= tolerance
 

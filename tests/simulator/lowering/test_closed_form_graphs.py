@@ -242,7 +242,7 @@ def check(network: Network, planner: str, array: Array) -> None:
 def check_plan(network: Network, plan: Plan, array: Array) -> None:
     timeline = simulate(network, plan, array)
     exact = closed_form(network, plan.to_json()["root"], array)
-    path = Fraction(len(timeline.program.operations), 10**12)
+    path = Fraction(len(timeline.operations), 10**12)
     assert abs(Fraction(timeline.iteration_ps, 10**12) - exact) <= max(exact / 10**9, path)
 
 

@@ -11,8 +11,17 @@ from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
 from planners import Plan, PlanError
 from planners.steps import Kind, Phase
-from simulator import DEPLOYED, PICOSECONDS, PUBLISHED, Execution, Timeline, simulate
-from simulator.analysis.exposure import core_times, leaves
+from simulator import (
+    DEPLOYED,
+    PICOSECONDS,
+    PUBLISHED,
+    Execution,
+    Operation,
+    Timeline,
+    shares,
+    simulate,
+)
+from simulator.analysis.exposure import core_times
 from tests.strategies import arrays, networks, plans
 from workloads import Builder, Network, load_network
 
@@ -35,13 +44,12 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     return network, plan, array, draw(executions)
 
 
-def durations(timeline: Timeline) -> dict[int, tuple[int, int]]:
+def durations(timeline: Timeline) -> dict[Operation, tuple[int, int]]:
     """Start and end of every exchange."""
-    _, operation, start, end = timeline.columns
-    ops = timeline.program.operations
+    columns, ops = timeline.columns, timeline.operations
     return {
-        index: (begin, stop)
-        for index, begin, stop in zip(operation, start, end, strict=True)
+        ops[index]: (begin, stop)
+        for index, begin, stop in zip(columns.operation, columns.start, columns.end, strict=True)
         if ops[index].level >= 0
     }
 
@@ -51,7 +59,7 @@ def durations(timeline: Timeline) -> dict[int, tuple[int, int]]:
 def test_folded_is_unfolded(case: tuple[Network, Plan, Array, Execution]) -> None:
     folded, unfolded = simulate(*case), simulate(*case, folded=False)
     assert folded.iteration_ps == unfolded.iteration_ps
-    assert folded.shares() == unfolded.shares()
+    assert shares(folded) == shares(unfolded)
     assert folded.cores == unfolded.cores
     for key, total in folded.totals().items():
         other = unfolded.totals()[key]
@@ -69,21 +77,20 @@ def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]
     spans = durations(timeline)
     bandwidth = wires_of(case[2]).bandwidth
     crossed = np.zeros(len(bandwidth))
-    for index in spans:
-        for job in timeline.program.operations[index].jobs:
+    for operation in spans:
+        for job in operation.jobs:
             np.add.at(crossed, job.load.links, job.flow_bytes * job.load.flows)
-    slack_s = 1e-12 * (1 + sum(len(timeline.program.operations[i].jobs) for i in spans))
+    slack_s = 1e-12 * (1 + sum(len(operation.jobs) for operation in spans))
     assert (crossed / bandwidth).max(initial=0.0) <= timeline.iteration_s + slack_s
-    for leaf, times in zip(leaves(timeline.program.root), core_times(timeline), strict=True):
-        work = sum(op.duration_ps for op in leaf.operations)
+    for worker, times in zip(timeline.program.workers, core_times(timeline), strict=True):
+        work = sum(task.operation.duration_ps for task in worker.template)
         assert times.computing == work
         assert times.computing + times.exposed <= timeline.iteration_ps
-        assert leaf.needs is not None
-        for operation, needs in zip(leaf.operations, leaf.needs, strict=True):
-            for need in needs:
-                other = leaf.operations[need]
+        for task in worker.template:
+            for need in task.needs:
+                operation, other = task.operation, worker.template[need].operation
                 if operation.level >= 0 and other.level >= 0:
-                    assert spans[other.index][1] <= spans[operation.index][0]
+                    assert spans[other][1] <= spans[operation][0]
 
 
 @settings(max_examples=40, deadline=None)
@@ -98,7 +105,7 @@ def test_more_bandwidth_on_every_link_is_never_slower_without_overlap(
     )
     faster = replace(array, group=replace(array.group, kinds=kinds))
     before, after = (simulate(network, plan, a, execution) for a in (array, faster))
-    slack = sum(len(op.jobs) for op in after.program.operations) + 1
+    slack = sum(len(op.jobs) for op in after.operations) + 1
     assert after.iteration_ps <= before.iteration_ps + slack
 
 
@@ -159,7 +166,7 @@ def test_cores_without_work_are_idle() -> None:
     _, timeline = step_of(
         Case(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
     )
-    idle = [t.multiplicity for t in core_times(timeline) if not t.computing]
+    idle = [t.cores for t in core_times(timeline) if not t.computing]
     assert sum(idle) == 1536
 
 

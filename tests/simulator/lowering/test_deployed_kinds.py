@@ -7,8 +7,7 @@ from hardware import Array, by_core, load_array
 from planners import Partition, Plan, Split
 from planners.partition import II, III, I, PartitionType
 from planners.steps import Kind, Phase
-from simulator import DEPLOYED, simulate
-from simulator.analysis.exposure import leaves
+from simulator import DEPLOYED, program_of, simulate
 from workloads import Builder, Network, load_network, partition_graph
 from workloads.zoo import NETWORKS
 
@@ -101,9 +100,9 @@ def test_tied_weights_between_two_cores(
 def test_the_owner_waits_for_the_gradient_of_the_other_use() -> None:
     network, array = tied(), two_cores()
     plan = plan_of(Case(network, "data_parallel", array, 64, execution=DEPLOYED))
-    leaf, *_ = leaves(simulate(network, plan, array, DEPLOYED).program.root)
-    by_name = {(op.layer, op.phase, op.kind): i for i, op in enumerate(leaf.operations)}
+    template = program_of(network, plan, array, DEPLOYED).workers[0].template
+    by_name = {(t.operation.layer, t.operation.phase, t.operation.kind): t for t in template}
     sums = by_name["table", Phase.GRADIENT, Kind.SUMS]
-    assert leaf.needs is not None
-    assert by_name["head", Phase.GRADIENT, Kind.COMPUTE] in leaf.needs[sums]
+    needed = [template[i] for i in sums.needs]
+    assert by_name["head", Phase.GRADIENT, Kind.COMPUTE] in needed
     assert ("head", Phase.GRADIENT, Kind.SUMS) not in by_name

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, load_array
 from planners import PLANNERS, Plan, load_planner
-from simulator import Timeline, fold, lower, simulate
+from simulator import Timeline, program_of, shares, simulate
 from tests.strategies import arrays, networks, plans
 from workloads import ZOO, Network, load_network
 
@@ -15,7 +15,7 @@ def both(network: Network, plan: Plan, array: Array) -> tuple[Timeline, Timeline
     folded, unfolded = (simulate(network, plan, array, folded=f) for f in (True, False))
     assert folded.iteration_ps == unfolded.iteration_ps
     assert folded.totals() == unfolded.totals()  # operations, core-picoseconds, bytes, FLOPs
-    assert folded.shares() == unfolded.shares()
+    assert shares(folded) == shares(unfolded)
     assert folded.flops_by_device() == unfolded.flops_by_device()
     assert folded.cores == unfolded.cores == array.group.cores
     return folded, unfolded
@@ -97,9 +97,13 @@ def test_classes_split_exactly_where_they_must() -> None:
     assert boards("devices.0.count=1", "devices.1.count=127") == 1 + 7
 
 
-def test_folding_does_not_change_the_program() -> None:
+def test_folding_does_not_change_what_workers_do() -> None:
     network, array = load_network("lenet"), load_array("accpar-homogeneous")
-    program = lower(network, load_planner("accpar")(network, array, 512), array)
-    before = repr(program)
-    assert fold(program).operations is program.operations
-    assert repr(program) == before
+    plan = load_planner("accpar")(network, array, 512)
+    folded, unfolded = (program_of(network, plan, array, folded=f) for f in (True, False))
+    (one,) = folded.workers
+    lines = [(str(task.operation), task.needs) for task in one.template]
+    assert one.multiplicity == len(unfolded.workers) == 256
+    for number, worker in enumerate(unfolded.workers):
+        assert (worker.multiplicity, worker.first) == (1, number)
+        assert [(str(task.operation), task.needs) for task in worker.template] == lines

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, by_core
 from planners.partition import II, III, IV, I, PartitionType
-from simulator.lowering.placement import Part, Shards, divide
+from simulator.lowering.placement import Counting, Division, Part, Shards
 from simulator.lowering.reshard import Relay, Request, Sums, backward_layouts, forward_layouts
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, Node, partition_graph
@@ -25,7 +25,9 @@ def divided(draw: st.DrawFn, whole: bool = False) -> tuple[Graph, Part]:
     plan = draw(plans(network, cores, BATCH))
     graph = partition_graph(network)
     folded = draw(st.booleans())
-    return graph, divide(graph, plan.root, cores.group, BATCH, whole=whole, folded=folded)
+    counting = Counting.WHOLE if whole else Counting.EXACT
+    division = Division(graph, counting, blocks=True, folded=folded)
+    return graph, division.divide(plan.root, cores.group, BATCH)
 
 
 Span = tuple[float, float]

@@ -1,0 +1,32 @@
+"""How full a worker's HBM was over a run: from what it did, in the order in which it did it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.analysis.doings import doings
+from simulator.engine.timeline import Timeline
+
+
+def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int, float]]:
+    """Start, end (picoseconds) and the most that was held (bytes) of each computation.
+
+    What a worker holds grows and shrinks with what it computes: activations
+    that wait for backward, gradients that wait for the update. Its template
+    says by how much each line does; how often, and in which order, is read
+    from the records, so that several micro-batches in flight add up.
+    """
+    mine = timeline.program.workers[worker]
+    held = {task.operation: task.held for task in mine.template}
+    columns, level = timeline.columns, mine.held_bytes
+    rows = doings(timeline)[worker].computed.tolist()
+    for row in sorted(rows, key=columns.start.__getitem__):
+        most, more = held[timeline.operations[columns.operation[row]]]
+        yield columns.start[row], columns.end[row], level + most
+        level += more
+
+
+def peak_bytes(timeline: Timeline, worker: int) -> float:
+    """The most that one of a worker's cores held at any time, in bytes."""
+    held = timeline.program.workers[worker].held_bytes
+    return max((most for _, _, most in memory_over_time(timeline, worker)), default=held)

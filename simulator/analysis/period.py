@@ -1,0 +1,53 @@
+"""How often a program that repeats itself gets through: the steady time from turn to turn."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.engine.timeline import Timeline
+
+LEAST_REPEATS = 3
+"""So often a rhythm has to be seen to be called steady."""
+
+
+class Period(NamedTuple):
+    """Turns end ``turns`` at a time, every ``span_ps`` picoseconds, from turn ``warm_up`` on."""
+
+    span_ps: int
+    turns: int
+    warm_up: int
+
+    @property
+    def turn_ps(self) -> float:
+        """Picoseconds a turn, in the steady state."""
+        return self.span_ps / self.turns
+
+
+def turn_ends(timeline: Timeline) -> list[int]:
+    """When the last operation of each turn ended, picoseconds."""
+    turns = np.asarray(timeline.columns.turn, dtype=np.int64)
+    ends = np.asarray(timeline.columns.end, dtype=np.int64)
+    last = np.zeros(int(turns.max(initial=-1)) + 1, dtype=np.int64)
+    np.maximum.at(last, turns, ends)
+    found: list[int] = last.tolist()
+    return found
+
+
+def steady_period(timeline: Timeline) -> Period | None:
+    """The rhythm in which turns end once it is steady; None where none is seen.
+
+    Found from the ends of turns: the shortest pattern of gaps between them
+    that repeats (at least LEAST_REPEATS times) to the last turn, and the first
+    turn from which it does. Turns that end at 5, 7, 10, 12, 15, 17, 20 do so
+    two at a time every 5. Near the end of a run turns may hurry, since none
+    follow: let it run longer than what is asked about, and cut it there.
+    """
+    gaps = np.diff(turn_ends(timeline))
+    for turns in range(1, len(gaps) // LEAST_REPEATS + 1):
+        differs = np.flatnonzero(gaps[turns:] != gaps[:-turns])
+        warm_up = int(differs[-1]) + 1 if len(differs) else 0
+        if len(gaps) - warm_up >= LEAST_REPEATS * turns:
+            return Period(int(gaps[-turns:].sum()), turns, warm_up)
+    return None

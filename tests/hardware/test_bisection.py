@@ -1,0 +1,161 @@
+"""What halves can send each other: the papers' links, a bus's share, and wires."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware import (
+    Array,
+    Bisection,
+    Device,
+    Group,
+    Half,
+    SpecError,
+    Topology,
+    Wires,
+    bisection_of,
+    by_core,
+    load_array,
+    wires_of,
+)
+from tests.strategies import arrays
+from tests.wiring import KINDS, device
+
+
+def splits(bisection: Bisection, group: Group) -> Iterator[tuple[Group, Half, Half]]:
+    """Every split below a group, with its halves."""
+    if group.size > 1:
+        first, second = bisection.halves(group)
+        yield group, first, second
+        yield from splits(bisection, first.group)
+        yield from splits(bisection, second.group)
+
+
+@given(arrays(most=9))
+def test_published_a_half_has_one_accelerators_link_the_slowest_kinds(array: Array) -> None:
+    bisection = bisection_of(array)
+    assert bisection.wires is None
+    for group, first, second in splits(bisection, array.group):
+        assert (first.group, second.group) == group.halves()
+        for half in (first, second):
+            ports = [d.network_bytes_per_s for d, n in half.group.kinds for _ in range(n)]
+            assert half.link_bytes_per_s == min(ports)
+
+
+@pytest.mark.parametrize("count", [2, 8, 64])
+def test_on_a_bus_all_streams_of_a_level_share_the_medium(count: int) -> None:
+    """At level k there are 2^k splits, and each sends both ways at once."""
+    array = load_array("hypar-16", [f"devices.0.count={count}"])
+    bisection, group, streams = bisection_of(array), array.group, 2
+    port = group.kinds[0][0].network_bytes_per_s
+    while group.size > 1:
+        first, second = bisection.halves(group)
+        assert first == second
+        assert first.link_bytes_per_s * streams == pytest.approx(port, rel=1e-15)
+        group, streams = first.group, 2 * streams
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(["boards", "chips"]),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.booleans(),
+)
+def test_on_wires_a_half_has_what_the_wires_say(
+    kind: str, joins: str, count: int, chips: int, cores: int, mixed: bool
+) -> None:
+    one, other = device(chips=chips, cores=cores), device(chips=2, network=3e9, name="e")
+    kinds = ((one, count), (other, 2)) if mixed else ((one, count),)
+    array = by_core(Array("any", "", Group(kinds), topology=Topology(kind, joins)))
+    bisection = bisection_of(array)
+    wires = Wires(array)
+    for group, first, second in splits(bisection, array.group):
+        one_group, other_group = group.halves()
+        assert first == Half(one_group, wires.injection_bytes_per_s(one_group, other_group))
+        assert second == Half(other_group, wires.injection_bytes_per_s(other_group, one_group))
+        assert (first.group == second.group) == (first == second)  # alike halves, alike links
+
+
+def leaves(group: Group) -> list[tuple[Device, str]]:
+    if group.size == 1:
+        return [(group.kinds[0][0], group.unit)]
+    return [leaf for half in group.halves() for leaf in leaves(half)]
+
+
+@pytest.mark.parametrize("name", ["accpar-mixed", "tpu-v3-pod", "hypar-16", "ring-8"])
+def test_an_array_by_core_ends_in_single_cores(name: str) -> None:
+    array = load_array(name, ["devices.0.count=3"])
+    cores = by_core(array)
+    assert cores.group.kinds == array.group.kinds
+    assert (cores.name, cores.topology, cores.settings) == (name, array.topology, array.settings)
+    assert cores.group.size == cores.group.cores == array.group.cores
+    found = leaves(cores.group)
+    assert len(found) == array.group.cores
+    wanted = [d for d, n in array.group.kinds for _ in range(n * d.cores)]
+    assert [d for d, _ in found] == wanted
+    assert {unit for d, unit in found if d.cores > 1} <= {"core", "chip"}
+
+
+def test_a_bisection_may_end_in_chips() -> None:
+    board = device(chips=3, cores=2)
+    group = Group(((board, 2),), leaf="chip")
+    assert (group.size, group.units, group.cores) == (6, 2, 12)
+    first, _ = group.halves()
+    assert [half.size for half in first.halves()] == [2, 1]
+    single = first.halves()[1]
+    assert (single.unit, single.cores) == ("chip", 2)
+    with pytest.raises(ValueError, match="a single accelerator cannot be halved"):
+        single.halves()
+
+
+def test_a_single_core_of_a_board_is_a_leaf_of_its_own() -> None:
+    """A board of one chip of one core is as small as it gets; nothing is below it."""
+    group = Group(((device(), 1),), leaf="core")
+    assert group.size == 1
+    with pytest.raises(ValueError, match="cannot be halved"):
+        group.halves()
+
+
+def test_wires_are_made_once_for_an_array_however_it_is_seen() -> None:
+    array = load_array("tpu-v3-8")
+    wires = wires_of(array)
+    assert wires_of(by_core(array)) is wires
+    assert wires_of(load_array("tpu-v3-8")) is wires
+    assert wires_of(replace(array, description="mine", settings=())) is wires
+    assert bisection_of(by_core(array)).wires is wires
+    assert wires_of(load_array("tpu-v3-8", ["network.bandwidth=9 GB/s"])) is not wires
+
+
+def test_a_sweep_keeps_the_wires_of_the_last_few_arrays_alone() -> None:
+    made = [
+        weakref.ref(wires_of(load_array("ring-8", [f"network.bandwidth={n} GB/s"])))
+        for n in range(1, 20)
+    ]
+    gc.collect()
+    alive = [ref() is not None for ref in made]
+    assert not any(alive[:-3])
+    assert alive[-1]
+
+
+def test_wires_hold_no_settings_and_no_cores_group() -> None:
+    """They are kept: what has nothing to do with them goes with the array."""
+    wires = wires_of(by_core(load_array("ring-8")))
+    assert wires.array.settings == ()
+    assert wires.array.group == load_array("ring-8").group
+    assert wires.array.name == "ring-8"
+
+
+def test_a_topology_that_does_not_fit_is_refused_by_whoever_needs_wires() -> None:
+    array = replace(load_array("ring-8"), topology=Topology("torus", shape=(3, 3)))
+    assert bisection_of(array).wires is None
+    for ask in (wires_of, lambda a: bisection_of(by_core(a))):
+        with pytest.raises(SpecError, match=r"ring-8: topology.shape: \[3, 3\] is 9 nodes"):
+            ask(array)

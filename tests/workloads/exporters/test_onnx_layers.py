@@ -1,0 +1,157 @@
+"""Every kind of layer as ONNX: its own checker's shapes, and the layer that comes back."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.workloads.onnx_models import save
+from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network
+from workloads.exporters.onnx_layers import KINDS
+from workloads.exporters.onnx_model import to_onnx
+from workloads.exporters.onnx_writer import Layout, dims_of, external, natural
+from workloads.layers import KINDS as LAYER_KINDS
+
+
+def mapped(build: Callable[[Builder], Any]) -> Network:
+    net = Builder("net", 6, 8, 7)
+    net.conv("stem", 6, 3, 1, 1, bias=True)
+    build(net)
+    return net.build()
+
+
+def sequence(build: Callable[[Builder], Any]) -> Network:
+    net = Builder("net", 12, 5)
+    net.linear("stem", 12, bias=True)
+    build(net)
+    return net.build()
+
+
+def attended(net: Builder) -> None:
+    query = net.linear("q", 12, after="stem")
+    key = net.linear("k", 4, after="stem")
+    scores = net.matmul("scores", query, key, 6 * 5, 6)
+    net.softmax("softmax")
+    net.matmul("context", "softmax", "k", 6 * 2, 6)
+    assert scores == "scores"
+
+
+def joined(net: Builder) -> None:
+    net.conv("side", 6, 1, after="stem")
+    net.add("sum", "stem", "side")
+    net.mul("gate", "sum", "side")
+    net.concat("cat", "gate", "stem")
+    net.other("picked", "pick", None, "cat", "side", extra=3)
+
+
+NETWORKS = {
+    "windows": mapped(
+        lambda net: (
+            net.conv("c", 9, (3, 1), (2, 1), (1, 0), groups=3),
+            net.pool("max", 2, 2),
+            net.pool("avg", (2, 3), 1, (1, 0), average=True),
+        )
+    ),
+    "norms": mapped(lambda net: (net.batch_norm("n"), net.relu("r"), net.softmax("s"))),
+    "joins": mapped(joined),
+    "flat": mapped(lambda net: (net.flatten("flat"), net.fc("f", 4, bias=True), net.fc("g", 2))),
+    "cells": sequence(
+        lambda net: (
+            net.cell("lstm", "l", 6, directions=2, bias=True),
+            net.cell("gru", "g", 4),
+            net.linear("f", 12),
+            net.linear("tied", 12, shared="stem", after="f"),
+        )
+    ),
+    "attention": sequence(attended),
+    "operators": sequence(
+        lambda net: (
+            net.other("norm", "layer_norm", extra=24),
+            net.other("part", "slice", Tensor(4, 5)),
+            net.other("first", "slice", Tensor(4)),
+            net.fc("head", 3),
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_layer_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
+    network = NETWORKS[name]
+    back = load_network(save(tmp_path, to_onnx(network), "net.onnx"))
+    assert back.layers == network.layers
+    assert back.notes == ()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_onnx_infers_the_layers_own_shapes(name: str) -> None:
+    """In one of three layouts each; the first dimension is the batch."""
+    network = NETWORKS[name]
+    inferred = onnx.shape_inference.infer_shapes(to_onnx(network)).graph
+    shapes = {
+        item.name: [d.dim_value or d.dim_param for d in item.type.tensor_type.shape.dim]
+        for item in (*inferred.value_info, *inferred.output)
+    }
+    for layer in network.layers:
+        out = layer.output
+        layouts = [dims_of(out, layout) for layout in Layout]
+        assert shapes[layer.name][1:] in layouts, layer
+        assert out.elements == pytest.approx(_product(shapes[layer.name][1:]))
+
+
+def _product(sizes: list[Any]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_weights_have_dims_and_no_data(name: str) -> None:
+    network = NETWORKS[name]
+    model = to_onnx(network)
+    trained = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT]
+    assert all(t.data_location == onnx.TensorProto.EXTERNAL for t in trained)
+    statistics = sum(2 * n.output.channels for n in network.layers if n.kind == "batch_norm")
+    elements = sum(_product(list(t.dims)) for t in trained)
+    assert elements == network.parameters + statistics
+    assert len(model.SerializeToString()) < 20_000
+
+
+def test_every_kind_of_layer_is_written_here() -> None:
+    written = {layer.kind for network in NETWORKS.values() for layer in network.layers}
+    assert written | {"embedding"} == LAYER_KINDS
+    assert KINDS.keys() <= LAYER_KINDS
+
+
+@pytest.mark.parametrize(
+    ("tensor", "layout", "dims"),
+    [
+        (Tensor(7), Layout.VECTOR, [7]),
+        (Tensor(7, 5), Layout.SEQUENCE, [5, 7]),
+        (Tensor(7, 5, 3), Layout.MAP, [7, 5, 3]),
+    ],
+)
+def test_a_tensors_natural_layout(tensor: Tensor, layout: Layout, dims: list[int]) -> None:
+    assert natural(tensor) is layout
+    assert dims_of(tensor, layout) == dims
+
+
+def test_an_external_tensor_keeps_name_type_and_dims_alone() -> None:
+    tensor = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [2, 2], [1.0, 2.0, 3.0, 4.0])
+    external(tensor)
+    assert (tensor.name, list(tensor.dims), len(tensor.float_data)) == ("w", [2, 2], 0)
+    assert tensor.external_data[0].value == "weights-not-there.bin"
+
+
+def test_a_second_operand_that_is_no_matrices_cannot_be_written() -> None:
+    left = Tensor(4, 3)
+    layers = (
+        Layer("a", "fc", ("input",), left, left),
+        Layer("b", "other", ("a",), left, Tensor(1, 2, 6), operator="odd"),
+        Layer("m", "matmul", ("a", "b"), left, Tensor(6, 3), groups=2, others=(Tensor(1, 2, 6),)),
+    )
+    with pytest.raises(NetworkError, match="'m': 1x2x6 holds no matrices of 2x3 as ONNX could"):
+        to_onnx(Network("odd", left, layers))

@@ -1,0 +1,247 @@
+"""Views, joins and operators of models in neutral terms: what is a layer, and what vanishes."""
+
+import pytest
+
+from tests.workloads.importers.models import layers, network, op, trained
+from workloads import NetworkError, Tensor, partition_graph
+from workloads.importers.network import VERBS
+from workloads.importers.neutral import Constant, Operation, printable
+
+STEM = op("conv", "x w", (1, 4, 8, 8), "stem")
+SIDE = op("conv", "x u", (1, 4, 8, 8), "side")
+W = trained(w=(4, 3, 1, 1), u=(4, 3, 1, 1))
+
+
+def test_every_verb_that_the_readers_may_use_is_translated() -> None:
+    documented = {
+        *("conv", "matmul", "einsum", "attention", "embedding", "lstm", "gru"),
+        *("max_pool", "avg_pool", "mean", "batch_norm", "relu", "softmax"),
+        *("add", "mul", "concat", "reshape", "expand", "slice", "transpose", "select", "other"),
+    }
+    assert VERBS.keys() == documented
+
+
+@pytest.mark.parametrize(
+    ("view", "seen"),
+    [
+        (op("reshape", "stem", (1, 4, 64), "v"), Tensor(4, 64)),
+        (op("transpose", "stem", (1, 8, 8, 4), "v", perm=(0, 2, 3, 1)), Tensor(4, 8, 8)),
+        (op("slice", "stem", (1, 2, 8, 4), "v"), Tensor(2, 8, 4)),
+        (op("select", "stem", (1, 4, 8), "v", axis=-1), Tensor(4, 8)),
+        (op("select", "stem", (4, 8, 8), "v", axis=0), Tensor(4, 8, 8)),
+        (op("expand", "stem", (1, 4, 8, 8), "v"), Tensor(4, 8, 8)),
+    ],
+)
+def test_views_are_no_layers_and_keep_what_dimensions_mean(view: Operation, seen: Tensor) -> None:
+    found = layers(
+        STEM,
+        view,
+        op("relu", "v", view.output, "r"),
+        constants=W,
+    )
+    assert list(found) == ["stem", "r"]
+    assert (found["r"].inputs, found["r"].input) == (("stem",), seen)
+
+
+def test_a_map_seen_as_a_vector_is_flattened_once() -> None:
+    found = layers(
+        STEM,
+        op("reshape", "stem", (1, 256), "flat"),
+        op("reshape", "flat", (1, 256), "again"),
+        op("matmul", "again v", (1, 5), "f"),
+        constants=W | trained(v=(256, 5)),
+    )
+    assert [layer.kind for layer in found.values()] == ["conv", "flatten", "fc"]
+    assert found["flat"].output == Tensor(256)
+
+
+def test_every_output_of_a_split_is_a_view() -> None:
+    found = layers(
+        STEM,
+        op("slice", "stem", {"one": (1, 1, 8, 8), "rest": (1, 3, 8, 8)}, "split"),
+        op("relu", "one", (1, 1, 8, 8), "a"),
+        op("relu", "rest", (1, 3, 8, 8), "b"),
+        constants=W,
+    )
+    assert (found["a"].input, found["b"].input) == (Tensor(1, 8, 8), Tensor(3, 8, 8))
+    assert found["a"].inputs == found["b"].inputs == ("stem",)
+
+
+@pytest.mark.parametrize("verb", ["relu", "softmax", "batch_norm"])
+def test_unary_operators_keep_shape_and_path(verb: str) -> None:
+    extra = trained(scale=(4,), shift=(4,)) if verb == "batch_norm" else {}
+    inputs = "stem scale shift" if extra else "stem"
+    found = network(STEM, op(verb, inputs, (1, 4, 8, 8), "unary"), SIDE, constants=W | extra)
+    layer = found.layers[1]
+    assert (layer.kind, layer.input, layer.output) == (verb, Tensor(4, 8, 8), Tensor(4, 8, 8))
+    assert layer.parameters == (8 if extra else 0)
+    assert [node.name for node in partition_graph(found)] == ["stem", "side"]
+
+
+@pytest.mark.parametrize("verb", ["add", "mul"])
+def test_two_paths_meet_in_a_join(verb: str) -> None:
+    found = network(STEM, SIDE, op(verb, "stem side", (1, 4, 8, 8), "j"), constants=W)
+    join = found.layers[-1]
+    assert (join.kind, join.inputs, join.output) == (verb, ("stem", "side"), Tensor(4, 8, 8))
+    assert partition_graph(found)[-1].producers == (0, 1)
+
+
+@pytest.mark.parametrize("verb", ["add", "mul", "concat"])
+@pytest.mark.parametrize("inputs", ["stem x", "stem relu", "stem stem"])
+def test_what_joins_no_paths_is_an_operator(verb: str, inputs: str) -> None:
+    """The network's input, or one path with itself."""
+    shape = (1, 8, 8, 8) if verb == "concat" else (1, 4, 8, 8)
+    found = layers(
+        STEM,
+        op("relu", "stem", (1, 4, 8, 8), "relu"),
+        op(verb, inputs, shape, "j", axis=1),
+        constants=trained(w=(4, 4, 1, 1)),
+        x=(1, 4, 8, 8),
+    )
+    assert (found["j"].kind, found["j"].operator) == ("other", verb)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "output", "wanted"),
+    [
+        (((1, 4, 8, 8), (1, 4, 8, 8)), (1, 8, 8, 8), Tensor(8, 8, 8)),
+        (((1, 4, 8, 8), (1, 4, 8, 8)), (1, 4, 16, 8), Tensor(4, 16, 8)),
+    ],
+)
+def test_a_concatenation_is_along_any_axis(
+    shapes: tuple[tuple[int, ...], ...], output: tuple[int, ...], wanted: Tensor
+) -> None:
+    found = layers(STEM, SIDE, op("concat", "stem side", output, "cat"), constants=W)
+    assert (found["cat"].kind, found["cat"].output) == ("concat", wanted)
+    assert found["cat"].operands == tuple(Tensor(*shape[1:]) for shape in shapes)
+
+
+def test_broadcast_operands_fill_one_another() -> None:
+    """A gate for each channel, spread over the map."""
+    found = layers(
+        STEM,
+        op("mean", "stem", (1, 4, 1, 1), "mean", axes=(2, 3)),
+        op("conv", "mean u", (1, 4, 1, 1), "gate"),
+        op("mul", "stem gate", (1, 4, 8, 8), "scaled"),
+        constants=trained(w=(4, 3, 1, 1), u=(4, 4, 1, 1)),
+    )
+    scaled = found["scaled"]
+    assert (scaled.kind, scaled.output) == ("mul", Tensor(4, 8, 8))
+    assert scaled.operands == (Tensor(4, 8, 8), Tensor(4))
+
+
+def test_operators_count_what_they_may_have_trained_once() -> None:
+    found = layers(
+        STEM,
+        op("other", "stem scale", (1, 4, 8, 8), "a", operator="scale"),
+        op("other", "a scale shift", (1, 4, 8, 8), "b", operator="shift"),
+        constants=W | trained(scale=(4,), shift=(4,)),
+    )
+    assert (found["a"].extra, found["b"].extra) == (4, 4)
+
+
+def test_operations_of_constants_alone_are_no_layers() -> None:
+    """What they make stands for the parameters that it is made of."""
+    found = network(
+        op("transpose", "w", (6, 4), "turned", perm=(1, 0)),
+        op("other", "turned -", {"cast": (6, 4)}, "cast"),
+        op("matmul", "x cast", (1, 4), "f"),
+        constants=trained(w=(4, 6)),
+        x=(1, 6),
+    )
+    assert [layer.name for layer in found.layers] == ["f"]
+    assert found.parameters == 24
+
+
+def test_a_layer_is_named_after_its_weight_or_its_module() -> None:
+    constants = {
+        "w": Constant((4, 4), {"block.fc.weight": 16}),
+        "v": Constant((4, 4), {"plain": 16}),
+    }
+    found = network(
+        op("matmul", "x w", (1, 4), "node1"),
+        op("matmul", "node1 v", (1, 4), "node2"),
+        op("matmul", "node2 w", (1, 4), "node3", module="head"),
+        constants=constants,
+        x=(1, 4),
+    )
+    assert [layer.name for layer in found.layers] == ["block.fc", "node2", "head"]
+    assert found.layers[2].shared == "block.fc"
+
+
+def test_names_are_used_once_and_no_longer_than_people_read() -> None:
+    long = "n" * 500
+    found = network(
+        STEM,
+        op("relu", "stem", {"a": (1, 4, 8, 8)}, "same"),
+        op("relu", "a", {"b": (1, 4, 8, 8)}, "same"),
+        op("relu", "b", {"c": (1, 4, 8, 8)}, "same"),
+        op("relu", "c", {"d": (1, 4, 8, 8)}, long),
+        op("relu", "d", {"e": (1, 4, 8, 8)}, "input"),
+        constants=W,
+    )
+    names = [layer.name for layer in found.layers]
+    assert names == ["stem", "same", "same_2", "same_3", "n" * 120, "input_2"]
+
+
+def test_what_is_not_understood_is_kept_with_a_note() -> None:
+    found = network(STEM, op("other", "stem", (1, 4, 8, 8), "riddle", note="a riddle"), constants=W)
+    assert found.notes == ("riddle: a riddle; counted as memory traffic",)
+    assert found.layers[-1].kind == "other"
+
+
+def test_channels_may_be_moved_by_an_operator_that_says_so() -> None:
+    found = layers(
+        STEM,
+        op("other", "stem", (1, 8, 4, 8), "turn", operator="turn", channel_axis=2),
+        op("relu", "turn", (1, 8, 4, 8), "r"),
+        constants=W,
+    )
+    assert found["r"].input == Tensor(4, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("x", "verb", "seen"),
+    [
+        ((2, 3, 8, 8), "conv", Tensor(3, 8, 8)),
+        ((2, 9, 3), "matmul", Tensor(3, 9)),
+        ((2, 3), "matmul", Tensor(3)),
+        ((3, 3), "matmul", Tensor(3, 3)),
+    ],
+)
+def test_an_input_has_samples_first_and_channels_where_its_reader_wants_them(
+    x: tuple[int, ...], verb: str, seen: Tensor
+) -> None:
+    """Channels first for windows, last else; a first dimension of another size is positions."""
+    y = (2, 4, 8, 8) if verb == "conv" else (*x[:-1], 4)
+    w = (4, 3, 1, 1) if verb == "conv" else (3, 4)
+    found = network(op(verb, "x w", y, "f"), constants=trained(w=w), x=x, batch=2)
+    assert found.input == seen
+
+
+@pytest.mark.parametrize(
+    ("operations", "words"),
+    [
+        (
+            (STEM, op("reshape", "stem", (1, 4, 63), "v")),
+            "(1, 4, 8, 8) cannot be seen as (1, 4, 63)",
+        ),
+        ((STEM, op("transpose", "stem", (1, 4), "v")), "malformed (KeyError: 'perm')"),
+        ((STEM, op("nonsense", "stem", (1, 4), "v")), "malformed (KeyError: 'nonsense')"),
+        ((op("relu", "w x", (1, 3), "r"),), "input 0 must be computed, not a constant"),
+        ((op("relu", "x", (1, 3, 8, 8), "r"),), "no weighted layer (conv, fc or the like)"),
+        ((op("other", "x", (1, 3), "r", note="a riddle"),), "(r: a riddle; counted as memory"),
+    ],
+)
+def test_what_does_not_fit(operations: tuple[object, ...], words: str) -> None:
+    with pytest.raises(NetworkError) as caught:
+        network(*operations, constants=W)  # type: ignore[arg-type]
+    assert str(caught.value).startswith("mine.file")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("plain", "plain"), ("a\nb\x1b[2J", "a?b?[2J"), ("ü", "ü"), ("", "")]
+)
+def test_names_that_would_steer_a_terminal(name: str, shown: str) -> None:
+    assert printable(name) == shown

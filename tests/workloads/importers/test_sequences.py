@@ -1,0 +1,147 @@
+"""Embeddings and recurrent cells of models in neutral terms."""
+
+import pytest
+
+from tests.workloads.importers.models import layers, network, op, trained
+from workloads import CELLS, Tensor, partition_graph
+from workloads.importers.neutral import Constant, Operation
+
+
+def cell(
+    verb: str, inputs: str, outputs: dict[str, tuple[int, ...]], **changes: object
+) -> Operation:
+    attributes = {"hidden": 4, "directions": 1, "biased": True, "batch_axis": 0, "split": False}
+    return op(verb, inputs, outputs, "cell", **(attributes | changes))
+
+
+def matrices(verb: str, into: int, hidden: int, directions: int = 1) -> dict[str, Constant]:
+    gates = CELLS[verb]
+    return trained(
+        w=(directions, gates * hidden, into),
+        r=(directions, gates * hidden, hidden),
+        b=(directions, 2 * gates * hidden),
+    )
+
+
+@pytest.mark.parametrize("verb", CELLS)
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_cell_counts_both_its_products_at_every_step(
+    verb: str, directions: int, biased: bool
+) -> None:
+    """Gates x (features + state) multiplications a step, direction and unit."""
+    y = (2, 7, 4 * directions)
+    found = layers(
+        cell(verb, "x w r b", {"y": y}, directions=directions, biased=biased),
+        constants=matrices(verb, 3, 4, directions),
+        x=(2, 7, 3),
+        batch=2,
+        inputs={},
+    )
+    (layer,) = found.values()
+    weights = directions * CELLS[verb] * 4 * (3 + 4)
+    assert (layer.kind, layer.directions) == (verb, directions)
+    assert (layer.input, layer.output) == (Tensor(3, 7), Tensor(4 * directions, 7))
+    assert (layer.weights, layer.macs) == (weights, 7 * weights)
+    assert layer.parameters == weights + (2 * directions * CELLS[verb] * 4 if biased else 0)
+
+
+@pytest.mark.parametrize(
+    ("split", "batch_axis", "x", "every", "last"),
+    [
+        (False, 0, (2, 7, 3), (2, 7, 8), (2, 2, 4)),
+        (False, 1, (7, 2, 3), (7, 2, 8), (2, 2, 4)),
+        (True, 0, (2, 7, 3), (2, 7, 2, 4), (2, 2, 4)),
+        (True, 1, (7, 2, 3), (7, 2, 2, 4), (2, 2, 4)),
+    ],
+)
+def test_all_states_and_the_last_ones_keep_their_meaning(
+    split: bool,
+    batch_axis: int,
+    x: tuple[int, ...],
+    every: tuple[int, ...],
+    last: tuple[int, ...],
+) -> None:
+    """Both directions of all states are channels of every step; of the last ones, of a vector."""
+    shape = every
+    if split and batch_axis:
+        shape = (7, 2, 2, 4)
+    steps = [
+        op("transpose", "x", (2, 7, 3), "seq", perm=(0, 1, 2)),
+        cell(
+            "lstm",
+            "seq w r b" if batch_axis == 0 else "turned w r b",
+            {"y": shape, "h": last, "c": last},
+            directions=2,
+            split=split,
+            batch_axis=batch_axis,
+        ),
+        op("relu", "y", shape, "all"),
+        op("relu", "h", last, "end"),
+    ]
+    if batch_axis:
+        steps[0] = op("transpose", "x", (7, 2, 3), "turned", perm=(1, 0, 2))
+    found = layers(*steps, constants=matrices("lstm", 3, 4, 2), x=(2, 7, 3), batch=2)
+    assert x == (steps[0].outputs[steps[0].name])
+    assert found["all"].input == Tensor(8, 7)
+    assert found["end"].input == Tensor(8)
+    assert found["all"].inputs == found["end"].inputs == ("cell",)
+
+
+def test_a_computed_initial_state_is_noted() -> None:
+    state = op("matmul", "z v", (1, 2, 4), "state")
+    found = network(
+        state,
+        cell("gru", "x w r b state", {"y": (2, 7, 4)}),
+        constants=matrices("gru", 3, 4) | trained(v=(4, 4)),
+        x=(2, 7, 3),
+        inputs={"z": (1, 2, 4)},
+        batch=2,
+    )
+    assert found.notes == ("cell: what sets its initial state is not followed",)
+
+
+def test_an_embedding_is_a_row_for_every_id() -> None:
+    found = network(
+        op("embedding", "table x", (2, 7, 5), "words"),
+        op("matmul", "words w", (2, 7, 3), "f"),
+        constants=trained(table=(50, 5), w=(5, 3)),
+        x=(2, 7),
+        batch=2,
+        whole=frozenset({"x"}),
+    )
+    words = found.layers[0]
+    assert (words.kind, words.vocabulary, words.weights, words.macs) == ("embedding", 50, 250, 0)
+    assert (words.input, words.output) == (Tensor(1, 7), Tensor(5, 7))
+    assert found.input == Tensor(1, 7)
+
+
+def test_a_head_that_uses_the_table_is_tied_to_it() -> None:
+    found = network(
+        op("embedding", "table x", (1, 7, 5), "words"),
+        op("matmul", "words table", (1, 7, 50), "head", transposed=(1,)),
+        constants=trained(table=(50, 5)),
+        x=(1, 7),
+        whole=frozenset({"x"}),
+    )
+    assert [node.tied for node in partition_graph(found)] == [None, 0]
+    assert found.parameters == 250
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Constant((50, 5)),
+        Constant((50, 5, 2), {"table": 500}),
+    ],
+)
+def test_a_gather_from_what_is_no_trained_table_is_an_operator(table: Constant) -> None:
+    found = layers(
+        op("embedding", "table x", (1, 7, *table.shape[1:]), "rows"),
+        op("other", "rows", (1, 7, 5), "picked", operator="pick"),
+        op("matmul", "picked w", (1, 7, 3), "f"),
+        constants={"table": table, **trained(w=(5, 3))},
+        x=(1, 7),
+        whole=frozenset({"x"}),
+    )
+    assert (found["rows"].kind, found["rows"].operator) == ("other", "gather")

@@ -1,0 +1,279 @@
+"""Single torch operators behind a layer: kinds, shapes and products, counted by hand.
+
+They need torch, which the test extra lacks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from workloads import Layer, Network, Tensor
+from workloads.importers import from_torch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch's own
+    torch = pytest.importorskip("torch")
+
+F = torch.nn.functional
+Function = Callable[[Any], Any]
+
+
+class Behind(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """A layer with weights, and then the function."""
+
+    def __init__(self, stem: Any, function: Function) -> None:
+        super().__init__()
+        self.stem = stem
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(self.stem(x))
+
+
+def on_map(function: Function) -> Network:
+    """Behind a convolution to 4 channels of 8 x 8, two samples."""
+    stem = torch.nn.Conv2d(3, 4, 3, padding=1)
+    return from_torch(Behind(stem, function).eval(), torch.zeros(2, 3, 8, 8))
+
+
+def on_sequence(function: Function) -> Network:
+    """Behind a linear layer to 6 features of 5 positions, two samples."""
+    return from_torch(Behind(torch.nn.Linear(6, 6), function).eval(), torch.zeros(2, 5, 6))
+
+
+def last(network: Network) -> Layer:
+    assert network.notes == ()
+    return network.layers[-1]
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "output"),
+    [
+        (lambda x: F.relu(x), "relu", Tensor(4, 8, 8)),
+        (lambda x: torch.relu_(x), "relu", Tensor(4, 8, 8)),
+        (lambda x: torch.softmax(x, 1), "softmax", Tensor(4, 8, 8)),
+        (lambda x: F.max_pool2d(x, 2), "max_pool", Tensor(4, 4, 4)),
+        (lambda x: F.max_pool2d(x, (3, 2), stride=1), "max_pool", Tensor(4, 6, 7)),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1), "avg_pool", Tensor(4, 4, 4)),
+        (lambda x: F.adaptive_avg_pool2d(x, 2), "avg_pool", Tensor(4, 2, 2)),
+        (lambda x: F.adaptive_avg_pool2d(x, 1), "avg_pool", Tensor(4)),
+        (lambda x: F.adaptive_max_pool2d(x, 2), "max_pool", Tensor(4, 2, 2)),
+        (lambda x: x.mean((2, 3)), "avg_pool", Tensor(4)),
+        (lambda x: x.mean(-1), "avg_pool", Tensor(4, 8)),
+        (lambda x: torch.sigmoid(x), "other", Tensor(4, 8, 8)),
+        (lambda x: F.gelu(x), "other", Tensor(4, 8, 8)),
+        (lambda x: F.relu(x.flatten(2)), "relu", Tensor(4, 64)),
+        (lambda x: F.relu(x.permute(0, 2, 3, 1)), "relu", Tensor(4, 8, 8)),
+        (lambda x: F.relu(x.transpose(1, 3)), "relu", Tensor(4, 8, 8)),
+        (lambda x: F.relu(x[:, :2]), "relu", Tensor(2, 8, 8)),
+        (lambda x: F.relu(x[:, :, 3]), "relu", Tensor(4, 8)),
+        (lambda x: F.relu(x.unbind(2)[0]), "relu", Tensor(4, 8)),
+        (lambda x: F.relu(x.split(2, 1)[1]), "relu", Tensor(2, 8, 8)),
+        (lambda x: F.relu(x.chunk(4, 1)[0]), "relu", Tensor(1, 8, 8)),
+        (lambda x: F.relu(x.expand(2, 4, 8, 8)), "relu", Tensor(4, 8, 8)),
+        (lambda x: F.relu(x.contiguous().to(torch.float64)), "relu", Tensor(4, 8, 8)),
+        (lambda x: F.relu(F.dropout(x, 0.5, training=False)), "relu", Tensor(4, 8, 8)),
+    ],
+)
+def test_operators_on_a_map(function: Function, kind: str, output: Tensor) -> None:
+    layer = last(on_map(function))
+    assert (layer.kind, layer.output) == (kind, output)
+
+
+@pytest.mark.parametrize(
+    ("function", "measures"),
+    [
+        (lambda x: F.max_pool2d(x, 2), (2, 2, 0)),
+        (lambda x: F.max_pool2d(x, (3, 2), stride=1), ((3, 2), 1, 0)),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1), (3, 2, 1)),
+        (lambda x: F.adaptive_avg_pool2d(x, 2), (4, 4, 0)),
+    ],
+)
+def test_windows_keep_their_measures(function: Function, measures: tuple[Any, ...]) -> None:
+    layer = last(on_map(function))
+    assert (layer.kernel, layer.stride, layer.padding) == measures
+
+
+@pytest.mark.parametrize(
+    ("make", "x", "fields"),
+    [
+        (
+            lambda: torch.nn.Conv2d(4, 6, (3, 1), (2, 1), (1, 0), bias=False),
+            (2, 4, 8, 8),
+            {"kernel": (3, 1), "stride": (2, 1), "padding": (1, 0), "output": Tensor(6, 4, 8)},
+        ),
+        (
+            lambda: torch.nn.Conv2d(4, 8, 3, padding="same", groups=2, dilation=2),
+            (2, 4, 8, 8),
+            {"groups": 2, "dilation": 2, "bias": True, "weights": 8 * 2 * 9},
+        ),
+        (
+            lambda: torch.nn.Conv1d(4, 6, 5),
+            (2, 4, 9),
+            {"kernel": (5, 1), "output": Tensor(6, 5), "weights": 120},
+        ),
+        (
+            lambda: torch.nn.Conv3d(2, 3, 2),
+            (1, 2, 4, 5, 6),
+            {"output": Tensor(3, 3, 20), "weights": 48, "macs": 48 * 60},
+        ),
+        (
+            lambda: torch.nn.ConvTranspose2d(4, 6, 2, 2, groups=2),
+            (2, 4, 5, 5),
+            {"transposed": True, "output": Tensor(6, 10, 10), "macs": 4 * 3 * 4 * 25},
+        ),
+    ],
+)
+def test_convolutions(make: Callable[[], Any], x: tuple[int, ...], fields: dict[str, Any]) -> None:
+    (layer,) = from_torch(make().eval(), torch.zeros(x)).layers
+    assert layer.kind == "conv"
+    assert {key: getattr(layer, key) for key in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("function", "macs"),
+    [
+        (lambda x: x @ x.transpose(1, 2), 5 * 5 * 6),
+        (lambda x: torch.bmm(x, x.mT), 5 * 5 * 6),
+        (lambda x: torch.einsum("bid,bjd->bij", x, x), 5 * 5 * 6),
+        (lambda x: F.scaled_dot_product_attention(x, x, x), 2 * 5 * 5 * 6),
+    ],
+)
+def test_products_of_computed_tensors(function: Function, macs: int) -> None:
+    network = on_sequence(function)
+    assert sum(layer.macs for layer in network.layers if layer.kind == "matmul") == macs
+
+
+def test_attention_with_heads() -> None:
+    def heads(x: Any) -> Any:
+        split = x.view(2, 5, 3, 2).transpose(1, 2)
+        return F.scaled_dot_product_attention(split, split, split).transpose(1, 2).reshape(2, 5, 6)
+
+    products = [layer for layer in on_sequence(heads).layers if layer.kind == "matmul"]
+    assert [(p.groups, p.macs) for p in products] == [(3, 3 * 5 * 2 * 5), (3, 3 * 5 * 5 * 2)]
+
+
+class Added(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """Two paths that meet."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(self.one(x), self.other(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "output"),
+    [
+        (lambda a, b: a + b, "add", Tensor(6, 5)),
+        (lambda a, b: a - b, "add", Tensor(6, 5)),
+        (lambda a, b: a * b, "mul", Tensor(6, 5)),
+        (lambda a, b: a / b, "mul", Tensor(6, 5)),
+        (lambda a, b: torch.cat([a, b], -1), "concat", Tensor(12, 5)),
+        (lambda a, b: torch.cat([a, b], 1), "concat", Tensor(6, 10)),
+        (lambda a, b: torch.maximum(a, b), "other", Tensor(6, 5)),
+    ],
+)
+def test_two_paths(function: Callable[[Any, Any], Any], kind: str, output: Tensor) -> None:
+    network = from_torch(Added(function).eval(), torch.zeros(2, 5, 6))
+    layer = last(network)
+    assert (layer.kind, layer.output) == (kind, output)
+    assert set(layer.inputs) == {"one", "other"}
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("count", [1, 3])
+def test_stacks_of_cells(kind: str, directions: int, count: int) -> None:
+    both = directions == 2
+    stack = getattr(torch.nn, kind)(6, 4, count, batch_first=True, bidirectional=both)
+
+    class First(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.stack = stack
+
+        def forward(self, x: Any) -> Any:
+            return self.stack(x)[0]
+
+    network = from_torch(First().eval(), torch.zeros(2, 5, 6))
+    assert [layer.kind for layer in network.layers] == [kind.lower()] * count
+    assert {layer.output for layer in network.layers} == {Tensor(4 * directions, 5)}
+    assert [layer.input.channels for layer in network.layers] == [
+        6,
+        *[4 * directions] * (count - 1),
+    ]
+    assert network.parameters == sum(p.numel() for p in stack.parameters())
+
+
+def test_a_projected_cell_and_hidden_products_are_noted() -> None:
+    stack = torch.nn.LSTM(6, 4, proj_size=2, batch_first=True)
+
+    class Projected(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.stack = torch.nn.Linear(6, 6), stack
+
+        def forward(self, x: Any) -> Any:
+            return self.stack(self.stem(x))[0]
+
+    network = from_torch(Projected().eval(), torch.zeros(2, 5, 6))
+    assert "with a projection is not understood" in network.notes[0]
+    distances = on_sequence(lambda x: torch.cdist(x, x))
+    assert "is not understood" in distances.notes[0]
+
+
+@pytest.mark.parametrize(("training", "kinds"), [(True, ["conv", "other"]), (False, ["conv"])])
+def test_dropout_does_something_only_where_it_trains(training: bool, kinds: list[str]) -> None:
+    network = on_map(lambda x: F.dropout(x, 0.5, training=training))
+    assert [layer.kind for layer in network.layers] == kinds
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters"),
+    [
+        (lambda: torch.nn.LayerNorm(6), 12),
+        (lambda: torch.nn.LayerNorm(6, bias=False), 6),
+        (lambda: torch.nn.RMSNorm(6), 6),
+    ],
+)
+def test_norms_have_what_they_train(make: Callable[[], Any], parameters: int) -> None:
+    norm = make()
+    model = torch.nn.Sequential(torch.nn.Linear(6, 6), norm).eval()
+    layer = last(from_torch(model, torch.zeros(2, 5, 6)))
+    assert (layer.kind, layer.extra) == ("other", parameters)
+    assert layer.operator in ("layer_norm", "rms_norm")
+
+
+def test_batch_norm_counts_scale_and_shift() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4)).eval()
+    layer = last(from_torch(model, torch.zeros(2, 3, 8, 8)))
+    assert (layer.kind, layer.parameters) == ("batch_norm", 8)
+
+
+def test_constants_that_are_made_are_no_traffic() -> None:
+    mask = on_sequence(lambda x: F.relu(x) + torch.zeros_like(x))
+    assert [layer.kind for layer in mask.layers] == ["fc", "relu", "other"]
+    assert mask.layers[-1].inputs == (mask.layers[1].name,)
+
+
+def test_addmm_with_a_computed_addend_is_a_product_and_a_sum() -> None:
+    class Addmm(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other = torch.nn.Linear(6, 4), torch.nn.Linear(6, 6)
+            self.weight = torch.nn.Parameter(torch.zeros(6, 4))
+
+        def forward(self, x: Any) -> Any:
+            return torch.addmm(self.one(x), self.other(x), self.weight)
+
+    network = from_torch(Addmm().eval(), torch.zeros(2, 6))
+    assert [layer.kind for layer in network.layers] == ["fc", "fc", "fc", "add"]
+    assert network.parameters == 28 + 42 + 24
