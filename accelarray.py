@@ -62,7 +62,13 @@ if TYPE_CHECKING:
     from experiments.output import UsageError
     from hardware import Array, SpecError
     from planners import Plan, PlanError, Planner
-    from simulator import Execution, OutOfMemoryError, SimulationError, Timeline
+    from simulator import (
+        CollectiveError,
+        Execution,
+        OutOfMemoryError,
+        SimulationError,
+        Timeline,
+    )
     from workloads import Builder, Network, NetworkError
 
     __version__: str
@@ -71,6 +77,7 @@ __all__ = [
     "AccelarrayWarning",
     "Array",
     "Builder",
+    "CollectiveError",
     "ComparisonResult",
     "DifferenceResult",
     "Execution",
@@ -201,10 +208,10 @@ def scale(
     networks: Networks = "all",
     planners: Planners = "all",
     array: ArrayLike = "accpar-mixed",
-    levels: str | Iterable[int] = "2-8",
     batch: int | None = None,
     execution: ExecutionLike = "published",
     *,
+    levels: str | Iterable[int] = "2-8",
     set: Changes = (),  # noqa: A002
     **options: Unpack[StudyOptions],
 ) -> ScalingResult:

@@ -137,7 +137,7 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     from experiments.explain.study import messages
     from experiments.studies.messages import inexact
 
-    title = f"{result.case}, {result.case.execution}: {result.iteration_s:.9f} s"
+    title = f"{result.case}: {result.iteration_s:.9f} s"
     found = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
     if result.settings:
         found.append(_settings(result))

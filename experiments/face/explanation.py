@@ -56,7 +56,7 @@ class ExplanationResult(Result):
         paths = self.explanation.paths
         bound, ps = max(paths.by_bound().items(), key=lambda item: item[1])
         most = f"{readable(self.iteration_s)}, {paths.share(ps):.0%} {bound}"
-        return f"{self.case}, {self.case.execution}: {most}"
+        return f"{self.case}: {most}"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray explain`` prints."""

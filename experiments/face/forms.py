@@ -77,7 +77,9 @@ def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, [*known, *_OTHERS], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"options are {', '.join(known)}"
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"options are {', '.join(sorted(known))}"
+            )
             raise TypeError(f"unexpected keyword argument {name!r}; {hint}")
 
 

@@ -31,7 +31,7 @@ class PlanResult(Result):
     def title(self) -> str:
         """The case, and how deep the array is split."""
         levels = (self.array.group.size - 1).bit_length()
-        return f"{self.case}, {self.case.execution}: {levels} levels"
+        return f"{self.case}: {levels} levels"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray plan`` prints."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LONGEST = 100
 """Characters of a ``repr``'s words; names may be of any length."""
+UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
+"""Stands in a ``repr`` for what would move a terminal's cursor or colour its text."""
 
 
 class Result(ABC):
@@ -45,7 +47,7 @@ class Result(ABC):
     def __repr__(self) -> str:
         from experiments.pictures.figures import shortened
 
-        words = " ".join(self.title().split())
+        words = "".join(c if c.isprintable() else UNPRINTABLE for c in self.title())
         return f"<{type(self).__name__.removesuffix('Result')} {shortened(words, LONGEST)}>"
 
     def _repr_html_(self) -> str:

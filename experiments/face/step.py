@@ -65,7 +65,7 @@ class StepResult(Result):
 
     def title(self) -> str:
         """The case, and the time of its step."""
-        return f"{self.case}, {self.case.execution}: {readable(self.iteration_s)}"
+        return f"{self.case}: {readable(self.iteration_s)}"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray simulate`` prints."""

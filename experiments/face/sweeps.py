@@ -48,8 +48,9 @@ class SweepResult(Result):
     def title(self) -> str:
         """How many cases, and what is varied."""
         axes = " x ".join(f"{axis.key} ({len(axis.values)})" for axis in self.grid.axes)
-        networks, planners = len(self.grid.networks), len(self.grid.planners)
-        return f"{len(self.table)} cases: {networks} networks x {planners} planners x {axes}"
+        counts = ("network", len(self.grid.networks)), ("planner", len(self.grid.planners))
+        words = " x ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts)
+        return f"{len(self.table):,} cases: {words} x {axes}"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray sweep`` prints."""

@@ -77,8 +77,8 @@ def _legend(figure: Figure, axes: Axes, title: str, *, paper: bool) -> None:
         handles.append(next(line for line in axes.lines if line.get_linewidth() == PAPER_WIDTH))
         labels.append("the paper's average")
     width = figure.get_figwidth() - MARGINS
-    entry = HANDLE + max(map(len, labels)) * LEGEND_SIZE * CHARACTER
-    columns = max(1, min(len(labels), int(width / entry)))
+    entries = [HANDLE + len(label) * LEGEND_SIZE * CHARACTER for label in labels]
+    columns = len(labels) if sum(entries) < width else max(1, int(width / max(entries)))
     rows = -(-len(labels) // columns)
     axes.set_title(title, pad=6 + 1.7 * LEGEND_SIZE * rows)
     axes.legend(

@@ -64,9 +64,14 @@ class Case:
         return planner_name(self.planner)
 
     def __str__(self) -> str:
-        """What titles call the step."""
-        name = f"{self.network.name}, {self.planner_name}"
-        return f"{name} on {self.array.name}, batch {self.batch}"
+        """What titles call the step, with whatever is not the default."""
+        words = [f"{self.network.name}, {self.planner_name} on {self.array.name}"]
+        words.append(f"batch {self.batch}")
+        if self.communication != "printed":
+            words.append(f"{self.communication} communication")
+        if self.execution != PUBLISHED:
+            words.append(str(self.execution))
+        return ", ".join(words)
 
     @property
     def inputs(self) -> dict[str, Any]:
