@@ -36,6 +36,7 @@ class Explanation:
     fast_alone_s: float | None
     overflow: str | None
     plan: Plan
+    timeline: Timeline
     energy_j: float | None
     traffic_bytes: float
 
@@ -88,6 +89,7 @@ def explain(
         fast_alone,
         overflow(case.network.name, case.planner_name, case.array.name, timeline.memory),
         plan,
+        timeline,
         timeline.energy_j,
         timeline.traffic_bytes,
     )

@@ -10,13 +10,12 @@ from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case
 from planners import Plan
+from simulator import Timeline
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
     from rich.table import Table
-
-    from experiments.face.step import StepResult
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -36,6 +35,11 @@ class ExplanationResult(Result):
         return self.explanation.plan
 
     @property
+    def timeline(self) -> Timeline:
+        """What happened in its step, when."""
+        return self.explanation.timeline
+
+    @property
     def iteration_s(self) -> float:
         """Time of the step in seconds."""
         return self.explanation.iteration_s
@@ -44,12 +48,6 @@ class ExplanationResult(Result):
     def messages(self) -> list[str]:
         """What to know about the plan, in sentences."""
         return messages(self.explanation)
-
-    def step(self) -> StepResult:
-        """The step, simulated again."""
-        from experiments.face.step import stepped
-
-        return stepped(self.case)
 
     def title(self) -> str:
         """The case, the time of its step, and what most of its critical path goes to."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError, whole_file
+from experiments.pictures.drawing import DPI, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
     from experiments.pictures.notebook import NotebookFigure
 
-DPI = 150
 UNDATED: dict[str, dict[str, Any]] = {
     ".png": {},
     ".svg": {"Date": None},
@@ -64,23 +61,6 @@ def save(figure: Figure, path: str) -> None:
     check_plot(path)
     with drawing(), whole_file(path) as target:
         figure.savefig(target, dpi=DPI, metadata=UNDATED[Path(path).suffix.lower()])
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """How figures become files.
-
-    Names come from strangers' files: a letter our font lacks is drawn as a
-    box, without a warning.
-    """
-    from matplotlib import rc_context
-
-    with (
-        rc_context({"hatch.linewidth": 0.4, "svg.hashsalt": "accelarray"}),
-        warnings.catch_warnings(),
-    ):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
 
 
 def shortened(text: str, longest: int) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 
 from matplotlib.figure import Figure
 
-from experiments.pictures.figures import DPI, drawing, save
+from experiments.pictures.drawing import DPI, drawing
 
 CSS_PIXELS = 96
-"""Pixels that a browser shows for an inch, however fine its screen is."""
+"""Pixels that a browser takes for an inch, however fine its screen is."""
 
 
 class NotebookFigure(Figure):
@@ -20,12 +19,8 @@ class NotebookFigure(Figure):
     """
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """PNG as ``save`` writes it, and how large to show it."""
+        """The pixels that a saved PNG has, and how large to show them."""
         width, height = (round(inches * CSS_PIXELS) for inches in self.get_size_inches())
         with drawing(), io.BytesIO() as file:
             self.savefig(file, format="png", dpi=DPI)
             return file.getvalue(), {"width": width, "height": height}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it whole, the same figure as the same file; .png, .svg or .pdf. UsageError."""
-        save(self, os.fspath(path))

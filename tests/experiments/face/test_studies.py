@@ -99,13 +99,14 @@ def test_what_does_not_fit_is_a_warning_at_the_callers_line() -> None:
 
 def test_studies_warn_of_what_does_not_fit() -> None:
     study: Any = ("lenet", "owt", "tpu-v3-8", 4096, "deployed")
+    large: Any = (*study[:3], 1 << 16, "deployed")
     with pytest.warns(AccelarrayWarning, match="does not fit"):
         compared = accelarray.compare(*study, set=TINY_MEMORY)
     assert compared.to_dict()["warnings"]
     with pytest.warns(AccelarrayWarning, match="2 of 2 cases do not fit"):
         accelarray.sweep("batch=4096,8192", *study, set=TINY_MEMORY)
     with pytest.warns(AccelarrayWarning, match="does not fit"):
-        accelarray.scale(*study[:3], 1 << 16, "deployed", levels=[1], set=TINY_MEMORY)
+        accelarray.scale(*large, levels=[1], set=TINY_MEMORY)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         accelarray.compare(*study)
