@@ -1,11 +1,20 @@
 """The scripts of the published tables and figures, on little."""
 
 import csv
+import math
 from pathlib import Path
 
+import pandas
 import pytest
+from matplotlib.axes import Axes
 
-from experiments.scripts import accpar_hierarchy, accpar_speedups, accpar_types, bandwidth_study
+from experiments.scripts import (
+    accpar_hierarchy,
+    accpar_speedups,
+    accpar_types,
+    bandwidth_study,
+    deployed_study,
+)
 from hardware import load_array
 from planners import load_planner
 from workloads import load_network
@@ -46,3 +55,65 @@ def test_bandwidth(tmp_path: Path) -> None:
     assert (tmp_path / "bandwidth.png").exists()
     assert len(rows(tmp_path / "bandwidth-deployed.csv")) == len(table)
     assert (tmp_path / "bandwidth-deployed.png").exists()
+
+
+def made_up() -> pandas.DataFrame:
+    """A row a case of the deployed study, speedups by planner and wires."""
+    speedups = {"data_parallel": 1.0, "owt": 2.0, "hypar": 4.0, "accpar": 8.0}
+    rows = [
+        {
+            "array": kind,
+            "wires": wires,
+            "batch": batch,
+            "overlap": overlap,
+            "network": network,
+            "planner": planner,
+            "iteration_s": 0.125,
+            "speedup": speedup * (2 if overlap else 1),
+            "fast_alone_speedup": 9.0 if (kind, planner) == ("mixed", "accpar") else math.nan,
+        }
+        for wires in ("published model", *deployed_study.WIRES)
+        for kind in ("mixed", "homogeneous")
+        for batch in deployed_study.BATCHES
+        for overlap in ((False,) if wires == "published model" else (False, True))
+        for network in ("lenet", "alexnet")
+        for planner, speedup in speedups.items()
+    ]
+    return pandas.DataFrame(rows)
+
+
+def test_the_deployed_studys_tables() -> None:
+    text = deployed_study.tables(made_up())
+    assert text.count("\n## ") == 2 * (1 + len(deployed_study.WIRES))
+    mixed, alike = text.split("\n## ")[1:3]
+    assert mixed.startswith("mixed, published model\n\nBatch 512, exact shards:")
+    assert "| network | data parallel [s] | owt | hypar | accpar | alone |" in mixed
+    assert "| lenet | 0.12500 | 2.00 | 4.00 | 8.00 | 9.00 |" in mixed
+    assert "| geometric mean |  | 2.00 | 4.00 | 8.00 | 9.00 |" in mixed
+    assert "alone" not in alike
+    assert "Batch 65,536, whole shards, overlap full:" in text
+
+
+def test_the_deployed_studys_picture() -> None:
+    figure = deployed_study.plot(made_up())
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert [panel.get_title() for panel in panels] == [
+        f"{kind}, batch {batch}"
+        for batch in deployed_study.BATCHES
+        for kind in ("mixed", "homogeneous")
+    ]
+    heights = sorted({round(text, 6) for text in map(float, texts(panels[1]))})
+    assert heights == [2, 4, 8, 16]
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_deployed_studys_arrays_are_those_of_its_wires() -> None:
+    for wires in deployed_study.WIRES:
+        mixed, alike = (deployed_study.array_of(wires, kind) for kind in ("mixed", "homogeneous"))
+        assert len(mixed.group.kinds) == 2
+        assert len(alike.group.kinds) == 1
+        assert mixed.group.size == 2 * alike.group.size
+        assert mixed.topology.kind == alike.topology.kind

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Device, Roofline, load_device
+from planners.order import Phase
 from planners.partition import II, III, IV, Shard, legal
-from planners.steps import Phase
 from simulator.cost.operators import Map, Moved, Operator
 from simulator.cost.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.cost.training_operators import operators

@@ -1,0 +1,111 @@
+"""``accelarray report``: what it is asked for, and the command that the page repeats."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main, parser
+from experiments.commands import report
+from experiments.commands.report import ARRAYS, DRAWN, MAPPED
+from experiments.report.study import Study
+from hardware import load_array
+from simulator import Execution
+from workloads import ZOO
+
+
+def study(text: str) -> Study:
+    return report._study(parser().parse_args(shlex.split(f"report --output p.html {text}")))
+
+
+def test_the_papers_two_arrays_unless_one_is_named_or_changed() -> None:
+    assert tuple(array.name for array in study("").arrays) == ARRAYS
+    (one,) = study("--array tpu-v3-8").arrays
+    assert one == load_array("tpu-v3-8")
+    (changed,) = study("--set devices.0.count=4").arrays
+    assert changed.name == "accpar-mixed"
+    assert changed.group.kinds[0][1] == 4
+
+
+def test_whose_plans_and_step_are_shown() -> None:
+    both = study("")
+    assert [network.name for network in both.networks] == list(ZOO)
+    assert (both.mapped.name, both.drawn.name, both.drawn_planner) == (MAPPED, DRAWN, "accpar")
+    few = study("--networks lenet,vgg11 --planners owt,hypar")
+    assert (few.mapped.name, few.drawn.name, few.drawn_planner) == ("lenet", "vgg11", "hypar")
+    wanted = study("--networks lenet --timeline alexnet")
+    assert (wanted.mapped.name, wanted.drawn.name) == ("alexnet", "alexnet")
+
+
+def test_conditions() -> None:
+    asked = study("--array hypar-16 --batch 64 --metrics time,energy --execution deployed")
+    assert asked.batch == 64
+    assert asked.metrics == ("time", "energy")
+    assert asked.execution == Execution("deployed")
+    assert asked.rows is None
+
+
+COMMANDS = [
+    "--output page.html",
+    "--array tpu-v3-8 --networks lenet --planners owt,accpar --batch 8 --output page.html",
+    "--set 'network.bandwidth=100 Gbit/s' --set devices.0.count=4 --output 'my page.html'",
+    "--execution deployed --overlap none --shards exact --bucket '25 MB' --algorithm ring "
+    "--strict-memory --metrics time,traffic --output page.html",
+    "--store 's $x.db' --timeline 'gpt2:seq=8' --output page.html",
+    "--store s.db --jobs 3 --cluster tcp://h:1 --output page.html",
+]
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_the_pages_command_asks_for_the_same_page(text: str) -> None:
+    """What decides the page; where it was computed does not."""
+    args = parser().parse_args(["report", *shlex.split(text)])
+    typed = report._command(args)
+    again = parser().parse_args(shlex.split(typed)[1:])
+    args.jobs = args.cluster = None
+    assert vars(again) == vars(args)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--output", "page.pdf"), "'page.pdf': the name must end in .html"),
+        (("--output", "p.html", "--metrics", "energy"), "has no [energy]"),
+        (("--output", "p.html", "--cluster", "here"), "expected a scheduler's address"),
+        (("--output", "p.html", "--overlap", "none"), "no meaning under --execution published"),
+        (("--output", "no/p.html"), "cannot be written"),
+    ],
+)
+def test_users_errors(
+    args: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "--networks", "lenet", *args]) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metrics_without_joules_are_empty_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.studies import runner
+    from experiments.studies.case import Case
+    from experiments.studies.outputs import Outputs, run_case
+    from tests.experiments.pages import Parsed
+
+    def without(case: Case) -> Outputs:
+        return run_case(case) | {"energy_j": 0.0}
+
+    monkeypatch.setattr(runner, "run_case", without)
+    page = tmp_path / "p.html"
+    args = ["report", "--array", "hypar-16", "--networks", "hypar-lenet-c", "--batch", "64"]
+    assert main([*args, "--metrics", "energy", "--output", str(page)]) == 0
+    tables = Parsed(page.read_text()).tables
+    (name,) = [name for name in tables if name.startswith("Energy efficiency over data")]
+    assert tables[name][1] == ["hypar-lenet-c", "", "", "", ""]

@@ -1,0 +1,163 @@
+"""What parsed arguments describe."""
+
+import argparse
+from dataclasses import replace
+
+import pytest
+
+from experiments.cli import parser
+from experiments.commands import resolve
+from experiments.commands.resolve import (
+    array_of,
+    case_of,
+    check_runner,
+    execution_of,
+    names,
+    network_of,
+    networks_of,
+    planners_of,
+    runner_of,
+)
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from experiments.studies.store import StoreError
+from hardware import load_array
+from planners import PlanError
+from simulator import DEPLOYED, PUBLISHED
+from workloads import ZOO, load_network
+
+RUNNERS = ("speedup", "sweep --vary batch=1", "report --output x.html")
+
+
+def parsed(text: str) -> argparse.Namespace:
+    return parser().parse_args(text.split())
+
+
+def test_a_step_as_a_case() -> None:
+    assert case_of(parsed("simulate lenet --planner owt")) == Case(
+        load_network("lenet"), "owt", load_array("accpar-mixed"), 512
+    )
+    text = "simulate vgg11 --planner accpar --array tpu-v3-8 --batch 64 --objective traffic "
+    text += "--communication plotted --execution deployed --overlap none --unfolded"
+    case = case_of(parsed(text))
+    assert (case.network.name, case.planner, case.array.name) == ("vgg11", "accpar", "tpu-v3-8")
+    assert (case.batch, case.objective, case.communication) == (64, "traffic", "plotted")
+    assert case.execution == replace(DEPLOYED, overlap=False)
+    assert not case.folded
+
+
+def test_a_command_that_names_two_planners_says_which() -> None:
+    args = parsed("compare lenet --planners owt,accpar")
+    assert case_of(args, "accpar").planner == "accpar"
+
+
+def test_unknown_names_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(PlanError, match="did you mean accpar"):
+        case_of(parsed("simulate no.onnx --planner acpar"))
+    with pytest.raises(PlanError, match="unknown planner 'x'"):
+        planners_of(parsed("speedup --planners owt,x"))
+
+
+def test_arrays_and_their_changes() -> None:
+    args = parsed("simulate lenet --planner owt --array ring-8 --set topology.latency=1us")
+    args.set = ["topology.latency=1 us"]
+    assert array_of(args).topology.latency_s == 1e-6
+    args = parsed("report --output x.html")
+    assert args.array is None
+    assert array_of(args).name == "accpar-mixed"
+
+
+def test_networks_and_planners_of_a_comparison() -> None:
+    args = parsed("speedup")
+    assert [network.name for network in networks_of(args)] == list(ZOO)
+    assert planners_of(args)[:4] == ["data_parallel", "owt", "hypar", "accpar"]
+    args = parsed("speedup --networks vgg11,lenet --planners accpar,owt,accpar")
+    assert [network.name for network in networks_of(args)] == ["vgg11", "lenet"]
+    assert planners_of(args) == ["accpar", "owt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a", ["a"]),
+        (" b , a,b", ["b", "a"]),
+        ("all", ["a", "b"]),
+        ("b,all", ["b", "a"]),
+        ("c,all", ["c", "a", "b"]),
+    ],
+)
+def test_lists_of_names(text: str, found: list[str]) -> None:
+    assert names(text, ["a", "b"], "things") == found
+
+
+@pytest.mark.parametrize("text", ["", ",", " , "])
+def test_empty_lists_of_names(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--things .*: name at least one of a, b, or all"):
+        names(text, ["a", "b"], "things")
+
+
+def test_execution_models() -> None:
+    step = "simulate lenet --planner owt"
+    assert execution_of(parsed(step)) == PUBLISHED
+    assert execution_of(parsed(f"{step} --execution deployed")) == DEPLOYED
+    strict = execution_of(parsed(f"{step} --execution deployed --strict-memory --shards exact"))
+    assert strict == replace(DEPLOYED, strict_memory=True, whole_shards=False)
+
+
+@pytest.mark.parametrize(
+    "option", ["--overlap full", "--shards whole", "--algorithm ring", "--strict-memory"]
+)
+def test_options_of_the_other_model(option: str) -> None:
+    name = option.split()[0]
+    with pytest.raises(UsageError, match=f"{name} has no meaning under --execution published"):
+        execution_of(parsed(f"simulate lenet --planner owt {option}"))
+
+
+@pytest.mark.parametrize("command", RUNNERS)
+def test_where_cases_run_is_said_alike_by_every_command(command: str) -> None:
+    args = parsed(f"{command} --jobs 3 --cluster tcp://h:1")
+    with runner_of(args) as runner:
+        assert (runner.store, runner.jobs, runner.cluster) == (None, 3, "tcp://h:1")
+    with runner_of(parsed(command)) as runner:
+        assert (runner.store, runner.jobs, runner.cluster) == (None, None, None)
+    with pytest.raises(UsageError, match="--jobs 0: must be at least 1"):
+        check_runner(parsed(f"{command} --jobs 0"))
+
+
+def test_every_command_describes_it_in_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for command in ("speedup", "sweep", "report"):
+        with pytest.raises(SystemExit):
+            parsed(f"{command} --help")
+        text = " ".join(capsys.readouterr().out.split())
+        start = text.index("--store FILE", text.index("--help"))
+        said.append(text[start : text.index("tcp://host:8786", start)])
+    assert said[0] == said[1] == said[2]
+    assert "keep finished cases, run only missing ones" in said[0]
+
+
+@pytest.mark.parametrize("command", RUNNERS)
+def test_a_store_is_open_while_it_is_used(
+    command: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("store") / "s.db"
+    args = parsed(command)
+    args.store = str(file)
+    with runner_of(args) as runner:
+        assert runner.store is not None
+        runner.store.put("k", {}, {"iteration_s": 1.0})
+    with pytest.raises(StoreError, match="closed"):
+        runner.store.get(["k"])
+
+
+def test_what_a_file_holds_unread_is_warned_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tuple(f"node {i} is not understood" for i in range(13))
+    odd = replace(load_network("lenet"), notes=notes)
+    monkeypatch.setattr("workloads.load_network", lambda name: odd)
+    assert network_of("odd.onnx") is odd
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "accelarray: warning: lenet: node 0 is not understood"
+    assert len(lines) == resolve.MOST_WARNINGS + 1
+    assert lines[-1] == "accelarray: warning: lenet: and 3 more"

@@ -1,0 +1,113 @@
+"""``accelarray results``: what a store holds, as a list, a file, or less of it."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from experiments.cli import main
+from experiments.studies.store import Store
+
+INPUTS: dict[str, Any] = {
+    "network": "lenet",
+    "planner": "owt",
+    "array": "ring-8",
+    "batch": 8,
+    "objective": "time",
+    "execution": "published",
+}
+OUTPUTS: dict[str, Any] = {"iteration_s": 0.5, "energy_j": None, "traffic_bytes": 1e9, "memory": []}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "s.db"
+    with Store(path) as opened:
+        for batch in (8, 16):
+            opened.put(f"k{batch}", INPUTS | {"batch": batch}, OUTPUTS)
+        varied = {"network": "vgg11", "network.bandwidth": "1 Gbit/s"}
+        opened.put("k", INPUTS | varied, OUTPUTS | {"iteration_s": 0.25})
+    return path
+
+
+def out(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert main(["results", *args]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_list_of_all(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, "list", "--store", str(store))
+    assert f"{store}: 3 results" in text
+    assert text.count("lenet") == 2
+    assert "iteration_s" in text
+    assert "energy_j" not in text
+    text = out(capsys, "list", "--store", str(store), "--metrics", "traffic,energy")
+    assert text.index("traffic_bytes") < text.index("energy_j")
+    assert "1000000000.0 │ None" in " ".join(text.split())
+    assert "iteration_s" not in text
+
+
+def test_an_empty_store_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.db"
+    with Store(path):
+        pass
+    assert out(capsys, "list", "--store", str(path)) == f"{path}: 0 results\n"
+
+
+def test_exports_are_flat_tables(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for ending in ("csv", "json", "parquet"):
+        path = tmp_path / f"t.{ending}"
+        assert out(capsys, "export", "--store", str(store), "--output", str(path)) == ""
+    with (tmp_path / "t.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["key"] for row in rows] == ["k8", "k16", "k"]
+    assert [row["network.bandwidth"] for row in rows] == ["", "", "1 Gbit/s"]
+    assert rows[0]["energy_j"] == ""
+    assert "memory" not in rows[0]
+    data = json.loads((tmp_path / "t.json").read_text())
+    assert data[2]["iteration_s"] == 0.25
+    assert data[0]["energy_j"] is None
+    frame = pandas.read_parquet(tmp_path / "t.parquet")
+    assert list(frame["batch"]) == [8, 16, 8]
+
+
+def test_pruning_by_inputs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--where", "network=lenet", "--where", "batch=16"]
+    assert out(capsys, "prune", "--store", str(store), *where) == "1 results deleted\n"
+    bandwidth = ["--where", "network.bandwidth=1 Gbit/s"]
+    assert out(capsys, "prune", "--store", str(store), *bandwidth) == "1 results deleted\n"
+    with Store(store) as opened:
+        assert [row["key"] for row in opened.rows()] == ["k8"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("list", "--store", "none.db"), "none.db: there is no such store"),
+        (("export", "--store", "s.db"), "export needs --output FILE ending in .csv"),
+        (("export", "--store", "s.db", "--output", "t.xls"), "export needs --output"),
+        (("export", "--store", "s.db", "--output", "no/t.csv"), "cannot be written"),
+        (("prune", "--store", "s.db"), "prune needs at least one condition"),
+        (("prune", "--store", "s.db", "--where", "lenet"), "expected KEY=VALUE, as network=lenet"),
+        (("prune", "--store", "s.db", "--where", "=x"), "expected KEY=VALUE"),
+        (("prune", "--store", "s.db", "--where", 'a"b=x'), "expected KEY=VALUE"),
+        (("list", "--store", "s.db", "--metrics", "power"), "one or more of time, energy, traffic"),
+    ],
+)
+def test_users_errors(
+    args: tuple[str, ...],
+    words: str,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(store.parent)
+    assert main(["results", *args]) == 2
+    assert words in capsys.readouterr().err
+    with Store(store) as opened:
+        assert len(opened) == 3

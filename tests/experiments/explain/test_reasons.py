@@ -1,0 +1,121 @@
+"""Why nothing changes: topics of keys, and facts that decide between reasons."""
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.explain.reasons import BOUND_OF, WORDS, Facts, topic_of, why_nothing
+from experiments.studies.case import Case
+from hardware import Array, load_array
+from simulator import DEPLOYED, PUBLISHED, Execution
+from workloads import load_network
+
+LENET = load_network("lenet")
+BOUNDS = {"FLOPs": 0.5, "HBM": 0.2, "overhead": 0.0, "links": 0.299, "latency": 0.001}
+
+
+def facts(array: Array, execution: Execution, bounds: dict[str, float] = BOUNDS) -> Facts:
+    return Facts(Case(LENET, "owt", array, 64, execution=execution), bounds)
+
+
+def reason(key: str, value: str, array: str, execution: Execution) -> str:
+    before = facts(load_array(array), execution)
+    after = facts(load_array(array, [f"{key}={value}"]), execution)
+    return why_nothing(key, before, after)
+
+
+@pytest.mark.parametrize(
+    ("key", "topic"),
+    [
+        ("hbm.bandwidth", "hbm"),
+        ("devices.3.hbm.bandwidth", "hbm"),
+        ("devices.0.hbm.capacity", "capacity"),
+        ("network.bandwidth", "port"),
+        ("devices.0.network.latency", "latency"),
+        ("links.bandwidth", "wires"),
+        ("links.latency", "latency"),
+        ("topology.shape", "wires"),
+        ("topology.latency", "latency"),
+        ("energy.mac", "energy"),
+        ("roofline.overhead", "overhead"),
+        ("roofline.matrix_efficiency", "core"),
+        ("devices.0.count", ""),
+        ("devices.0", ""),
+        ("description", ""),
+    ],
+)
+def test_what_a_key_is_about(key: str, topic: str) -> None:
+    assert topic_of(key) == topic
+
+
+def test_every_bound_has_words() -> None:
+    assert set(BOUND_OF.values()) == set(WORDS) == set(BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("devices.0.hbm.bandwidth", "1 TB/s"),
+        ("devices.0.hbm.capacity", "1 GiB"),
+        ("devices.1.roofline.overhead", "1 us"),
+        ("topology.kind", "switch"),
+        ("network.latency", "1 us"),
+    ],
+)
+def test_what_the_rules_do_not_read_is_said_by_the_rules(key: str, value: str) -> None:
+    said = reason(key, value, "accpar-mixed", PUBLISHED)
+    assert said in PUBLISHED.ignores.values()
+    assert "published model" in said
+    assert "published model" not in reason(key, value, "accpar-mixed", DEPLOYED)
+
+
+def test_the_port_counts_under_both_models() -> None:
+    """Splits have links of their accelerators' ports: a faster one that changes nothing is off
+    the path, or carries nothing."""
+    published = reason("network.bandwidth", "100 Gbit/s", "accpar-mixed", PUBLISHED)
+    assert published.startswith("exchanges that move bytes are 29.9% of the critical path, but not")
+    deployed = reason("network.bandwidth", "100 Gbit/s", "tpu-v3-pod", DEPLOYED)
+    assert deployed == "chips are joined to chips here: no message crosses a board's network port"
+
+
+def test_an_energy_is_no_time_and_the_same_value_no_change() -> None:
+    assert reason("devices.0.energy.mac", "1 pJ", "hypar-16", PUBLISHED) == (
+        "energies count joules, not time"
+    )
+    same = facts(load_array("hypar-16"), PUBLISHED)
+    assert why_nothing("network.bandwidth", same, same) == "it is what the spec says anyway"
+
+
+def test_capacity_is_about_fitting() -> None:
+    said = reason("devices.0.hbm.capacity", "1 GiB", "tpu-v3-8", DEPLOYED)
+    assert said == "hbm.capacity matters only for whether the plan fits"
+
+
+def test_what_is_slight_is_said_with_its_share() -> None:
+    before = facts(load_array("tpu-v3-8"), DEPLOYED)
+    after = facts(load_array("tpu-v3-8", ["devices.0.links.latency=1 ms"]), DEPLOYED)
+    assert why_nothing("devices.0.links.latency", before, after) == (
+        "latency of messages is 0.10% of the critical path; 50.0% of it is computing bound by FLOPs"
+    )
+    nothing = {**BOUNDS, "latency": 0.0}
+    before = replace(before, bounds=nothing)
+    assert why_nothing("devices.0.links.latency", before, after).startswith(
+        "latency of messages is nothing of"
+    )
+
+
+def test_what_is_large_but_elsewhere() -> None:
+    before = facts(load_array("accpar-mixed-switch"), DEPLOYED)
+    changed = load_array("accpar-mixed-switch", ["devices.0.chip.peak=1 PFLOP/s"])
+    said = why_nothing("devices.0.chip.peak", before, facts(changed, DEPLOYED))
+    assert said == (
+        "computing bound by FLOPs are 50.0% of the critical path, but not those that this changes: "
+        "others last as long"
+    )
+
+
+def test_what_nothing_is_known_of() -> None:
+    before = facts(load_array("accpar-homogeneous"), PUBLISHED)
+    after = facts(load_array("accpar-homogeneous", ["devices.0.count=64"]), PUBLISHED)
+    said = why_nothing("devices.0.count", before, after)
+    assert said == "what it changes is not on the critical path"

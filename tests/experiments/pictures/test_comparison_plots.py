@@ -1,0 +1,91 @@
+"""What the pictures of comparisons show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from experiments.pictures.comparison_plots import plot_levels, plot_speedups
+from experiments.pictures.figures import PAPER_WIDTH
+from experiments.studies.published_values import Published
+from experiments.studies.scaling import Level
+from experiments.studies.speedups import Comparison, Row
+
+ROWS = tuple(
+    Row(network, planner, 1.0, speedup)
+    for network, values in {"first": (1.0, 2.0, 0.5), "$second$": (1.0, 8.0, 4.0)}.items()
+    for planner, speedup in zip(("data_parallel", "owt", "accpar"), values, strict=True)
+)
+RESULT = Comparison("an-array", 64, ROWS, {})
+PAPER = {"owt": Published(5.0, "printed"), "accpar": Published(1.0, "printed")}
+
+
+def bars(axes: Axes) -> list[tuple[float, float]]:
+    """Middle and height of every bar, planner by planner."""
+    found = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    return [(round(p.get_x() + p.get_width() / 2, 6), p.get_height()) for p in found]
+
+
+def labels(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_a_bar_for_each_speedup_and_each_mean() -> None:
+    (axes,) = plot_speedups(RESULT).axes
+    heights = [height for _, height in bars(axes)]
+    assert heights == pytest.approx([1, 1, 1, 2, 8, 4, 0.5, 4, 2**0.5])
+    places = [place for place, _ in bars(axes)]
+    assert places[0] < places[3] < places[6]  # planners beside one another
+    assert [round(place) for place in places] == [0, 1, 2] * 3
+    groups = [label.get_text() for label in axes.get_xticklabels()]
+    assert groups == ["first", r"\$second\$", "geometric\nmean"]
+    assert axes.get_title() == "an-array, batch 64"
+    assert labels(axes) == ["data_parallel", "owt", "accpar"]
+    written = [text.get_text() for text in axes.texts]
+    assert written == [f"{height:.3g}" for height in heights]
+
+
+def test_the_papers_averages_are_marks_over_the_means() -> None:
+    (axes,) = plot_speedups(replace(RESULT, published=PAPER)).axes
+    marks = [line for line in axes.lines if line.get_linewidth() == PAPER_WIDTH]
+    middles = {round(float(np.asarray(line.get_xdata()).mean()), 6) for line in marks}
+    assert [float(np.asarray(line.get_ydata()).max()) for line in marks] == [5.0, 1.0]
+    means = [bars(axes)[i] for i in (5, 8)]
+    assert middles == {place for place, _ in means}
+    assert labels(axes)[-1] == "the paper's average"
+    tops = {text.get_text(): text.xy[1] for text in axes.texts[5::3]}  # type: ignore[attr-defined]
+    assert tops == {"4": 5.0, "1.41": pytest.approx(2**0.5)}  # above the higher of the two
+
+
+def test_speedups_are_logarithmic() -> None:
+    (axes,) = plot_speedups(RESULT).axes
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylabel() == "speedup over data parallelism"
+
+
+def test_more_planners_than_colours() -> None:
+    many = tuple(Row("net", f"p{i}", 1.0, 1.0 + i) for i in range(9))
+    (axes,) = plot_speedups(Comparison("a", 1, many, {})).axes
+    assert len(bars(axes)) == 18
+    assert labels(axes) == [f"p{i}" for i in range(9)]
+
+
+def test_a_line_for_each_planner_along_the_sizes() -> None:
+    sweep = [
+        Level(n, 2**n, replace(RESULT, rows=tuple(replace(r, speedup=r.speedup * n) for r in ROWS)))
+        for n in (2, 5, 10)
+    ]
+    (axes,) = plot_levels("an-array", sweep).axes
+    assert [str(line.get_label()) for line in axes.lines] == ["data_parallel", "owt", "accpar"]
+    assert np.array_equal(axes.lines[0].get_xdata(), [2, 5, 10])
+    assert np.allclose(np.asarray(axes.lines[1].get_ydata()), [8, 20, 40])
+    ticks = [label.get_text() for label in axes.get_xticklabels()]
+    assert ticks == ["2\n4", "5\n32", "10\n1,024"]
+    assert axes.get_title() == "an-array, geometric mean, batch 64"
+    alone = [replace(one, result=replace(RESULT, rows=ROWS[:3])) for one in sweep]
+    (axes,) = plot_levels("an-array", alone).axes
+    assert axes.get_title() == "an-array, first, batch 64"

@@ -1,0 +1,208 @@
+"""Figures: every plot function gives one, and the same one is the same file, byte for byte."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from experiments.explain.picture import plot_explanation
+from experiments.explain.study import explain
+from experiments.output import UsageError
+from experiments.pictures.comparison_plots import plot_levels, plot_speedups
+from experiments.pictures.figures import (
+    DPI,
+    UNDATED,
+    check_plot,
+    new_figure,
+    panels,
+    plain,
+    save,
+    shortened,
+    speedup_axis,
+    write_above,
+)
+from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.plan_map import plot_plan
+from experiments.pictures.resources import sites
+from experiments.pictures.sweep_plots import plot_sweep
+from experiments.pictures.tracks import chart
+from experiments.reproduce.figure import Figure as Reproduced
+from experiments.reproduce.figure import beside
+from experiments.reproduce.pictures import plot_figure
+from experiments.studies.case import Case, plan_of, step_of
+from experiments.studies.comparison import compare
+from experiments.studies.scaling import sweep as sizes
+from experiments.studies.sweep import Grid, sweep
+from experiments.studies.vary import parse_vary
+from experiments.validate.measured import MeasuredRow, Validation
+from experiments.validate.picture import plot_validation
+from experiments.validate.steps import PodStep
+from experiments.validate.table import shipped
+from hardware import load_array
+from workloads import load_network
+
+LENET = load_network("lenet")
+SMALL = ("devices.0.count=2", "devices.1.count=2")
+ARRAY = load_array("accpar-mixed", SMALL)
+CASE = Case(LENET, "accpar", ARRAY, 64)
+
+
+def speedups() -> Figure:
+    return plot_speedups(compare(ARRAY, [LENET], ["data_parallel", "owt", "accpar"], 64))
+
+
+def levels() -> Figure:
+    return plot_levels("a", sizes(load_array("accpar-mixed"), [1, 2], [LENET], ["owt"], 64))
+
+
+def swept(*vary: str) -> Figure:
+    axes = tuple(parse_vary(text) for text in vary)
+    grid = Grid((LENET,), ("owt", "accpar"), "accpar-mixed", axes, SMALL)
+    return plot_sweep(grid, sweep(grid), [])
+
+
+def validation() -> Figure:
+    rows = tuple(
+        MeasuredRow(row, PodStep(row.step_s * 1.1, 0.0, 0.0), 0.2, -0.3) for row in shipped()[:3]
+    )
+    return plot_validation(Validation(0.7, 0.3, shipped()[:1], rows, None, None))
+
+
+def gantt() -> Figure:
+    timeline = step_of(CASE)[1]
+    return plot_gantt([chart(str(CASE), timeline, sites(timeline), folded=True)])
+
+
+def reproduced(shape: str) -> Figure:
+    rows = {
+        "bars": [beside(2.0, 2.1, network="n", planner=p) for p in ("owt", "hypar")],
+        "lines": [beside(x, None, levels=x, planner="owt") for x in (1, 2, 4)],
+        "plans": [{"network": "n", "levels": ["012"], "published": ["002"], "same": False}],
+        "map": [{"a": a, "b": "0", "ours": 1.0, "hypar": a == "1"} for a in "01"],
+    }
+    axes = {"lines": ("levels",), "map": ("a", "b")}.get(shape, ("network",))
+    return plot_figure(Reproduced("k", "title", shape, "speedup", tuple(rows[shape]), (), axes))
+
+
+PLOTS: dict[str, Callable[[], Figure]] = {
+    "speedups": speedups,
+    "levels": levels,
+    "sweep": lambda: swept("batch=64,128"),
+    "heat map": lambda: swept("batch=64,128", "network.bandwidth=1 Gbit/s,8 Gbit/s"),
+    "gantt": gantt,
+    "plan": lambda: plot_plan(plan_of(CASE), ARRAY),
+    "explanation": lambda: plot_explanation(explain(CASE, "accpar-mixed", SMALL)),
+    "validation": validation,
+    "bars": lambda: reproduced("bars"),
+    "lines": lambda: reproduced("lines"),
+    "plans": lambda: reproduced("plans"),
+    "map": lambda: reproduced("map"),
+}
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_a_picture_made_twice_is_the_same_file(plot: Callable[[], Figure], tmp_path: Path) -> None:
+    first, second = plot(), plot()
+    assert isinstance(first, Figure)
+    assert first is not second
+    for ending in UNDATED:
+        one, two = tmp_path / f"one{ending}", tmp_path / f"two{ending}"
+        save(first, str(one))
+        save(second, str(two))
+        assert one.read_bytes() == two.read_bytes()
+        assert b"20" + b"26-" not in one.read_bytes()  # no date
+
+
+DRAW = """
+import sys
+from tests.experiments.pictures.test_figures import PLOTS, save
+for ending in ("svg", "pdf"):
+    save(PLOTS["bars"](), f"{sys.argv[1]}.{ending}")
+"""
+
+
+def test_so_is_one_that_another_process_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        subprocess.run([sys.executable, "-c", DRAW, str(tmp_path / seed)], check=True)
+    for ending in ("svg", "pdf"):
+        one, two = (tmp_path / f"{seed}.{ending}" for seed in ("1", "2"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "magic"),
+    [
+        ("a.png", b"\x89PNG\r\n"),
+        ("a.svg", b"<?xml"),
+        ("a.pdf", b"%PDF-"),
+        ("A.SVG", b"<?xml"),
+        ("a.b.PNG", b"\x89PNG\r\n"),
+    ],
+)
+def test_a_files_name_says_its_format(name: str, magic: bytes, tmp_path: Path) -> None:
+    save(new_figure(1, 1), str(tmp_path / name))
+    assert (tmp_path / name).read_bytes().startswith(magic)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "png", "a.png.txt", ".svg"])
+def test_other_names_are_refused_and_leave_nothing(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / name)
+    with pytest.raises(UsageError, match=r"the name must end in \.png, \.svg, \.pdf"):
+        check_plot(path)
+    with pytest.raises(UsageError, match="must end in"):
+        save(new_figure(1, 1), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written"):
+        save(new_figure(1, 1), str(tmp_path / "no" / "a.png"))
+
+
+def test_pictures_are_as_many_inches_as_they_were_asked_for(tmp_path: Path) -> None:
+    import matplotlib.image
+
+    save(new_figure(2, 1), str(tmp_path / "a.png"))
+    height, width, _ = matplotlib.image.imread(tmp_path / "a.png").shape
+    assert (width, height) == (2 * DPI, 1 * DPI)
+    figure, places = panels(4, 3, 2, 3)
+    assert tuple(figure.get_size_inches()) == (4, 3)
+    assert len(places) == 6
+    assert places[1].get_position().x0 > places[0].get_position().x0  # row by row
+    assert figure.get_layout_engine() is not None
+    assert new_figure(1, 1).get_layout_engine() is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_letters_that_the_font_lacks_are_boxes_without_a_warning(tmp_path: Path) -> None:
+    figure, (axes,) = panels(2, 2)
+    axes.set_title("\u5c42 \U0001f600")
+    save(figure, str(tmp_path / "a.png"))
+
+
+def test_texts() -> None:
+    assert plain("$x_1$") == r"\$x_1\$"
+    assert shortened("layer", 5) == "layer"
+    assert shortened("layer4.1.conv2", 9) == "laye…onv2"
+    for longest in (3, 4, 5, 10):
+        assert len(shortened("a" * 50, longest)) == longest
+
+
+def test_a_speedup_axis_reads_as_numbers() -> None:
+    figure, (axes,) = panels(3, 3)
+    axes.bar([0, 1], [0.5, 20])
+    write_above(axes, 1, 20, "20")
+    speedup_axis(axes)
+    figure.draw_without_rendering()
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert {"0.5", "1", "2", "5", "10", "20"} <= set(labels)
+    (text,) = axes.texts
+    assert (text.get_text(), text.get_rotation()) == ("20", 90.0)

@@ -1,0 +1,122 @@
+"""What the pictures of sweeps show: lines and crossovers, or maps of two varied values."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from experiments.output import UsageError
+from experiments.pictures.sweep_plots import check_drawable, plot_sweep
+from experiments.studies.sweep import Crossover, Grid
+from experiments.studies.vary import Axis, parse_vary
+from workloads import load_network
+
+NETWORKS = tuple(map(load_network, ("lenet", "alexnet")))
+RATE = parse_vary("network.bandwidth=1 Gbit/s:1 Tbit/s:log:4")
+BATCH = parse_vary("batch=64,128,256")
+NAMES = parse_vary("topology.kind=switch,torus")
+GRID = Grid(NETWORKS, ("owt", "accpar"), "accpar-mixed", (RATE,))
+
+
+def table(grid: Grid) -> pandas.DataFrame:
+    """Rows as ``sweep`` makes them; speedups count up."""
+    rows: list[dict[str, object]] = []
+    for point in grid.points():
+        for network in grid.networks:
+            for planner in grid.planners:
+                varied = {
+                    axis.title: value.number if axis.numeric else value.label
+                    for axis, value in zip(grid.axes, point, strict=True)
+                }
+                row = {"network": network.name, "planner": planner, "speedup": 1.0 + len(rows)}
+                rows.append({**row, **varied})
+    return pandas.DataFrame(rows)
+
+
+def along(line: Line2D, axis: str) -> list[float]:
+    """A line's places on one axis."""
+    return [float(at) for at in np.asarray(line.get_xdata() if axis == "x" else line.get_ydata())]
+
+
+def shown(axes: list[Axes]) -> list[Axes]:
+    return [one for one in axes if one.get_visible() and one.get_title()]
+
+
+def test_a_panel_a_network_and_a_line_a_planner() -> None:
+    first, second = shown(plot_sweep(GRID, table(GRID), []).axes)
+    assert [first.get_title(), second.get_title()] == ["lenet", "alexnet"]
+    for panel, offset in ((first, 0), (second, 2)):
+        assert [str(line.get_label()) for line in panel.lines] == ["owt", "accpar"]
+        for i, line in enumerate(panel.lines):
+            assert along(line, "x") == pytest.approx([1e9, 1e10, 1e11, 1e12])
+            assert along(line, "y") == [1.0 + offset + i + 4 * n for n in range(4)]
+        assert panel.get_xscale() == panel.get_yscale() == "log"
+        assert panel.get_xlabel() == "network.bandwidth [bit/s]"
+
+
+def test_crossovers_are_marked_in_their_networks_panel() -> None:
+    cross = Crossover("alexnet", "owt", "accpar", 5e10, 3.0)
+    first, second = shown(plot_sweep(GRID, table(GRID), [cross]).axes)
+    assert len(first.lines) == 2
+    mark = second.lines[2]
+    assert (mark.get_marker(), along(mark, "x"), along(mark, "y")) == (
+        "x",
+        [5e10],
+        [3.0],
+    )
+
+
+def test_values_that_go_by_steps_have_a_plain_axis() -> None:
+    grid = replace(GRID, axes=(parse_vary("batch=100,200,300,400"),))
+    panel, _ = shown(plot_sweep(grid, table(grid), []).axes)
+    assert panel.get_xscale() == "linear"
+    assert panel.get_xlabel() == "batch"
+
+
+def test_the_legend_is_the_planners() -> None:
+    (legend,) = plot_sweep(GRID, table(GRID), []).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["owt", "accpar"]
+
+
+def test_what_is_not_varied_is_not_drawn() -> None:
+    fixed = parse_vary("objective=time")
+    grid = replace(GRID, axes=(fixed, RATE))
+    panel, _ = shown(plot_sweep(grid, table(grid), []).axes)
+    assert panel.get_xlabel() == "network.bandwidth [bit/s]"
+    alone = replace(GRID, axes=(parse_vary("batch=64"),))
+    panel, _ = shown(plot_sweep(alone, table(alone), []).axes)
+    assert along(panel.lines[0], "x") == [64.0]
+
+
+@pytest.mark.parametrize("second", [RATE, NAMES])
+def test_two_varied_values_make_maps(second: Axis) -> None:
+    grid = replace(GRID, axes=(BATCH, second))
+    rows = table(grid)
+    panels = shown(plot_sweep(grid, rows, []).axes)
+    assert [panel.get_title() for panel in panels] == [
+        f"{network}, {planner}: speedup"
+        for network in ("lenet", "alexnet")
+        for planner in ("owt", "accpar")
+    ]
+    own = rows[(rows["network"] == "lenet") & (rows["planner"] == "accpar")]
+    heights = own["speedup"].to_numpy().reshape(3, -1).T  # batches across, the other one up
+    (image,) = panels[1].images
+    assert np.array_equal(np.asarray(image.get_array()), heights)
+    assert panels[1].get_xlabel() == "batch"
+    assert [label.get_text() for label in panels[1].get_xticklabels()] == ["64", "128", "256"]
+
+
+def test_unused_panels_are_hidden() -> None:
+    four = replace(GRID, networks=tuple(map(load_network, ("lenet", "alexnet", "vgg11", "vgg13"))))
+    axes = plot_sweep(four, table(four), []).axes
+    assert [panel.get_visible() for panel in axes] == [True] * 4 + [False] * 2
+
+
+def test_more_than_two_varied_values_are_refused_before_any_run() -> None:
+    check_drawable(replace(GRID, axes=(RATE, BATCH)))
+    check_drawable(replace(GRID, axes=(RATE, BATCH, parse_vary("objective=time"))))
+    with pytest.raises(UsageError, match="one or two varied keys"):
+        check_drawable(replace(GRID, axes=(RATE, BATCH, NAMES)))

@@ -1,0 +1,104 @@
+"""Rows of reproduced figures, ours beside the papers'."""
+
+import pytest
+
+from experiments.commands.reproduce import to_dict, to_table
+from experiments.reproduce.figure import Figure, bars_of, beside, largest
+
+BARS = (
+    beside(2.2, 2.0, network="a", planner="owt"),
+    beside(3.0, None, network="a", planner="mine"),
+    beside(0.8, 1.0, network="b", planner="owt"),
+    beside(1.5, None, network="b", planner="mine"),
+)
+FIGURE = Figure("6", "title", "bars", "energy [J]", BARS, ("a message",))
+
+
+def test_a_row_beside_the_papers() -> None:
+    assert beside(2.0, 1.6, network="n") == {
+        "network": "n",
+        "ours": 2.0,
+        "published": 1.6,
+        "difference": pytest.approx(0.25),
+    }
+    assert beside(2.0, None)["difference"] is None
+
+
+def test_planners_in_the_order_of_the_rows() -> None:
+    assert FIGURE.planners == ["owt", "mine"]
+    assert Figure("k", "t", "map", "x", ({"a": 1},)).planners == []
+
+
+def test_the_largest_difference_of_each_planner() -> None:
+    (worst,) = largest([FIGURE])
+    assert worst == {
+        "figure": "6",
+        "planner": "owt",
+        "values": 2,
+        "where": "b",
+        "difference": pytest.approx(-0.2),
+    }
+    assert largest([Figure("9", "t", "map", "x", ({"a": 1},))]) == []
+
+
+def test_published_bars_by_network_and_planner() -> None:
+    bars = bars_of("6")
+    assert bars["VGG-A", "hypar"] == 4.97
+    assert all(value > 0 for value in bars.values())
+    assert bars_of("no such figure") == {}
+
+
+def cells(text: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
+        for line in text.splitlines()
+        if line.startswith(("│", "┃"))
+    ]
+
+
+def test_bars_as_a_table() -> None:
+    text = to_table("hypar", [FIGURE])
+    rows = cells(text)
+    assert rows[0] == ["network", "owt [J]", "the paper's", "difference", "mine [J]"]
+    assert rows[1] == ["a", "2.2", "2", "+10.0%", "3"]
+    assert rows[2] == ["b", "0.8", "1", "-20.0%", "1.5"]
+    assert rows[-1] == ["6", "owt", "2", "b", "-20.0%"]
+    assert "a message" in text
+    assert "Largest differences" not in to_table("hypar", [])
+
+
+def test_plans_as_a_table() -> None:
+    plans = (
+        {"network": "n", "levels": ["01", "10"], "published": ["01", "11"], "same": False},
+        {"network": "m", "levels": ["00", "11"], "published": None, "same": None},
+    )
+    rows = cells(to_table("hypar", [Figure("5", "t", "plans", "types", plans)]))
+    assert rows[1:] == [
+        ["n", "H1", "01", "01"],
+        ["", "H2", "10", "11"],
+        ["m", "H1", "00", ""],
+        ["", "H2", "11", ""],
+    ]
+
+
+def test_maps_show_their_best_and_their_own() -> None:
+    points = tuple({"a": str(i), "b": "0", "ours": float(i), "hypar": i == 1} for i in range(9))
+    rows = cells(to_table("hypar", [Figure("9", "t", "map", "x", points, (), ("a", "b"))]))
+    assert [row[:2] for row in rows[1:]] == [
+        ["1", "8"],
+        ["2", "7"],
+        ["3", "6"],
+        ["4", "5"],
+        ["5", "4"],
+        ["8", "1"],
+    ]
+    assert rows[-1][-1] == "HyPar's plan"
+
+
+def test_json_has_it_all() -> None:
+    data = to_dict("accpar", [FIGURE])
+    assert data["paper"].startswith("AccPar")
+    assert data["figures"] == {"6": list(BARS)}
+    assert data["notes"] == {"6": ["a message"]}
+    assert data["labels"] == {"6": "energy [J]"}
+    assert data["largest_differences"] == largest([FIGURE])
