@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hardware import Array, Device, Group
 from planners import Plan, Split
+from planners.order import Kind
 from planners.partition import Shard
-from planners.steps import Kind
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.cost.roofline import core_of, traffic
 from simulator.cost.training_operators import operators

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from hardware import Array, Group, Topology
 from planners import Partition, PartitionType, Plan, Split, load_planner
+from planners.order import Kind, Phase
 from planners.partition import II, III, I
-from planners.steps import Kind, Phase
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from tests.wiring import device
 from workloads import Builder, Network
