@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from hardware import Array, Bisection, Group, bisection_of
 from planners.medium import check_medium
+from planners.order import Item, Kind, flops, published_order, received
 from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
 from planners.plan import Plan, Split
-from planners.steps import Kind, Step, flops, received, training_steps
 from workloads import Graph, Network, partition_graph
 
 
@@ -31,9 +31,9 @@ class _Exchange:
     size: list[Sizes]
     clocks: list[_Clock] = field(default_factory=list)
 
-    def meet(self, step: Step, graph: Graph, table: Communication) -> None:
+    def meet(self, item: Item, graph: Graph, table: Communication) -> None:
         """Wait for the last accelerator of both sides, then for the slower side."""
-        elements = received(step, graph, self.split.partitions, self.size, table)
+        elements = received(item, graph, self.split.partitions, self.size, table)
         if any(elements):
             seconds = max(e * s for e, s in zip(elements, self.element_s, strict=True))
             now = max(clock.now for clock in self.clocks) + seconds
@@ -54,13 +54,13 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     shards = (WHOLE,) * len(graph)
     following = _Following(bisection_of(array), graph, plan.batch, exchanges)
     clocks = following.down(plan.root, array.group, shards)
-    for step in training_steps(graph):
-        if step.kind is Kind.COMPUTE:
+    for item in published_order(graph):
+        if item.kind is Kind.COMPUTE:
             for clock in clocks:
-                clock.now += flops(step.phase, clock.size[step.node]) / clock.peak_flops_per_s
+                clock.now += flops(item.phase, clock.size[item.node]) / clock.peak_flops_per_s
         else:
             for exchange in exchanges:
-                exchange.meet(step, graph, plan.communication)
+                exchange.meet(item, graph, plan.communication)
     return max(clock.now for clock in clocks)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from experiments.studies.case import Case
-    from experiments.studies.difference import Difference, Part
+    from experiments.studies.difference import Change, Difference
     from simulator import Timeline
 
 MOST_LAYERS = 10
@@ -103,7 +103,7 @@ def _picture(cases: list[Case], steps: list[Timeline]) -> Figure:
 def to_dict(result: Difference) -> dict[str, Any]:
     """What ``--format json`` prints: seconds an average core spends, all rows."""
 
-    def row(part: Part, **label: str) -> dict[str, Any]:
+    def row(part: Change, **label: str) -> dict[str, Any]:
         return label | {
             "core_s": [result.seconds(core_ps) for core_ps in part.core_ps],
             "difference_s": result.seconds(part.change_ps),
@@ -120,11 +120,11 @@ def to_dict(result: Difference) -> dict[str, Any]:
     }
 
 
-def _whole(result: Difference) -> Part:
-    from experiments.studies.difference import Part
+def _whole(result: Difference) -> Change:
+    from experiments.studies.difference import Change
 
     first, second = result.iteration_ps
-    return Part((first * result.cores, second * result.cores))
+    return Change((first * result.cores, second * result.cores))
 
 
 def to_table(result: Difference, case: Case, whole: dict[str, list[float]] | None = None) -> str:
@@ -160,15 +160,15 @@ def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
     return table
 
 
-def _most(result: Difference) -> list[tuple[str, Part]]:
+def _most(result: Difference) -> list[tuple[str, Change]]:
     """The layers that contribute most, what the others do together, and waiting."""
-    from experiments.studies.difference import Part
+    from experiments.studies.difference import Change
 
     *layers, waiting = result.layers
     rows = [(part.layer, part) for part in layers[:MOST_LAYERS]]
     if rest := layers[MOST_LAYERS:]:
         first, second = (sum(part.core_ps[i] for part in rest) for i in (0, 1))
-        rows.append((f"{len(rest)} others", Part((first, second))))
+        rows.append((f"{len(rest)} others", Change((first, second))))
     return [*rows, (waiting.kind, waiting)]
 
 
@@ -184,7 +184,7 @@ def _table(result: Difference, title: str | None, what: str, part: str = "of the
     return table
 
 
-def _add(table: Table, result: Difference, name: str, part: Part) -> None:
+def _add(table: Table, result: Difference, name: str, part: Change) -> None:
     whole = _whole(result).change_ps
     seconds = [f"{result.seconds(core_ps):.9f}" for core_ps in part.core_ps]
     share = f"{part.change_ps / whole:.1%}" if whole else "-"

@@ -26,7 +26,7 @@ POINTS = len(BITS) ** 2
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class Exploration:
     """A network and two groups of four choices, each a (level, layer); the rest stays HyPar's."""
 
     network: str
@@ -36,13 +36,13 @@ class Study:
 
 
 STUDIES = {
-    "9": Study(
+    "9": Exploration(
         "Lenet-c",
         ("h1", "h4"),
         (tuple((0, v) for v in range(4)), tuple((3, v) for v in range(4))),
         "all plans of H1 and of H4, with H2 and H3 held at HyPar's",
     ),
-    "10": Study(
+    "10": Exploration(
         "VGG-A",
         ("conv5_2", "fc1"),
         (tuple((h, 7) for h in range(4)), tuple((h, 8) for h in range(4))),
@@ -62,7 +62,7 @@ def plan(network: Network, array: Array, batch: int, levels: Levels, objective: 
     return given(network, array, batch, types, objective)
 
 
-def points(study: Study, chosen: Levels) -> Iterator[tuple[tuple[str, str], Levels]]:
+def points(study: Exploration, chosen: Levels) -> Iterator[tuple[tuple[str, str], Levels]]:
     """Every combination of the two groups' digits, and the whole plan with it."""
     for first, second in itertools.product(BITS, BITS):
         levels = [list(level) for level in chosen]
@@ -72,7 +72,9 @@ def points(study: Study, chosen: Levels) -> Iterator[tuple[tuple[str, str], Leve
         yield ("".join(map(str, first)), "".join(map(str, second))), levels
 
 
-def explore(key: str, study: Study, chosen: Levels, height: Callable[[Levels], float]) -> Figure:
+def explore(
+    key: str, study: Exploration, chosen: Levels, height: Callable[[Levels], float]
+) -> Figure:
     """All points with their heights; HyPar's own is marked."""
     rows: list[Row] = []
     for (first, second), levels in points(study, chosen):

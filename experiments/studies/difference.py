@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import PICOSECONDS, Operation
 from simulator.analysis.stalls import core_steps
 
@@ -19,7 +19,7 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Change:
     """Time under each of two planners, in picoseconds summed over all cores.
 
     What is spent by ``layer``, or in ``phase`` and ``kind``; empty where it does not apply.
@@ -48,8 +48,8 @@ class Difference:
     planners: tuple[str, str]
     cores: int
     iteration_ps: tuple[int, int]
-    phases: tuple[Part, ...]
-    layers: tuple[Part, ...]
+    phases: tuple[Change, ...]
+    layers: tuple[Change, ...]
 
     def seconds(self, core_ps: int) -> float:
         """What an average core spends of core-picoseconds, in seconds."""
@@ -65,15 +65,15 @@ def difference(planners: tuple[str, str], steps: tuple[Timeline, Timeline]) -> D
     phases = [_sums(((op.phase, op.kind), ps) for op, ps in step if ps) for step in spent]
     layers = [_sums((op.layer, ps) for op, ps in step) for step in spent]
     whole = (steps[0].iteration_ps, steps[1].iteration_ps)
-    waiting = Part(
+    waiting = Change(
         (
             whole[0] * cores - sum(phases[0].values()),
             whole[1] * cores - sum(phases[1].values()),
         ),
         kind=WAITING,
     )
-    by_phase = [Part(both, *map(str, key)) for key, both in sorted(_both(*phases), key=_order)]
-    by_layer = [Part(both, layer=key) for key, both in _both(*layers)]
+    by_phase = [Change(both, *map(str, key)) for key, both in sorted(_both(*phases), key=_order)]
+    by_layer = [Change(both, layer=key) for key, both in _both(*layers)]
     by_layer.sort(key=lambda part: -abs(part.change_ps))
     return Difference(planners, cores, whole, (*by_phase, waiting), (*by_layer, waiting))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.validate.fit import LEAST, MOST, fit_efficiency, relative
 from experiments.validate.section import Section
-from experiments.validate.steps import Pod, Step
+from experiments.validate.steps import Pod, PodStep
 from experiments.validate.table import Measured
 from hardware import Device
 
@@ -18,11 +18,11 @@ Devices = dict[str, Device]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeasuredRow:
     """One measured step and what the model says of it."""
 
     measured: Measured
-    step: Step
+    step: PodStep
     specs_alone_error: float
     peak_only_error: float
 
@@ -59,7 +59,7 @@ class Validation:
     memory_efficiency: float
     peak_only_efficiency: float
     fitted_on: tuple[Measured, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[MeasuredRow, ...]
     one_board: OneBoard | None
     ratio: Ratio | None
 
@@ -77,9 +77,9 @@ class _Fits:
     def __init__(self, pod: Pod, devices: Devices) -> None:
         self.pod = pod
         self.devices = devices
-        self._seen: dict[tuple[str, int, int, float], Step] = {}
+        self._seen: dict[tuple[str, int, int, float], PodStep] = {}
 
-    def step(self, row: Measured, memory_efficiency: float) -> Step:
+    def step(self, row: Measured, memory_efficiency: float) -> PodStep:
         """The predicted step of a row."""
         key = (row.device, row.cores, row.batch_per_core, memory_efficiency)
         if key not in self._seen:
@@ -119,7 +119,7 @@ def validate(
         peak_only_efficiency=peak,
         fitted_on=tuple(calibration),
         rows=tuple(
-            Row(
+            MeasuredRow(
                 row,
                 fits.step(row, memory),
                 relative(fits.step(row, 1.0).total_s, row.step_s),
@@ -169,7 +169,7 @@ def section(result: Validation, network: str) -> Section:
     )
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _shown(row: MeasuredRow) -> dict[str, Any]:
     return {
         "round": row.measured.round,
         "system": row.measured.system,
@@ -249,7 +249,7 @@ def _data(result: Validation) -> dict[str, Any]:
     return data
 
 
-def _row_data(row: Row) -> dict[str, Any]:
+def _row_data(row: MeasuredRow) -> dict[str, Any]:
     return {
         "round": row.measured.round,
         "system": row.measured.system,

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 
 from experiments.studies.case import Case, step_of
 from hardware import Array, Device, Group, Topology, load_array
+from planners.order import Kind, Phase
 from planners.partition import Shard
-from planners.steps import Kind, Phase
 from simulator import PICOSECONDS, Execution, shares
 from simulator.cost.operators import Operators
 from simulator.cost.roofline import flops
@@ -27,7 +27,7 @@ ONE_ALL_REDUCE = Execution("deployed", overlap=False, bucket_bytes=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PodStep:
     """A predicted step, in seconds, and what of it cores do not compute, or update weights."""
 
     total_s: float
@@ -47,7 +47,7 @@ class Pod:
         self.network = network
         self.progress = progress
 
-    def step(self, device: Device, cores: int, rows: int) -> Step:
+    def step(self, device: Device, cores: int, rows: int) -> PodStep:
         """A step on ``cores`` of a device with ``rows`` samples each."""
         step = _simulated(self.network, array_of(device, cores), cores * rows)
         self.progress(f"{device.name}-{cores}, {rows} a core")
@@ -68,11 +68,11 @@ class Pod:
 
 
 @lru_cache(maxsize=1024)
-def _simulated(network: Network, array: Array, batch: int) -> Step:
+def _simulated(network: Network, array: Array, batch: int) -> PodStep:
     _, timeline = step_of(Case(network, "data_parallel", array, batch, execution=ONE_ALL_REDUCE))
     total_s, update = timeline.iteration_s, timeline.totals()[Phase.UPDATE, Kind.COMPUTE]
     communication_s = total_s * (1 - shares(timeline).computing)
-    return Step(total_s, communication_s, update.core_ps / timeline.cores / PICOSECONDS)
+    return PodStep(total_s, communication_s, update.core_ps / timeline.cores / PICOSECONDS)
 
 
 def array_of(device: Device, cores: int) -> Array:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Nodes
+from hardware.interconnect.fabric import Floats, Ints, Level, Nodes
 from hardware.topology import Topology
 
 
@@ -33,6 +35,9 @@ class Bus:
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return np.full(len(sources), self.latency_s[0])
+
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        yield Level(np.zeros(self._nodes, dtype=np.int64))
 
     def names(self) -> list[str]:  # noqa: D102
         return [self._name]

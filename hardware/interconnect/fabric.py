@@ -10,9 +10,9 @@ target), the links' ``names``, and what one side can send to the other
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,18 @@ class Nodes:
         return f"{self.name}{node}"
 
 
+class Level(NamedTuple):
+    """Links that nodes have alike: a message goes up its source's and down its target's.
+
+    ``up`` and ``down`` name a link per node (-1: it has none). With ``apart``
+    messages use them only between nodes that do not share the link up.
+    """
+
+    up: Ints
+    down: Ints | None = None
+    apart: bool = False
+
+
 class Fabric(Protocol):
     """What a set of wires between nodes can tell.
 
@@ -66,6 +78,9 @@ class Fabric(Protocol):
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:
         """Seconds each message is on its way besides its bytes."""
+
+    def levels(self) -> Iterator[Level]:
+        """Its links, where routes are up and down; nothing where they are not."""
 
     def names(self) -> list[str]:
         """A name per link."""
@@ -101,6 +116,10 @@ class Memory:
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return np.zeros(len(sources))
+
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        chips = np.arange(len(self.bandwidth))
+        yield Level(chips, chips)
 
     def names(self) -> list[str]:  # noqa: D102
         return [f"hbm {self._label(i)}" for i in range(len(self.bandwidth))]

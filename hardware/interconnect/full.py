@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, cut, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, cut, tally
 from hardware.topology import Topology
 
 
@@ -28,7 +30,7 @@ class FullyConnected:
         """The full connection of some nodes."""
         return cls(nodes.ports, nodes.latency_s, nodes.label)
 
-    def _link(self, source: Ints, target: Ints) -> Ints:
+    def link(self, source: Ints, target: Ints) -> Ints:
         """A node's links to all others in a row: of 3 nodes 0-1 0-2, 1-0 1-2, 2-0 2-1."""
         return source * (self._nodes - 1) + target - (target > source)
 
@@ -36,11 +38,14 @@ class FullyConnected:
         return [source * (self._nodes - 1) + target - (target > source)]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
-        links = self._link(sources, targets)
+        links = self.link(sources, targets)
         return tally(links, flows, len(self.bandwidth))
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
-        return self.latency_s[self._link(sources, targets)]
+        return self.latency_s[self.link(sources, targets)]
+
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        return iter(())
 
     def names(self) -> list[str]:  # noqa: D102
         ends = zip(self._ends[0].tolist(), self._ends[1].tolist(), strict=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, tally
 from hardware.topology import Topology
 
 
@@ -33,6 +35,10 @@ class Switch:
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return self.latency_s[sources]
+
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        ports = np.arange(self._nodes)
+        yield Level(ports, self._nodes + ports)
 
     def names(self) -> list[str]:  # noqa: D102
         return [f"{self._label(i)} {way}" for way in ("up", "down") for i in range(self._nodes)]

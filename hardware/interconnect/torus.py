@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, cached_property
 from math import prod
 
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, cut, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, cut, tally
 from hardware.topology import Topology
 
 AXES = "xyz"
@@ -191,12 +192,19 @@ class Grid:
             folded = run[:, :side] + run[:, side : 2 * side]
             dense[:, way] += folded.reshape(-1, stride, side).transpose(0, 2, 1).ravel()
 
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        return iter(())
+
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
+        return self._hop_s * self.hops(sources, targets)
+
+    def hops(self, sources: Ints, targets: Ints) -> Floats:
+        """How many links each message crosses."""
         here, there = self.coordinates[sources % self.size], self.coordinates[targets % self.size]
         hops = np.zeros(len(sources))
         for d in range(len(self.shape)):
             hops += np.abs(self._steps(here[:, d], there[:, d], d))
-        return self._hop_s * hops
+        return hops
 
     def names(self) -> list[str]:  # noqa: D102
         source, _ = self.ends

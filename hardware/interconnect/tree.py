@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
 from hardware.array import Group
-from hardware.interconnect.fabric import Floats, Ints, Label, Nodes, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, tally
 from hardware.topology import Topology
+
+NONE = np.zeros(0, dtype=np.int64)
+
+
+class Subtrees(NamedTuple):
+    """The subtrees of one level: the first node of each, and how many nodes it has."""
+
+    first: Ints
+    size: Ints
+
+    def beside(self, other: Subtrees, behind: int) -> Subtrees:
+        """These and others, which begin so many nodes behind."""
+        first = np.concatenate([self.first, other.first + behind])
+        return Subtrees(first, np.concatenate([self.size, other.size]))
 
 
 class Tree:
     """The bisection as wires: every subtree has a link up and a link down.
 
-    ``ranges`` are the subtrees below the root, outermost first, leaves last in
+    ``levels`` are the subtrees below the root, outermost first, leaves last in
     each branch. A subtree of s nodes has its nodes' mean bandwidth times s to
     the power log2(factor): for powers of two, the factor once per level. The
     latency of a message is on its own node's way up.
@@ -27,34 +43,54 @@ class Tree:
         ports: Floats,
         latency_s: Floats,
         factor: float,
-        ranges: Sequence[Sequence[range]],
+        levels: Sequence[Subtrees],
         label: Label,
     ) -> None:
-        self._ranges = [r for level in ranges for r in level]
+        self._first = np.concatenate([NONE, *(level.first for level in levels)])
+        self._size = np.concatenate([NONE, *(level.size for level in levels)])
+        self._counts = [len(level.first) for level in levels]
         self._label = label
         self.ports = ports
         self._exponent = float(np.log2(factor))
-        count = len(self._ranges)
-        one_way = np.array([self._width(r) for r in self._ranges])
+        count = len(self._first)
+        one_way = self._widths()
         self.bandwidth = np.concatenate([one_way, one_way])
         self.latency_s = np.zeros(2 * count)
         # The link of every node's subtree, level by level; of 4 nodes, with 6 links one way:
         #   0 0 1 1    from 0 to 3 differ both levels: up by 2, then 0, and down by 1, then 5
         #   2 3 4 5    (-1 where a branch has ended above)
-        self._subtree = np.full((len(ranges), len(ports)), -1, dtype=np.int64)
-        links = iter(range(count))
-        for level, subtrees in zip(self._subtree, ranges, strict=True):
-            for subtree, link in zip(subtrees, links, strict=False):
-                level[subtree.start : subtree.stop] = link
-                if len(subtree) == 1:
-                    self.latency_s[link] = latency_s[subtree.start]
+        self._subtree = np.full((len(levels), len(ports)), -1, dtype=np.int64)
+        link = 0
+        for on_level, (first, size) in zip(self._subtree, levels, strict=True):
+            links = np.arange(link, link + len(first))
+            behind = np.repeat(first - np.cumsum(size) + size, size)
+            on_level[behind + np.arange(len(behind))] = np.repeat(links, size)
+            self.latency_s[links[size == 1]] = latency_s[first[size == 1]]
+            link += len(first)
         self._message_s = latency_s
+
+    def _widths(self) -> Floats:
+        """Of every subtree; those with as many nodes that are alike have the same."""
+        changes = np.cumsum(np.diff(self.ports, prepend=self.ports[:1]) != 0)
+        alike = changes[self._first] == changes[self._first + self._size - 1]
+        found: dict[tuple[int, float], float] = {}
+        widths = np.empty(len(self._first))
+        subtrees = zip(self._first.tolist(), self._size.tolist(), alike.tolist(), strict=True)
+        for i, (first, size, same) in enumerate(subtrees):
+            key = size, float(self.ports[first])
+            if not same:
+                widths[i] = self._width(range(first, first + size))
+            elif key not in found:
+                found[key] = self._width(range(first, first + size))
+            if same:
+                widths[i] = found[key]
+        return widths
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Tree:
         """The tree of the bisection of some nodes."""
-        ranges = _subtrees(nodes.group)
-        return cls(nodes.ports, nodes.latency_s, topology.factor, ranges, nodes.label)
+        levels = _subtrees(nodes.group, {})
+        return cls(nodes.ports, nodes.latency_s, topology.factor, levels, nodes.label)
 
     def _width(self, subtree: range) -> float:
         mean = float(self.ports[subtree.start : subtree.stop].mean())
@@ -64,46 +100,52 @@ class Tree:
         apart = self._subtree[:, [source, target]]
         apart = apart[apart[:, 0] != apart[:, 1]]
         up = [int(link) for link in apart[::-1, 0] if link >= 0]
-        return up + [int(link) + len(self._ranges) for link in apart[:, 1] if link >= 0]
+        return up + [int(link) + len(self._first) for link in apart[:, 1] if link >= 0]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
-        count = len(self._ranges)
-        total = np.zeros(2 * count)
-        for level in self._subtree:
-            up, down = level[sources], level[targets]
-            for ends, shift in ((up, 0), (down, count)):
-                used = (up != down) & (ends >= 0)
-                total += tally(ends[used] + shift, flows[used], 2 * count)
-        return total
+        ways = np.zeros((2, len(self._first)))
+        first = 0
+        for level, count in zip(self._subtree, self._counts, strict=True):
+            ends = level[sources], level[targets]
+            apart = ends[0] != ends[1]
+            for way, links in zip(ways, ends, strict=True):
+                used = apart & (links >= 0)
+                way[first : first + count] = tally(links[used] - first, flows[used], count)
+            first += count
+        return ways.ravel()
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return self._message_s[sources]
 
-    def names(self) -> list[str]:  # noqa: D102
-        return [f"{self._place(r)} {way}" for way in ("up", "down") for r in self._ranges]
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        for subtree in self._subtree:
+            yield Level(subtree, np.where(subtree < 0, -1, subtree + len(self._first)), apart=True)
 
-    def _place(self, subtree: range) -> str:
-        first = self._label(subtree.start)
-        return first if len(subtree) == 1 else f"{first}-{subtree.stop - 1}"
+    def names(self) -> list[str]:  # noqa: D102
+        subtrees = list(zip(self._first.tolist(), self._size.tolist(), strict=True))
+        return [f"{self._place(*one)} {way}" for way in ("up", "down") for one in subtrees]
+
+    def _place(self, first: int, size: int) -> str:
+        name = self._label(first)
+        return name if size == 1 else f"{name}-{first + size - 1}"
 
     def injection(self, first: range, second: range) -> float:  # noqa: ARG002
         """The link of the side."""
         return self._width(first)
 
 
-def _subtrees(group: Group) -> list[list[range]]:
-    """Ranges of nodes below the root of the bisection, level by level."""
-    levels: list[list[range]] = []
-    current = [(group, 0)]
-    while current := [
-        half
-        for parent, first in current
-        if parent.size > 1
-        for half in _placed(parent.halves(), first)
-    ]:
-        levels.append([range(first, first + part.size) for part, first in current])
-    return levels
+def _subtrees(group: Group, found: dict[Group, list[Subtrees]]) -> list[Subtrees]:
+    """The subtrees below a group, level by level, outermost first.
 
-
-def _placed(halves: tuple[Group, Group], first: int) -> list[tuple[Group, int]]:
-    return [(halves[0], first), (halves[1], first + halves[0].size)]
+    Alike halves have theirs alike: each different group is bisected once.
+    """
+    if group.size == 1:
+        return []
+    if group not in found:
+        first, second = group.halves()
+        ends = Subtrees(np.array([0, first.size]), np.array([first.size, second.size]))
+        below = zip_longest(
+            _subtrees(first, found), _subtrees(second, found), fillvalue=Subtrees(NONE, NONE)
+        )
+        found[group] = [ends, *(one.beside(other, first.size) for one, other in below)]
+    return found[group]

@@ -1,7 +1,9 @@
-"""Collective algorithms as patterns: which messages cross which links, step by step.
+"""Collective algorithms: which members send to which, step by step.
 
-A pattern is made for equal groups of cores that run the same collective at the
-same time (``groups``: groups by members), and does not depend on bytes.
+What a step loads is worked out for groups that run the same collective at the
+same time, and depends on no bytes, bandwidths or latencies: it is made once
+and kept. Which algorithm applies where is said by rules, before any message is
+made.
 """
 
 from __future__ import annotations
@@ -9,16 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import cast
 
 import numpy as np
 
-from hardware import Wires
-from simulator.collectives.ring_order import boxes, in_ring_order
-from simulator.engine.jobs import Floats, Ints, Load
+from simulator.collectives.groups import Box, Groups
+from simulator.collectives.kept import KEPT
+from simulator.collectives.messages import (
+    EVERYONE,
+    Carried,
+    Messages,
+    add,
+    exchange,
+    following,
+)
+from simulator.collectives.quotient import Quotient
+from simulator.collectives.sections import Ends
+from simulator.engine.jobs import Ints, Load
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
-_MESSAGES_AT_ONCE = 1 << 17
-_REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
+REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
 
 
 class CollectiveError(ValueError):
@@ -26,191 +38,198 @@ class CollectiveError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class CollectivePhase:
     """Alike steps in a row: ``share`` of a collective's bytes per flow, over all of them.
 
-    ``latency_s`` is that of one of the ``count`` steps. A pipelined step is
-    cut into chunks, which pass ``stages`` more members after the first.
+    ``load`` is on the links that ``on`` numbers (None: the array's own).
+    ``far`` are ends of messages of which one has the longest latency, and that
+    is one of the ``count`` steps'. A pipelined phase is cut into chunks, which
+    pass ``stages`` more members after the first.
     """
 
     load: Load
+    on: Quotient | None
+    far: Ends
     share: float
-    latency_s: float
     count: int = 1
     stages: int = 0
 
-
-Steps = tuple[Step, ...]
-Builder = Callable[[Wires, str, Ints], Steps]
-
-
-def _step(wires: Wires, sources: Ints, targets: Ints, share: float, count: int = 1) -> Step:
-    """Messages from every source to its target, one flow each."""
-    load = Load.of(wires.loads(sources, targets))
-    return Step(load, share, wires.message_latency_s(sources, targets), count)
+    @property
+    def nbytes(self) -> int:
+        """Of its arrays."""
+        return self.load.nbytes + 2 * self.far[0].nbytes
 
 
-def ring(wires: Wires, collective: str, groups: Ints) -> Steps:
-    """Pieces go round one way: n - 1 steps, twice for an all-reduce."""
-    laps = _laps("ring", collective)
-    members, n = in_ring_order(wires, groups), groups.shape[1]
-    return (_step(wires, members, np.roll(members, -1, 1), laps * (n - 1) / n, laps * (n - 1)),)
+Pattern = tuple[CollectivePhase, ...]
+"""What a collective is, one phase after the other."""
 
 
-def ring_two_way(wires: Wires, collective: str, groups: Ints) -> Steps:
+def _phase(carried: Carried, share: float, count: int = 1) -> CollectivePhase:
+    return CollectivePhase(Load.of(carried.flows), carried.on, carried.far, share, count)
+
+
+def ring(groups: Groups) -> Pattern:
+    """Pieces go round one way, n - 1 steps."""
+    return _round(groups, both_ways=False)
+
+
+def ring_two_way(groups: Groups) -> Pattern:
     """Half of every piece goes round each way."""
-    laps = _laps("ring-two-way", collective)
-    members, n = in_ring_order(wires, groups), groups.shape[1]
-    sources = np.concatenate([members, members])
-    targets = np.concatenate([np.roll(members, -1, 1), np.roll(members, 1, 1)])
-    return (_step(wires, sources, targets, laps * (n - 1) / n / 2, laps * (n - 1)),)
+    return _round(groups, both_ways=True)
 
 
-def _laps(algorithm: str, collective: str) -> int:
-    if collective not in _REDUCES:
-        raise CollectiveError(f"{algorithm} does not do {collective}")
-    return 2 if collective == "all-reduce" else 1
+def _round(groups: Groups, *, both_ways: bool) -> Pattern:
+    n = groups.size
+    carried = groups.ring.carry(following(np.arange(n), 0, both_ways=both_ways))
+    return (_phase(carried, (n - 1) / n / (2 if both_ways else 1), n - 1),)
 
 
-def recursive_doubling(wires: Wires, collective: str, groups: Ints) -> Steps:
+def exchanges(groups: Groups) -> Pattern:
     """The whole tensor is exchanged with neighbours at distance 1, 2, 4, ..."""
-    if collective != "all-reduce":
-        raise CollectiveError(f"recursive-doubling does not do {collective}")
-    return tuple(
-        _step(wires, groups, groups[:, partner], 1.0)
-        for partner in _partners("recursive-doubling", groups.shape[1])
-    )
+    distances = [1 << k for k in range(groups.size.bit_length() - 1)]
+    return tuple(_phase(groups.carry(exchange(distance)), 1.0) for distance in distances)
 
 
-def halving_doubling(wires: Wires, collective: str, groups: Ints) -> Steps:
-    """Halves with neighbours first, then smaller pieces further away; and back."""
-    _laps("halving-doubling", collective)
-    scatter = tuple(
-        _step(wires, groups, groups[:, partner], 0.5 ** (k + 1))
-        for k, partner in enumerate(_partners("halving-doubling", groups.shape[1]))
-    )
-    return _both_ways(collective, scatter)
-
-
-def _partners(algorithm: str, n: int) -> list[Ints]:
-    if n & (n - 1):
-        raise CollectiveError(f"{algorithm} needs a power of two members, not {n}")
-    return [np.arange(n) ^ (1 << k) for k in range(n.bit_length() - 1)]
-
-
-def _both_ways(collective: str, scatter: Steps) -> Steps:
-    """A reduce-scatter's steps as they are, backwards for an all-gather, or both."""
-    there = () if collective == "all-gather" else scatter
-    back = () if collective == "reduce-scatter" else scatter[::-1]
-    return there + back
-
-
-def torus_one_way(wires: Wires, collective: str, groups: Ints) -> Steps:
-    """Rings along x, then on the pieces along y (and z); backwards to gather."""
-    _laps("torus-one-way", collective)
-    members = boxes(wires, groups)
-    if members is None:
-        raise CollectiveError("torus-one-way needs groups that are boxes of a ring, torus or mesh")
-    scatter, pieces = [], 1
-    for axis, n in list(enumerate(members.shape))[1:]:
-        following = np.roll(members, -1, axis)
-        scatter.append(_step(wires, members, following, (n - 1) / n / pieces, n - 1))
+def torus_one_way(groups: Groups) -> Pattern:
+    """Rings along x, then on the pieces along y (and z)."""
+    box, sides = _box(groups)
+    phases, pieces = [], 1
+    for axis, n in enumerate(sides):
+        carried = box.carry(following(_places(sides), axis, both_ways=False))
+        phases.append(_phase(carried, (n - 1) / n / pieces, n - 1))
         pieces *= n
-    return _both_ways(collective, tuple(scatter))
+    return tuple(phases)
 
 
-def torus(wires: Wires, collective: str, groups: Ints) -> Steps:
+def _box(groups: Groups) -> Box:
+    return cast("Box", groups.box)  # there is one: that is a rule of the algorithms that ask
+
+
+def _places(sides: tuple[int, ...]) -> Ints:
+    return np.arange(prod(sides)).reshape(sides)
+
+
+def torus(groups: Groups) -> Pattern:
     """All directions at once: one part of the tensor per dimension, half of it each way.
 
     Part k takes the dimensions in turn from the k-th on; a phase ends for all
     parts together. On two dimensions: models.md's four directions.
     """
-    _laps("torus", collective)
-    members = boxes(wires, groups)
-    if members is None:
-        raise CollectiveError("torus needs groups that are boxes of a ring, torus or mesh")
-    sides = members.shape[1:]
-    ways = [_around(wires, members, axis + 1) for axis in range(len(sides))]
-    scatter = tuple(_phase(wires, ways, sides, turn) for turn in range(len(sides)))
-    return _both_ways(collective, scatter)
+    box, sides = _box(groups)
+    ways = [
+        box.carry(following(_places(sides), axis, both_ways=True)) for axis in range(len(sides))
+    ]
+    return tuple(_turn(ways, sides, turn) for turn in range(len(sides)))
 
 
-def _around(wires: Wires, members: Ints, axis: int) -> tuple[Floats, float]:
-    """Load and latency of messages to both neighbours along an axis."""
-    both = np.concatenate([members, members])
-    neighbours = np.concatenate([np.roll(members, -1, axis), np.roll(members, 1, axis)])
-    return wires.loads(both, neighbours), wires.message_latency_s(both, neighbours)
-
-
-def _phase(
-    wires: Wires,
-    ways: list[tuple[Floats, float]],
-    sides: tuple[int, ...],
-    turn: int,
-) -> Step:
+def _turn(ways: list[Carried], sides: tuple[int, ...], turn: int) -> CollectivePhase:
     """The turn-th phase: part k in dimension k + turn, on what is left of it."""
     dimensions = len(sides)
-    load, weights = np.zeros(len(wires.bandwidth)), []
-    for part in range(dimensions):
-        axis = (part + turn) % dimensions
+    axes = [(part + turn) % dimensions for part in range(dimensions)]
+    weights = []
+    for part, axis in enumerate(axes):
         pieces = prod(sides[(part + earlier) % dimensions] for earlier in range(turn))
         weights.append((sides[axis] - 1) / sides[axis] / pieces / (2 * dimensions))
-    for part, weight in enumerate(weights):
-        load += ways[(part + turn) % dimensions][0] * (weight / max(weights))
-    count = max(sides) - 1
-    return Step(Load.of(load), max(weights), max(latency for _, latency in ways), count)
+    most = max(weights)
+    together = add([(ways[axis], w / most) for axis, w in zip(axes, weights, strict=True)])
+    return _phase(together, most, max(sides) - 1)
 
 
-def direct(wires: Wires, collective: str, groups: Ints) -> Steps:
-    """Everyone sends everyone its piece at once; twice for an all-reduce."""
-    if collective == "broadcast":
-        raise CollectiveError("direct does not do broadcast")
-    n = groups.shape[1]
-    load, latency_s = np.zeros(len(wires.bandwidth)), 0.0
-    at_once = max(_MESSAGES_AT_ONCE // groups.size, 1)
-    for first in range(1, n, at_once):
-        distances = np.arange(first, min(first + at_once, n))[:, np.newaxis]
-        others = groups[:, (np.arange(n) + distances) % n]
-        sources = np.broadcast_to(groups[:, np.newaxis], others.shape)
-        load += wires.loads(sources, others)
-        latency_s = max(latency_s, wires.message_latency_s(sources, others))
-    step = Step(Load.of(load), 1 / n, latency_s)
-    return (step, step) if collective == "all-reduce" else (step,)
+def direct(groups: Groups) -> Pattern:
+    """Everyone sends everyone its piece at once."""
+    return (_phase(groups.carry(EVERYONE), 1 / groups.size),)
 
 
-def binomial(wires: Wires, collective: str, groups: Ints) -> Steps:
+def binomial(groups: Groups) -> Pattern:
     """Those who have it send it to as many others, the farthest first."""
-    _broadcasts("binomial", collective)
-    steps, n = [], groups.shape[1]
+    phases, n = [], groups.size
     for k in reversed(range((n - 1).bit_length())):
         sources = np.arange(0, n - (1 << k), 2 << k)
-        steps.append(_step(wires, groups[:, sources], groups[:, sources + (1 << k)], 1.0))
-    return tuple(steps)
+        phases.append(_phase(groups.carry(Messages(sources, sources + (1 << k))), 1.0))
+    return tuple(phases)
 
 
-def pipelined(wires: Wires, collective: str, groups: Ints) -> Steps:
+def pipelined(groups: Groups) -> Pattern:
     """Chunks follow each other along a chain of all members."""
-    _broadcasts("pipelined", collective)
-    ring_ = in_ring_order(wires, groups)
-    start = np.argmax(ring_ == groups[:, :1], axis=1)[:, np.newaxis]
-    chain = np.take_along_axis(ring_, (start + np.arange(groups.shape[1])) % groups.shape[1], 1)
-    step = _step(wires, chain[:, :-1], chain[:, 1:], 1.0)
-    return (replace(step, stages=groups.shape[1] - 2),)
+    members = np.arange(groups.size)
+    phase = _phase(groups.chain.carry(Messages(members[:-1], members[1:])), 1.0)
+    return (replace(phase, stages=groups.size - 2),)
 
 
-def _broadcasts(algorithm: str, collective: str) -> None:
-    if collective != "broadcast":
-        raise CollectiveError(f"{algorithm} does not do {collective}")
+def _once(collective: str, phases: Pattern) -> Pattern:  # noqa: ARG001
+    return phases
 
 
-BUILDERS: dict[str, Builder] = {
-    "ring": ring,
-    "ring-two-way": ring_two_way,
-    "recursive-doubling": recursive_doubling,
-    "halving-doubling": halving_doubling,
-    "torus-one-way": torus_one_way,
-    "torus": torus,
-    "direct": direct,
-    "binomial": binomial,
-    "pipelined": pipelined,
+def _laps(collective: str, phases: Pattern) -> Pattern:
+    """Round and round: an all-reduce goes on where a reduce-scatter ends."""
+    laps = 2 if collective == "all-reduce" else 1
+    return tuple(replace(p, share=laps * p.share, count=laps * p.count) for p in phases)
+
+
+def _there_and_back(collective: str, phases: Pattern) -> Pattern:
+    """A reduce-scatter's phases as they are, backwards for an all-gather, or both."""
+    there = () if collective == "all-gather" else phases
+    back = () if collective == "reduce-scatter" else phases[::-1]
+    return there + back
+
+
+def _halves(collective: str, phases: Pattern) -> Pattern:
+    """Halves with neighbours first, then smaller pieces further away; and back."""
+    pieces = tuple(replace(phase, share=0.5 ** (k + 1)) for k, phase in enumerate(phases))
+    return _there_and_back(collective, pieces)
+
+
+def _twice(collective: str, phases: Pattern) -> Pattern:
+    return phases * 2 if collective == "all-reduce" else phases
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """How a collective is done, which ones it ``does``, and for which groups.
+
+    ``steps`` makes what depends on the groups, and ``whole`` says what a
+    collective is of these steps. The others are rules.
+    """
+
+    name: str
+    does: tuple[str, ...]
+    steps: Callable[[Groups], Pattern]
+    whole: Callable[[str, Pattern], Pattern] = _once
+    powers_of_two: bool = False
+    boxes: bool = False
+
+    def refusal(self, collective: str, groups: Groups) -> str | None:
+        """Why it does not apply, if it does not; groups of one have nothing to do."""
+        if groups.size == 1:
+            return None
+        if collective not in self.does:
+            return f"{self.name} does not do {collective}"
+        if self.powers_of_two and groups.size & (groups.size - 1):
+            return f"{self.name} needs a power of two members, not {groups.size}"
+        if self.boxes and groups.box is None:
+            return f"{self.name} needs groups that are boxes of a ring, torus or mesh"
+        return None
+
+    def pattern(self, collective: str, groups: Groups) -> Pattern:
+        """Its phases where it applies; the steps are made once for all collectives and sizes."""
+        if groups.size == 1:
+            return ()
+        steps = KEPT.get(f"steps of {self.steps.__name__}", groups.key, lambda: self.steps(groups))
+        return self.whole(collective, steps)
+
+
+FLAT = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm("ring", REDUCES, ring, _laps),
+        Algorithm("ring-two-way", REDUCES, ring_two_way, _laps),
+        Algorithm("recursive-doubling", ("all-reduce",), exchanges, powers_of_two=True),
+        Algorithm("halving-doubling", REDUCES, exchanges, _halves, powers_of_two=True),
+        Algorithm("torus-one-way", REDUCES, torus_one_way, _there_and_back, boxes=True),
+        Algorithm("torus", REDUCES, torus, _there_and_back, boxes=True),
+        Algorithm("direct", (*REDUCES, "all-to-all"), direct, _twice),
+        Algorithm("binomial", ("broadcast",), binomial),
+        Algorithm("pipelined", ("broadcast",), pipelined),
+    )
 }
+"""The algorithms that treat all members alike, by name, in the order in which they are tried."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 from hardware import Device
+from planners.order import Phase
 from planners.partition import Shard
-from planners.steps import Phase
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels
 from simulator.engine.occupancy import DeviceMemory, fullness

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from planners.order import Phase
 from planners.partition import PartitionType
-from planners.steps import Phase
 from simulator.cost.number_bytes import NumberBytes
 from workloads import Graph
 

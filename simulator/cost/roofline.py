@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hardware import Device
+from planners.order import Phase
 from planners.partition import II, I, Shard
-from planners.steps import Phase
 from simulator.cost.number_bytes import NumberBytes, number_bytes
 from simulator.cost.operators import Map, Operator
 

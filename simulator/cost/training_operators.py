@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from planners.steps import Phase
+from planners.order import Phase
 from simulator.cost.hbm_tensors import rides
 from simulator.cost.operands import Operands
 from simulator.cost.operators import NOTHING, Map, Moved, NodeOperators, Operator, Operators
@@ -40,11 +40,11 @@ _PRODUCT = _Work(Moved(weights=1.0), 1.0)
 
 def operators(network: Network) -> Operators:
     """The operators of one training step; every layer's are there exactly once."""
-    step = _Step(network)
+    step = _TrainingOperators(network)
     return Operators(step.all.graph, tuple(map(step.node, range(len(step.all.graph)))))
 
 
-class _Step:
+class _TrainingOperators:
     def __init__(self, network: Network) -> None:
         self.maps = Operands(network)
         self.all = self.maps.all

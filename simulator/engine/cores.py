@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import simpy
@@ -33,6 +33,20 @@ def latest(events: Sequence[Done]) -> Done | None:
 def pending(events: Sequence[Done]) -> list[Done]:
     """Those that have not fired yet."""
     return [event for event in events if event.callbacks is not None]
+
+
+def once(events: Sequence[Done], then: Callable[[], object]) -> None:
+    """Do something when all events have fired, none of which has yet."""
+    missing = len(events)
+
+    def fired(_: simpy.Event) -> None:
+        nonlocal missing
+        missing -= 1
+        if not missing:
+            then()
+
+    for event in events:
+        event.callbacks.append(fired)
 
 
 def number_of(done: Done | None) -> int:

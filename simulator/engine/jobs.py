@@ -26,6 +26,11 @@ class Load:
         links = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
         return Load(links, flows[links])
 
+    @property
+    def nbytes(self) -> int:
+        """Of its two arrays."""
+        return self.links.nbytes + self.flows.nbytes
+
     def seconds_per_byte(self, bandwidth: Floats) -> float:
         """How long a byte of every flow takes when the job has the links for itself."""
         return float((self.flows / bandwidth[self.links]).max(initial=0.0))
@@ -44,6 +49,11 @@ class Job:
     flow_bytes: float
     latency_s: float
     steps: int = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Of its load's arrays."""
+        return self.load.nbytes
 
     def alone_ps(self, bandwidth: Floats) -> int:
         """Duration on links (B/s) that nobody else uses."""

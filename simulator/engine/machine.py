@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import simpy
 
-from simulator.engine.cores import Cores, Done, Span, latest, number_of, pending
-from simulator.engine.errors import DeadlockError, SimulationError
+from simulator.engine.cores import Cores, Done, Span, latest, number_of, once, pending
+from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Job, Load
 from simulator.engine.meeting import Meeting
@@ -66,7 +66,7 @@ class Machine:
         self._doing[worker] = operation
         before = after if previous is None else (*after, previous)
         if waiting := pending(before):
-            self._once(waiting, lambda: self._open(worker, operation, span, latest(before)))
+            once(waiting, lambda: self._open(worker, operation, span, latest(before)))
         else:
             self._open(worker, operation, span, latest(before))
         return span
@@ -170,19 +170,6 @@ class Machine:
             number = self._operations[operation] = len(self._operations)
         return number
 
-    def _once(self, events: Sequence[Done], then: Callable[[], object]) -> None:
-        """Do it when all events have fired, none of which has yet."""
-        missing = len(events)
-
-        def fired(_: simpy.Event) -> None:
-            nonlocal missing
-            missing -= 1
-            if not missing:
-                then()
-
-        for event in events:
-            event.callbacks.append(fired)
-
     def _open(self, worker: int, operation: Operation, span: Span, cause: Done | None) -> None:
         """Begin on the cores; where the HBM is followed, the end is when both are through."""
         mine = self.program.workers[worker]
@@ -232,7 +219,7 @@ class Machine:
         self._doing[worker] = meeting.operation
         before = after if previous is None or previous.callbacks is not None else (*after, previous)
         if waiting := pending(after):
-            self._once(waiting, lambda: self._arrive(meeting, worker, before))
+            once(waiting, lambda: self._arrive(meeting, worker, before))
         else:
             self._arrive(meeting, worker, before)
 
@@ -295,15 +282,10 @@ class Machine:
         for process, worker in self._processes:
             if process.is_alive:
                 waits.setdefault(worker, self._doing[worker])
-        if not waits:
-            return
-        waiting = [
-            f"{self.stations.workers[worker].name} ({self.program.workers[worker].device.name}) "
-            f"waits in {operation}"
-            for worker, operation in sorted(waits.items(), key=lambda item: item[0])
-        ]
-        shown = "\n  ".join(waiting[:20])
-        more = f"\n  and {len(waiting) - 20} more" if len(waiting) > 20 else ""
-        raise DeadlockError(
-            f"deadlock at {self.env.now} ps, {len(waiting)} accelerators wait:\n  {shown}{more}"
-        )
+        if waits:
+            names = {
+                f"{self.stations.workers[worker].name} "
+                f"({self.program.workers[worker].device.name})": str(operation)
+                for worker, operation in sorted(waits.items(), key=lambda item: item[0])
+            }
+            raise DeadlockError(who_waits(int(self.env.now), names))

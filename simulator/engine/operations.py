@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hardware import Device, Wires
 from hardware.array import Unit
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator.engine.jobs import Job
 from simulator.engine.occupancy import DeviceMemory
 

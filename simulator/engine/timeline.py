@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware import Device
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planners.steps import Kind, Phase, Step, consumers
+from planners.order import Item, Kind, Phase, consumers
 from simulator.lowering.tasks import Key
 from workloads import Graph
 
@@ -27,23 +27,23 @@ class Dataflow:
             if node.tied is not None:
                 self._tied.setdefault(node.tied, []).append(("tied", v))
 
-    def of(self, step: Step) -> tuple[list[Key], list[Key]]:
+    def of(self, item: Item) -> tuple[list[Key], list[Key]]:
         """What a step waits for, and what is made when it is over."""
-        if step.kind is Kind.COMPUTE:
-            return self._product(step.node, step.phase)
-        keys = self._sums(step) if step.kind is Kind.SUMS else [self.moved(step)]
+        if item.kind is Kind.COMPUTE:
+            return self._product(item.node, item.phase)
+        keys = self._sums(item) if item.kind is Kind.SUMS else [self.moved(item)]
         return keys, keys
 
-    def moved(self, step: Step) -> Key:
+    def moved(self, item: Item) -> Key:
         """What a boundary hands over."""
-        if step.phase is Phase.UPDATE:
-            return ("weights", step.node)
-        return ("moved", step.phase, step.node, step.consumer, step.edge)
+        if item.phase is Phase.UPDATE:
+            return ("weights", item.node)
+        return ("moved", item.phase, item.node, item.consumer, item.edge)
 
-    def source(self, step: Step) -> Key:
+    def source(self, item: Item) -> Key:
         """What a boundary re-lays: features of the producer, or errors of the consumer."""
-        forward = step.phase is Phase.FORWARD
-        return (MADE[step.phase], step.node if forward else step.consumer)
+        forward = item.phase is Phase.FORWARD
+        return (MADE[item.phase], item.node if forward else item.consumer)
 
     def _product(self, v: int, phase: Phase) -> tuple[list[Key], list[Key]]:
         if phase is Phase.FORWARD:
@@ -60,10 +60,10 @@ class Dataflow:
             made.append(("errors", v))
         return [*inputs, *made], made
 
-    def _sums(self, step: Step) -> list[Key]:
-        if step.phase is not Phase.GRADIENT:
-            return [(MADE[step.phase], step.node)]
-        if not step.bucket:  # of a later use of a weight
-            return [("tied", step.node), STREAM]
-        tied = (key for v in step.bucket for key in self._tied.get(v, ()))
-        return [*(("gradient", v) for v in step.bucket), STREAM, *tied]
+    def _sums(self, item: Item) -> list[Key]:
+        if item.phase is not Phase.GRADIENT:
+            return [(MADE[item.phase], item.node)]
+        if not item.bucket:  # of a later use of a weight
+            return [("tied", item.node), STREAM]
+        tied = (key for v in item.bucket for key in self._tied.get(v, ()))
+        return [*(("gradient", v) for v in item.bucket), STREAM, *tied]

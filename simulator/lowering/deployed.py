@@ -13,8 +13,8 @@ from itertools import starmap
 
 from hardware import Array, Device, Wires, wires_of
 from planners import Plan
+from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import I, Shard
-from planners.steps import SUMMED_IN, Kind, Phase, Step
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
 from simulator.cost.roofline import bounds, core_of, costs
@@ -24,21 +24,22 @@ from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering import order
+from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Counting, Division, Part, Shards, parts
-from simulator.lowering.reshard import (
+from simulator.lowering.layouts import (
     Layout,
-    Relay,
-    Request,
-    Sums,
     TiedLayout,
     backward_layouts,
     forward_layouts,
     tied_layouts,
 )
+from simulator.lowering.placement import Counting, Division, Part, parts
+from simulator.lowering.requests import Request
+from simulator.lowering.reshard import Relay
 from simulator.lowering.rules import Exchange, Rules
+from simulator.lowering.sums import Sums
 from simulator.lowering.transport import carried
-from workloads import Graph, Network
+from workloads import Network
 
 
 class Deployed(Rules):
@@ -51,7 +52,6 @@ class Deployed(Rules):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
@@ -60,7 +60,7 @@ class Deployed(Rules):
     ) -> None:
         self.overlap = execution.overlap
         self.wires = wires_of(array)
-        super().__init__(network, graph, plan, array, execution, folded=folded)
+        super().__init__(network, plan, array, execution, folded=folded)
         self._operators = operators(network)
         self._work = self._operators.nodes
         self._arithmetic = array.group.arithmetic
@@ -71,7 +71,7 @@ class Deployed(Rules):
         counting = Counting.WHOLE if self.execution.whole_shards else Counting.EXACT
         return Division(self.graph, counting, True, self.shared, self.wires)
 
-    def order(self) -> Iterator[Step]:
+    def order(self) -> Iterator[Item]:
         """Gradients go in buckets while backward goes on, or, without overlap, behind it."""
         graph = self.graph
         buckets = order.Buckets(
@@ -109,34 +109,34 @@ class Deployed(Rules):
             bound_s=bounds(done, core),
         )
 
-    def exchanges(self, step: Step) -> Iterator[Exchange]:
+    def exchanges(self, item: Item) -> Iterator[Exchange]:
         """Collectives where all cores of a block do the same, swaps where halves differ."""
-        if step.kind is Kind.BOUNDARY and step.phase is Phase.UPDATE:
-            return self._tied(step, step.consumer)
-        if step.kind is Kind.BOUNDARY:
-            return self._boundary(step)
-        if step.phase is Phase.GRADIENT and not step.bucket:
-            return self._tied_sums(step)
-        return self._sums(step)
+        if item.kind is Kind.BOUNDARY and item.phase is Phase.UPDATE:
+            return self._tied(item, item.consumer)
+        if item.kind is Kind.BOUNDARY:
+            return self._boundary(item)
+        if item.phase is Phase.GRADIENT and not item.bucket:
+            return self._tied_sums(item)
+        return self._sums(item)
 
-    def _sums(self, step: Step) -> Iterator[Exchange]:
+    def _sums(self, item: Item) -> Iterator[Exchange]:
         """Complete the partial sums of a product."""
-        nodes = step.bucket or (step.node,)
-        layer = self.graph[step.node].name
+        nodes = item.bucket or (item.node,)
+        layer = self.graph[item.node].name
         if len(nodes) > 1:
             layer += f" and {len(nodes) - 1} more"
 
         def size(shards: Shards) -> float:
-            return math.fsum(self._sum_bytes(v, shards[v], step.phase) for v in nodes)
+            return math.fsum(self._sum_bytes(v, shards[v], item.phase) for v in nodes)
 
         if size(self.root.shards):
             requests: list[Request] = []
-            Sums(nodes, SUMMED_IN[step.phase], size, requests.append).all_reduce(self.root)
-            yield from self._carried(requests, Kind.SUMS, step.phase, layer, nodes)
+            Sums(nodes, SUMMED_IN[item.phase], size, requests.append).all_reduce(self.root)
+            yield from self._carried(requests, Kind.SUMS, item.phase, layer, nodes)
 
-    def _tied_sums(self, step: Step) -> Iterator[Exchange]:
+    def _tied_sums(self, item: Item) -> Iterator[Exchange]:
         """The gradient of a later use of a weight, on its way to the sums of its owner."""
-        v = step.node
+        v = item.node
         node = self.graph[v]
 
         def size(shards: Shards) -> float:
@@ -145,24 +145,24 @@ class Deployed(Rules):
         requests: list[Request] = []
         Sums((v,), I, size, requests.append, node.tied).all_reduce(self.root)
         yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, node.name, (v,))
-        yield from self._tied(step, v)
+        yield from self._tied(item, v)
 
-    def _tied(self, step: Step, v: int) -> Iterator[Exchange]:
+    def _tied(self, item: Item, v: int) -> Iterator[Exchange]:
         """Re-lay a gradient for the weight's owner, or the new weight for its other use."""
         forth, back = tied_layouts(self.graph, v)
-        layouts = forth if step.phase is Phase.GRADIENT else back
+        layouts = forth if item.phase is Phase.GRADIENT else back
         whole = self._matrix_bytes(self._work[v].shared_parameters, self.root.shards[v])
-        if step.phase is Phase.UPDATE:
+        if item.phase is Phase.UPDATE:
             whole *= self._arithmetic.weight_bytes / self._arithmetic.gradient_bytes
-        return self._relaid(step.phase, layouts, [layouts[0].node, layouts[1].node], whole)
+        return self._relaid(item.phase, layouts, [layouts[0].node, layouts[1].node], whole)
 
-    def _boundary(self, step: Step) -> Iterator[Exchange]:
+    def _boundary(self, item: Item) -> Iterator[Exchange]:
         """Re-lay the tensor between two nodes for the one that reads it."""
-        whole = self.plan.batch * self.graph[step.consumer].reads[step.edge].elements
-        find = forward_layouts if step.phase is Phase.FORWARD else backward_layouts
-        layouts = find(self.graph, step.node, step.consumer)
-        nodes = [step.node, step.consumer]
-        return self._relaid(step.phase, layouts, nodes, whole * self._arithmetic.activation_bytes)
+        whole = self.plan.batch * self.graph[item.consumer].reads[item.edge].elements
+        find = forward_layouts if item.phase is Phase.FORWARD else backward_layouts
+        layouts = find(self.graph, item.node, item.consumer)
+        nodes = [item.node, item.consumer]
+        return self._relaid(item.phase, layouts, nodes, whole * self._arithmetic.activation_bytes)
 
     def _relaid(
         self,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hardware import Array
-from planners import Plan, PlanError
+from planners import Plan
 from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
 from simulator.lowering.published import Published
 from simulator.lowering.rules import Rules
-from workloads import Network, partition_graph
+from workloads import Network
 
 MODELS: dict[str, type[Rules]] = {"published": Published, "deployed": Deployed}
 
@@ -20,8 +20,5 @@ def rules_of(
 
     Raises PlanError when the plan is for another network or array.
     """
-    graph = partition_graph(network)
-    if tuple(node.name for node in graph) != plan.nodes:
-        raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
     model, planned = MODELS[execution.model], execution.planned(array)
-    return model(network, graph, plan, planned, execution, folded=folded)
+    return model(network, plan, planned, execution, folded=folded)

@@ -9,44 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planners.steps import Kind, Phase, Step
+from planners.order import Item, Kind, Phase
 from workloads import Graph
 
 
-def forward(graph: Graph) -> Iterator[Step]:
+def forward(graph: Graph) -> Iterator[Item]:
     """Boundaries, products and their sums, layer by layer."""
     for v, node in enumerate(graph):
         for edge, producer in enumerate(node.producers):
-            yield Step(Kind.BOUNDARY, Phase.FORWARD, producer, v, edge)
-        yield Step(Kind.COMPUTE, Phase.FORWARD, v)
+            yield Item(Kind.BOUNDARY, Phase.FORWARD, producer, v, edge)
+        yield Item(Kind.COMPUTE, Phase.FORWARD, v)
         if not node.join:
-            yield Step(Kind.SUMS, Phase.FORWARD, v)
+            yield Item(Kind.SUMS, Phase.FORWARD, v)
 
 
-def backward(graph: Graph, v: int) -> Iterator[Step]:
+def backward(graph: Graph, v: int) -> Iterator[Item]:
     """One layer's errors first, on their way to the producers while its gradient is computed.
 
     A matmul's "gradient" is the error of its second operand, and goes with the others.
     """
     node = graph[v]
-    yield Step(Kind.COMPUTE, Phase.BACKWARD, v)
+    yield Item(Kind.COMPUTE, Phase.BACKWARD, v)
     if not node.join:
-        yield Step(Kind.SUMS, Phase.BACKWARD, v)
+        yield Item(Kind.SUMS, Phase.BACKWARD, v)
     if node.kind == "matmul":
-        yield Step(Kind.COMPUTE, Phase.GRADIENT, v)
+        yield Item(Kind.COMPUTE, Phase.GRADIENT, v)
     for edge, producer in enumerate(node.producers):
-        yield Step(Kind.BOUNDARY, Phase.BACKWARD, producer, v, edge)
+        yield Item(Kind.BOUNDARY, Phase.BACKWARD, producer, v, edge)
     if not node.join and node.kind != "matmul":
-        yield Step(Kind.COMPUTE, Phase.GRADIENT, v)
+        yield Item(Kind.COMPUTE, Phase.GRADIENT, v)
 
 
-def update(graph: Graph) -> Iterator[Step]:
+def update(graph: Graph) -> Iterator[Item]:
     """Every layer's weights, then those that are used twice on their way to the other use."""
     for v in range(len(graph)):
-        yield Step(Kind.COMPUTE, Phase.UPDATE, v)
+        yield Item(Kind.COMPUTE, Phase.UPDATE, v)
     for v, node in enumerate(graph):
         if node.tied is not None:
-            yield Step(Kind.BOUNDARY, Phase.UPDATE, node.tied, v)
+            yield Item(Kind.BOUNDARY, Phase.UPDATE, node.tied, v)
 
 
 class Buckets:
@@ -70,10 +70,10 @@ class Buckets:
         self._layers: tuple[int, ...] = ()
         self._bytes = 0.0
 
-    def put(self, v: int) -> Iterator[Step]:
+    def put(self, v: int) -> Iterator[Item]:
         """Add a layer's gradient; whatever has to go now."""
         if self._graph[v].tied is not None:  # it joins that of the weight's owner
-            yield Step(Kind.SUMS, Phase.GRADIENT, v)
+            yield Item(Kind.SUMS, Phase.GRADIENT, v)
         size = self._size(v)
         if not size:
             return
@@ -84,9 +84,9 @@ class Buckets:
         if self._bytes >= self._full_bytes:
             yield from self.rest()
 
-    def rest(self) -> Iterator[Step]:
+    def rest(self) -> Iterator[Item]:
         """What is left, full or not."""
         if self._layers:
             first = self._layers[0]
-            yield Step(Kind.SUMS, Phase.GRADIENT, first, bucket=self._layers)
+            yield Item(Kind.SUMS, Phase.GRADIENT, first, bucket=self._layers)
         self._layers, self._bytes = (), 0.0

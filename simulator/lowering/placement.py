@@ -9,29 +9,17 @@ first cores and cores may be left without work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware import Group, Wires
 from planners import PlanError, Split
 from planners.partition import III, WHOLE, Partition, PartitionType, Shard
+from simulator.lowering.blocks import NONE, Block, Cores, Halving, Mask, Shards
 from workloads import Graph, Node
-
-Mask = NDArray[np.bool_]
-Cores = NDArray[np.int64]
-"""Numbers of cores: boards in the array's order, in a board its chips, in a chip its cores."""
-
-
-Shards = tuple[Shard, ...]
-"""What a core or group holds of every node."""
-Counts = NDArray[Any]
-"""Nodes by the fields of a shard by cores."""
-NOTHING: Counts = np.zeros((0, len(Shard._fields), 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +42,7 @@ class Part:
     partitions: tuple[Partition, ...] = ()
     halves: tuple[Part, ...] = ()
     types: tuple[tuple[PartitionType, ...], ...] = ()
-    counts: Counts = field(default_factory=lambda: NOTHING)
+    block: Block | None = None
     """What each core of a block holds."""
 
     @property
@@ -72,38 +60,29 @@ class Part:
 
     def mask(self, nodes: Sequence[int]) -> Mask:
         """Which of its cores take part in any of these nodes."""
-        if self.halves:
+        if self.block is None:
             return np.concatenate([half.mask(nodes) for half in self.halves])
-        busy = np.all(self.counts[list(nodes)] > 0, axis=1)
-        found: Mask = np.any(busy, axis=0)
-        return found
+        return self.block.mask(nodes)
 
     def classes(self, *, folded: bool) -> list[tuple[Shards, Cores]]:
         """A block's cores that hold the same: their shards and relative numbers.
 
         Without ``folded`` every core is a class.
         """
-        flat = self.counts.reshape(-1, self.counts.shape[2])
-        if folded:
-            columns, number = np.unique(flat, axis=1, return_inverse=True)
-        else:
-            columns, number = flat, np.arange(flat.shape[1])
-        found = [
-            (_shards(column), np.flatnonzero(number.ravel() == i))
-            for i, column in enumerate(columns.T)
-        ]
-        return sorted(found, key=lambda item: int(item[1][0]))
+        return [] if self.block is None else self.block.classes(folded=folded)
+
+    def groups(self, mask: Mask, joined: Callable[[Sequence[PartitionType]], bool]) -> Cores:
+        """A block's cores of ``mask`` that differ only in levels whose types are ``joined``.
+
+        A row for each group, numbers relative to the block's first core.
+        """
+        together = tuple(map(joined, self.types))
+        return NONE if self.block is None else self.block.groups(together, mask)
 
     @property
     def largest(self) -> Shards:
         """The shards of a block's first core."""
-        return _shards(self.counts[:, :, 0].ravel())
-
-
-def _shards(column: Counts) -> Shards:
-    fields = len(Shard._fields)
-    numbers = column.tolist()
-    return tuple(Shard(*numbers[i : i + fields]) for i in range(0, len(numbers), fields))
+        return self.shards if self.block is None else self.block.largest
 
 
 class Counting(StrEnum):
@@ -167,8 +146,8 @@ class Division:
         types = _block(split, group, level) if self.blocks else None
         if split is None or types is not None:
             below_types = types or ()
-            counts = self._counts(shards, below_types)
-            return Part(level, group, firsts, shards, types=below_types, counts=counts)
+            block = self._halved(shards, below_types)
+            return Part(level, group, firsts, shards, types=below_types, block=block)
         sides = group.halves()
         cuts = [self._cut(*item) for item in zip(self.graph, shards, split.partitions, strict=True)]
         first, second = tuple(cut[0] for cut in cuts), tuple(cut[1] for cut in cuts)
@@ -209,19 +188,14 @@ class Division:
             return first, second, share
         return first, second, parts[0] / count if count else 0.0
 
-    def _counts(self, shards: Shards, types: Sequence[Sequence[PartitionType]]) -> Counts:
+    def _halved(self, shards: Shards, types: Sequence[Sequence[PartitionType]]) -> Block:
         """What each core of a block holds: halved level by level, remainders first."""
-        counts = np.array(shards)[:, :, np.newaxis]
+        halving = Halving.of(shards)
+        whole = self.counting is Counting.WHOLE
         for kinds in types:
             cut = [v for v, node in enumerate(self.graph) if not _replicates(node, kinds[v])]
-            fields = [kinds[v] for v in cut]
-            before = counts[cut, fields]
-            counts = np.repeat(counts, 2, axis=2)
-            whole = self.counting is Counting.WHOLE
-            first = (before + 1) // 2 if whole else before / 2
-            counts[cut, fields, 0::2] = first
-            counts[cut, fields, 1::2] = before - first
-        return counts
+            halving.halve(cut, [kinds[v] for v in cut], lambda n: (n + 1) // 2 if whole else n / 2)
+        return halving.block()
 
 
 def _replicates(node: Node, kind: PartitionType) -> bool:

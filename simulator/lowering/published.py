@@ -13,15 +13,15 @@ from itertools import count
 from hardware import Array, Device, Half, bisection_of
 from planners import Plan, PlanError
 from planners.medium import check_medium
+from planners.order import Item, Kind, Phase, flops, published_order, received
 from planners.partition import Shard, Sizes, legal, sizes
-from planners.steps import Kind, Phase, Step, flops, received, training_steps
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.rules import Exchange, Rules
-from workloads import Graph, Network
+from workloads import Network
 
 
 class Published(Rules):
@@ -33,7 +33,6 @@ class Published(Rules):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
@@ -42,7 +41,7 @@ class Published(Rules):
     ) -> None:
         """Raises PlanError for a type that a node cannot have, or a plan that no bus can run."""
         check_medium(array, plan)
-        super().__init__(network, graph, plan, array, execution, folded=folded)
+        super().__init__(network, plan, array, execution, folded=folded)
         bisection = bisection_of(array)
         self._known: dict[tuple[int, Shard], Sizes] = {}
         self._splits: list[tuple[Part, list[Sizes], tuple[Half, Half]]] = []
@@ -73,9 +72,9 @@ class Published(Rules):
             self._known[v, shard] = found
         return found
 
-    def order(self) -> Iterable[Step]:
+    def order(self) -> Iterable[Item]:
         """Each product, then its sums; boundaries right before whoever reads them."""
-        return training_steps(self.graph)
+        return published_order(self.graph)
 
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """A board's FLOPs at its peak, each of its cores doing as much."""
@@ -90,29 +89,29 @@ class Published(Rules):
             energy_j=computing_j(device, share),
         )
 
-    def exchanges(self, step: Step) -> Iterator[Exchange]:
+    def exchanges(self, item: Item) -> Iterator[Exchange]:
         """One at every split that moves something, the top one first."""
-        layer = self.graph[step.node].name
-        if step.kind is Kind.BOUNDARY:
-            layer += f" to {self.graph[step.consumer].name}"
+        layer = self.graph[item.node].name
+        if item.kind is Kind.BOUNDARY:
+            layer += f" to {self.graph[item.consumer].name}"
         table, element_bytes = self.plan.communication, self.array.group.arithmetic.element_bytes
         for part, size, sides in self._splits:
-            first, second = received(step, self.graph, part.partitions, size, table)
+            first, second = received(item, self.graph, part.partitions, size, table)
             amounts = (first * element_bytes, second * element_bytes)
             if any(amounts):
-                yield Exchange(part, self._exchange(step, layer, part.level, sides, amounts))
+                yield Exchange(part, self._exchange(item, layer, part.level, sides, amounts))
 
     def _exchange(
         self,
-        step: Step,
+        item: Item,
         layer: str,
         level: int,
         sides: tuple[Half, Half],
         amounts: tuple[float, float],
     ) -> Operation:
         return Operation(
-            step.kind,
-            step.phase,
+            item.kind,
+            item.phase,
             layer,
             level,
             max(

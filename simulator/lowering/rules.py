@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 from hardware import Array, Device, Wires
 from hardware.array import Unit
-from planners import Plan
+from planners import Plan, PlanError
+from planners.order import Item, Phase
 from planners.partition import Shard
-from planners.steps import Phase, Step
 from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation
+from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
-from simulator.lowering.placement import Division, Part, Shards
-from workloads import Graph, Network
+from simulator.lowering.placement import Division, Part
+from workloads import Network, partition_graph
 
 
 class Exchange(NamedTuple):
@@ -49,15 +50,16 @@ class Rules(ABC):
     def __init__(
         self,
         network: Network,
-        graph: Graph,
         plan: Plan,
         array: Array,
         execution: Execution,
         *,
         folded: bool,
     ) -> None:
-        self.network = network
-        self.graph = graph
+        """Raises PlanError when the plan is for another network or array."""
+        self.graph = partition_graph(network)
+        if tuple(node.name for node in self.graph) != plan.nodes:
+            raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
         self.plan = plan
         self.array = array
         self.execution = execution
@@ -74,7 +76,7 @@ class Rules(ABC):
         """How the array is divided."""
 
     @abstractmethod
-    def order(self) -> Iterable[Step]:
+    def order(self) -> Iterable[Item]:
         """The steps of forward, backward and update in the order in which they are issued."""
 
     @abstractmethod
@@ -82,8 +84,8 @@ class Rules(ABC):
         """What one worker computes of a node; None where there is nothing to do."""
 
     @abstractmethod
-    def exchanges(self, step: Step) -> Iterator[Exchange]:
-        """What completes the partial sums of a step, or re-lays the tensor at a boundary."""
+    def exchanges(self, item: Item) -> Iterator[Exchange]:
+        """What completes the partial sums of a product, or re-lays the tensor at a boundary."""
 
     def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
         """How full each device's HBM gets, of classes of so many workers that hold these shards.

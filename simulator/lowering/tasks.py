@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardware import Device
-from planners.steps import Phase
+from planners.order import Phase
 from simulator.engine.operations import NOTHING_HELD, Operation, Task
-from simulator.lowering.placement import Shards
+from simulator.lowering.blocks import Shards
 
 Key = tuple[Any, ...]
 """What an operation makes: ("features", v), ("moved", phase, p, c, edge), and so on."""

@@ -6,13 +6,14 @@ computing it takes, and which exchanges it needs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from planners.order import Item, Kind, Phase
 from planners.partition import Shard
-from planners.steps import Kind, Phase, Step
 from simulator.engine.operations import Operation, Program, Site, Worker
+from simulator.lowering.blocks import Cores, Shards
 from simulator.lowering.dataflow import Dataflow
-from simulator.lowering.placement import Cores, Part, Shards
+from simulator.lowering.placement import Part
 from simulator.lowering.rules import Rules
 from simulator.lowering.tasks import Key, Script
 
@@ -24,8 +25,8 @@ def training_step(rules: Rules) -> Program:
     all splits; without it every device is a worker, and every split a site.
     """
     writer = _Writer(rules)
-    for step in rules.order():
-        writer.write(step)
+    for item in rules.order():
+        writer.write(item)
     return writer.program()
 
 
@@ -66,23 +67,23 @@ class _Writer:
             held_bytes=use.held_bytes if use else 0.0,
         )
 
-    def write(self, step: Step) -> None:
+    def write(self, item: Item) -> None:
         """Append what a step asks of everybody."""
-        after, makes = self._flow.of(step) if self._rules.overlap else ([], [])
-        if step.kind is Kind.COMPUTE:
-            self._compute(step, after, makes)
+        after, makes = self._flow.of(item) if self._rules.overlap else ([], [])
+        if item.kind is Kind.COMPUTE:
+            self._compute(item, after, makes)
             return
-        if self._rules.overlap and step.phase is not Phase.UPDATE and step.kind is Kind.BOUNDARY:
+        if self._rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
             for script in self._scripts:
-                script.hand_on([self._flow.source(step)], makes)
-        for part, operation, nodes in self._rules.exchanges(step):
+                script.hand_on([self._flow.source(item)], makes)
+        for part, operation, nodes in self._rules.exchanges(item):
             takers = [s for s in self._under[id(part)] if s.holds(nodes)]
             parties = part.group.size if self._apart else len(takers)
             for script in takers:
                 script.exchange(operation, after, makes, parties)
 
-    def _compute(self, step: Step, after: Sequence[Key], makes: Sequence[Key]) -> None:
-        v, phase = step.node, step.phase
+    def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
+        v, phase = item.node, item.phase
         made: dict[tuple[int, Shard], Operation | None] = {}
         for script in self._scripts:
             key = (id(script.device), script.shards[v])
@@ -96,35 +97,50 @@ class _Writer:
 
     def program(self) -> Program:
         """The workers and their splits, from the top down."""
-        sites: list[Site] = []
-        workers: list[Worker] = []
-        hbms: list[float] = []
-        templates = {id(script): tuple(script.tasks) for script in self._scripts}
-
-        def visit(part: Part, above: tuple[int, ...], first: int, copies: int) -> None:
-            if part.halves or part.types:
-                above = (*above, len(sites))
-                sites.append(Site(part.level, copies))
-            for i, half in enumerate(part.halves if self._apart else part.distinct()):
-                offset = part.halves[0].group.size if i else 0
-                visit(half, above, first + offset, 1 if self._apart else len(half.firsts))
-            for script in () if part.halves else self._under[id(part)]:
-                memory = self._rules.hbm_bytes_per_s(script.device)
-                worker = Worker(
-                    script.device,
-                    templates[id(script)],
-                    above,
-                    1 if self._apart else script.copies,
-                    first if self._apart else script.first,
-                    self._rules.unit,
-                    script.device.chips if self._apart else 1,
-                    script.device.cores_per_chip if self._apart else 1,
-                    None if memory is None else len(hbms),
-                    script.held_bytes,
-                )
-                hbms.extend([] if memory is None else [memory])
-                workers.append(worker)
-
-        visit(self._rules.root, (), 0, 1)
+        tree = _Tree(self._rules, self._under, self._apart)
+        tree.grow(self._rules.root, (), 0, 1)
         wires = self._rules.wires
-        return Program(tuple(workers), tuple(sites), wires, tuple(hbms), memory=self._memory)
+        return Program(
+            tuple(tree.workers), tuple(tree.sites), wires, tuple(tree.hbms), memory=self._memory
+        )
+
+
+class _Tree:
+    """The program's sites and workers; its scripts are written to their ends."""
+
+    def __init__(self, rules: Rules, under: Mapping[int, tuple[Script, ...]], apart: bool) -> None:
+        self._rules = rules
+        self._under = under
+        self._apart = apart
+        self._tasks = {id(s): tuple(s.tasks) for s in under[id(rules.root)]}
+        self.sites: list[Site] = []
+        self.workers: list[Worker] = []
+        self.hbms: list[float] = []
+
+    def grow(self, part: Part, above: tuple[int, ...], first: int, copies: int) -> None:
+        """Add a part below some sites; ``first`` is the number of its first device."""
+        if part.halves or part.types:
+            above = (*above, len(self.sites))
+            self.sites.append(Site(part.level, copies))
+        for i, half in enumerate(part.halves if self._apart else part.distinct()):
+            offset = part.halves[0].group.size if i else 0
+            self.grow(half, above, first + offset, 1 if self._apart else len(half.firsts))
+        for script in () if part.halves else self._under[id(part)]:
+            self.workers.append(self._worker(script, above, first))
+
+    def _worker(self, script: Script, above: tuple[int, ...], first: int) -> Worker:
+        memory = self._rules.hbm_bytes_per_s(script.device)
+        worker = Worker(
+            script.device,
+            self._tasks[id(script)],
+            above,
+            1 if self._apart else script.copies,
+            first if self._apart else script.first,
+            self._rules.unit,
+            script.device.chips if self._apart else 1,
+            script.device.cores_per_chip if self._apart else 1,
+            None if memory is None else len(self.hbms),
+            script.held_bytes,
+        )
+        self.hbms.extend([] if memory is None else [memory])
+        return worker

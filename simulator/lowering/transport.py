@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from hardware import Wires
-from simulator.collectives.choice import phases, predicted_ps, swap
-from simulator.engine.jobs import Job
-from simulator.lowering.placement import Cores
-from simulator.lowering.reshard import Request
-
-Jobs = tuple[Job, ...]
-"""One after the other."""
+from simulator.collectives.choice import offer
+from simulator.collectives.kept import KEPT, digest, speeds
+from simulator.collectives.offers import Jobs, cheapest
+from simulator.collectives.swaps import swap
+from simulator.lowering.requests import Request
 
 
 def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
@@ -27,18 +25,27 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
         to_first, to_second = (float(bytes_.sum()) for bytes_ in request.bytes)
         return swap(wires, first, second, *amounts), (to_first, to_second)
     groups, size = request.groups[0], float(request.bytes[0])
-    jobs = _collective(request, groups, wires, algorithm)
-    if request.padded is not None:
-        padded = _collective(request, request.padded, wires, algorithm)
-        jobs = min(jobs, padded, key=lambda way: predicted_ps(wires, way))
     n = groups.shape[1]
     laps = 2 if request.collective == "all-reduce" else 1
     half = laps * size * (n - 1) / n * groups.size / 2
-    return jobs, (half, half)
+    rows = [groups] if request.padded is None else [groups, request.padded]
+    key = speeds(wires.array), digest(firsts, *rows), request.collective, size, algorithm
+    return KEPT.get("jobs", key, lambda: _collective(request, wires, algorithm)), (half, half)
 
 
-def _collective(request: Request, groups: Cores, wires: Wires, algorithm: str) -> Jobs:
-    everywhere = np.add.outer(request.part.firsts, groups).reshape(-1, groups.shape[1])
+def _collective(request: Request, wires: Wires, algorithm: str) -> Jobs:
+    """The cheaper way, where cores that hold nothing may stand between the others."""
+    rows = [request.groups[0]] if request.padded is None else [request.groups[0], request.padded]
     if request.collective == "all-to-all":  # there is one way: what is named is for the others
         algorithm = "auto"
-    return phases(wires, request.collective, everywhere, float(request.bytes[0]), algorithm)
+    offers = [
+        offer(
+            wires,
+            request.collective,
+            np.add.outer(request.part.firsts, groups).reshape(-1, groups.shape[1]),
+            float(request.bytes[0]),
+            algorithm,
+        )
+        for groups in rows
+    ]
+    return cheapest(offers).jobs()

@@ -17,8 +17,8 @@ from planners import (
     predict,
 )
 from planners.fixed_types import given as with_types
+from planners.order import Item, Kind, Phase, flops, received
 from planners.partition import WHOLE, boundary, partial_sums, sizes
-from planners.steps import Kind, Phase, Step, flops, received
 from tests.planners.by_coordinates import KEPT, Chain, part, step_s, summed
 from tests.planners.by_coordinates import flops as counted_flops
 from workloads import Builder, Network, partition_graph
@@ -52,9 +52,9 @@ def test_each_type_leaves_partial_sums_in_one_phase(phase: Phase, kind: str, sha
     """Of every element that both halves add to, each receives what the other has."""
     chain = Chain(BATCH, CHANNELS, [(kind, share)] * 2)
     for v in (0, 1):
-        step = Step(Kind.SUMS, phase, v)
+        item = Item(Kind.SUMS, phase, v)
         wanted = float(chain.sums(phase.value, v))
-        assert received(step, GRAPH, partitions(*chain.layers), SIZES) == (wanted, wanted)
+        assert received(item, GRAPH, partitions(*chain.layers), SIZES) == (wanted, wanted)
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -74,8 +74,8 @@ def test_each_half_receives_what_it_reads_and_did_not_make(
     chain = Chain(BATCH, CHANNELS, [(producer, share), (consumer, share)])
     lacks = (chain.lacks_features, chain.lacks_errors)[phase is Phase.BACKWARD]
     at = 0 if phase is Phase.BACKWARD else 1
-    step = Step(Kind.BOUNDARY, phase, 0, 1)
-    found = received(step, GRAPH, partitions(*chain.layers), SIZES)
+    item = Item(Kind.BOUNDARY, phase, 0, 1)
+    found = received(item, GRAPH, partitions(*chain.layers), SIZES)
     assert found == pytest.approx((lacks(at, 0), lacks(at, 1)))
 
 
@@ -174,8 +174,8 @@ def test_prediction_of_two_boards(types: tuple[str, str], share: float, array: A
 def test_boundaries_between_unlike_shares_follow_the_consumers() -> None:
     """The published model's simplification: the producer's own share is not asked for."""
     half = boundary(PartitionType.III, PartitionType.III, 0.25)
-    step = Step(Kind.BOUNDARY, Phase.FORWARD, 0, 1)
-    found = received(step, GRAPH, partitions(("III", 0.5), ("III", 0.25)), SIZES)
+    item = Item(Kind.BOUNDARY, Phase.FORWARD, 0, 1)
+    found = received(item, GRAPH, partitions(("III", 0.5), ("III", 0.25)), SIZES)
     assert found == (half[0] * SIZES[1].input, 0.25 * SIZES[1].input)
 
 

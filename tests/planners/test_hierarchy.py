@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,43 @@ def test_every_level_is_optimal_on_alike_boards(network: Network, array: Array, 
 @settings(max_examples=60, deadline=None)
 @given(networks(most=4), arrays(kinds=2), st.integers(1, 8))
 def test_balanced_shares_are_searched_exactly(network: Network, array: Array, batch: int) -> None:
+    check_balanced_shares(network, array, batch, of_parabola)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(networks(most=4), arrays(kinds=2), st.integers(1, 8))
+def test_balanced_shares_are_found_on_a_grid(network: Network, array: Array, batch: int) -> None:
+    check_balanced_shares(network, array, batch, on_grid)
+
+
+GRID = [i / 2000 for i in range(2001)]
+Gap = Callable[[float], float]
+
+
+def on_grid(gap: Gap) -> list[float]:
+    """Where the gap changes its sign, whatever its form."""
+    return [bisect(gap, a, b) for a, b in itertools.pairwise(GRID) if gap(a) * gap(b) <= 0]
+
+
+def of_parabola(gap: Gap) -> list[float]:
+    """Where it is zero, from three values: what a side spends has a(1 - a) in it at most."""
+    low, middle, high = gap(0.0), gap(0.5), gap(1.0)
+    scale = max(map(abs, (low, middle, high)))
+    if not scale:
+        return GRID
+    bent = 2 * (low + high - 2 * middle)
+    slope = high - low - bent
+    assert gap(0.3) == pytest.approx(low + 0.3 * slope + 0.09 * bent, abs=1e-9 * scale)
+    bent = 0.0 if abs(bent) < 1e-12 * scale else bent
+    roots = np.roots([bent, slope, low])
+    real = roots.real[np.abs(roots.imag) < 1e-9]
+    return [min(max(root, 0.0), 1.0) for root in real.tolist() if -1e-9 < root < 1 + 1e-9]
+
+
+def check_balanced_shares(
+    network: Network, array: Array, batch: int, zeros: Callable[[Gap], list[float]]
+) -> None:
     """Brute force over all types, each layer's share solved for its own pair of types."""
     first, second = array.group.halves() if array.group.size > 1 else (array.group, array.group)
     if first == second:
@@ -135,8 +173,6 @@ def test_balanced_shares_are_searched_exactly(network: Network, array: Array, ba
         return solved[key]
 
     def solve(v: int, types: Sequence[PartitionType]) -> float:
-        grid = [i / 2000 for i in range(2001)]
-
         def gap(a: float) -> float:
             return side_cost(graph, v, types, a, first, TIME, size) - side_cost(
                 graph, v, types, 1 - a, second, TIME, size
@@ -148,8 +184,7 @@ def test_balanced_shares_are_searched_exactly(network: Network, array: Array, ba
                 side_cost(graph, v, types, 1 - a, second, TIME, size),
             )
 
-        crossings = [bisect(gap, a, b) for a, b in itertools.pairwise(grid) if gap(a) * gap(b) <= 0]
-        return min(crossings or [0.0, 1.0], key=lambda a: (slower(a), a))
+        return min(zeros(gap) or [0.0, 1.0], key=lambda a: (slower(a), a))
 
     def cost(types: Sequence[PartitionType]) -> float:
         total = 0.0
@@ -180,7 +215,7 @@ def test_balanced_shares_are_searched_exactly(network: Network, array: Array, ba
     assert plan.root.cost == pytest.approx(least, rel=1e-6, abs=1e-15)
 
 
-def bisect(gap: Callable[[float], float], low: float, high: float) -> float:
+def bisect(gap: Gap, low: float, high: float) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         if gap(low) * gap(middle) <= 0:

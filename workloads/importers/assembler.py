@@ -21,7 +21,7 @@ from workloads.importers.dims import (
     shape_of,
     tensor_of,
 )
-from workloads.importers.neutral import Constant, Model, Operation, Shape, printable
+from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
 from workloads.layers import INPUT, Layer, NetworkError, Tensor
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
@@ -86,7 +86,7 @@ class Assembler:
 
     # --- what operations read
 
-    def computed(self, operation: Operation, at: int) -> Value:
+    def computed(self, operation: ModelOperation, at: int) -> Value:
         """The computed operand at a place; raises NetworkError where it is another thing."""
         value = self.operand(operation, at)
         if not isinstance(value, Value):
@@ -95,9 +95,9 @@ class Assembler:
 
     def made_before(self, name: str) -> Value:
         """A computed tensor by its name."""
-        return self.computed(Operation(name, "", (name,), {}), 0)
+        return self.computed(ModelOperation(name, "", (name,), {}), 0)
 
-    def operand(self, operation: Operation, at: int) -> Value | Constant | None:
+    def operand(self, operation: ModelOperation, at: int) -> Value | Constant | None:
         """The operand at a place, None where an optional one is left out."""
         name = operation.inputs[at] if at < len(operation.inputs) else ""
         if not name:
@@ -106,14 +106,14 @@ class Assembler:
             raise NetworkError(f"it reads {name!r}, which nothing before it makes")
         return self.values[name]
 
-    def operands(self, operation: Operation) -> list[Value | Constant]:
+    def operands(self, operation: ModelOperation) -> list[Value | Constant]:
         """All operands that are there."""
         found = (self.operand(operation, at) for at in range(len(operation.inputs)))
         return [value for value in found if value is not None]
 
     # --- what operations make
 
-    def layer(self, operation: Operation, kind: str, name: str = "", **fields: Any) -> Layer:
+    def layer(self, operation: ModelOperation, kind: str, name: str = "", **fields: Any) -> Layer:
         """Append a layer under a name not used so far."""
         wanted = printable(name or operation.name or kind)[:_LONGEST_NAME]
         unique, number = wanted, 2
@@ -123,7 +123,9 @@ class Assembler:
         self.layers.append(Layer(unique, kind, **fields))
         return self.layers[-1]
 
-    def weighted(self, operation: Operation, kind: str, weight: Constant, **fields: Any) -> Layer:
+    def weighted(
+        self, operation: ModelOperation, kind: str, weight: Constant, **fields: Any
+    ) -> Layer:
         """Append a layer with a weight matrix, named after it; a matrix used again is shared."""
         key = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
@@ -153,24 +155,24 @@ class Assembler:
         self._counted.update(new)
         return sum(new.values())
 
-    def made(self, operation: Operation, layer: Layer, dims: Dims, behind: str | None) -> None:
+    def made(self, operation: ModelOperation, layer: Layer, dims: Dims, behind: str | None) -> None:
         """The first output is what a layer wrote; any further ones come from it too."""
         for i, (name, shape) in enumerate(operation.outputs.items()):
             self.values[name] = Value(like(dims, shape) if i else dims, layer.name, behind)
 
-    def product(self, operation: Operation, layer: Layer, dims: Dims) -> None:
+    def product(self, operation: ModelOperation, layer: Layer, dims: Dims) -> None:
         """The first output is what a product wrote, with the shape the file says."""
         self.made(operation, layer, dims, layer.name)
         if shape_of(dims) != operation.output:
             raise NetworkError(f"its output should be {shape_of(dims)}, not {operation.output}")
 
-    def warn(self, operation: Operation, what: str) -> None:
+    def warn(self, operation: ModelOperation, what: str) -> None:
         """Note an operation of which only the memory traffic is known."""
         self.notes.append(f"{operation.name}: {what}; counted as memory traffic")
 
     # --- views and unweighted operators
 
-    def view(self, operation: Operation) -> None:
+    def view(self, operation: ModelOperation) -> None:
         """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo."""
         for output, shape in operation.outputs.items():
             value = self.computed(operation, 0)
@@ -189,7 +191,7 @@ class Assembler:
                 value = replace(value, source=flat.name)
             self.values[output] = replace(value, dims=dims)
 
-    def unary(self, operation: Operation, **fields: Any) -> None:
+    def unary(self, operation: ModelOperation, **fields: Any) -> None:
         """An unweighted operator of one input that keeps meaning and layout."""
         value, shape = self.computed(operation, 0), operation.output
         dims = like(value.dims, shape)
@@ -204,7 +206,7 @@ class Assembler:
         )
         self.made(operation, layer, dims, value.behind)
 
-    def join(self, operation: Operation) -> None:
+    def join(self, operation: ModelOperation) -> None:
         """Add, multiply or concatenate; with one path behind it, an operator like any other."""
         values = [v for v in self.operands(operation) if isinstance(v, Value)]
         if len({v.behind for v in values} - {None}) < 2:
@@ -224,7 +226,7 @@ class Assembler:
         )
         self.made(operation, layer, dims, layer.name)
 
-    def other(self, operation: Operation) -> None:
+    def other(self, operation: ModelOperation) -> None:
         """An unweighted operator, counted as memory traffic."""
         operands = self.operands(operation)
         values = [v for v in operands if isinstance(v, Value)]
@@ -247,7 +249,7 @@ class Assembler:
         path = layer.name if len(behind) > 1 else behind[0] if behind else None
         self.made(operation, layer, dims, path)
 
-    def _joined(self, operation: Operation, values: Sequence[Value]) -> Dims:
+    def _joined(self, operation: ModelOperation, values: Sequence[Value]) -> Dims:
         shape = operation.output
         if (axis := operation.attributes.get("channel_axis")) is not None:
             return self._maps(shape, axis)
@@ -255,7 +257,9 @@ class Assembler:
             return like(values[0].dims, shape)
         return broadcast([value.dims for value in values], shape)
 
-    def _bias(self, operation: Operation, operands: Sequence[Value | Constant], extra: int) -> bool:
+    def _bias(
+        self, operation: ModelOperation, operands: Sequence[Value | Constant], extra: int
+    ) -> bool:
         """Whether it adds a trained vector right behind a product, which then has a bias."""
         last = self.layers[-1] if self.layers else None
         value = next((v for v in operands if isinstance(v, Value)), None)
@@ -269,7 +273,7 @@ class Assembler:
         return True
 
 
-def _viewed(operation: Operation, dims: Dims, shape: Shape) -> Dims:
+def _viewed(operation: ModelOperation, dims: Dims, shape: Shape) -> Dims:
     if operation.verb == "transpose":
         return tuple(dims[axis] for axis in operation.attributes["perm"])
     if operation.verb == "select":

@@ -7,10 +7,10 @@ from dataclasses import replace
 from workloads.importers.assembler import Assembler, Value
 from workloads.importers.dims import reshaped, size_of, swapped
 from workloads.importers.matmuls import computed
-from workloads.importers.neutral import Operation
+from workloads.importers.neutral import ModelOperation
 
 
-def attention(assembler: Assembler, operation: Operation) -> None:
+def attention(assembler: Assembler, operation: ModelOperation) -> None:
     """Operands are (samples, heads, positions, features).
 
     With the attributes ``heads`` and ``kv_heads`` they are (samples,
@@ -20,7 +20,7 @@ def attention(assembler: Assembler, operation: Operation) -> None:
     rows = (*(size_of(d) for d in query.dims[:-1]), size_of(key.dims[-2]))
     shape = (*rows[:-1], size_of(value.dims[-1]))
     scores, softmax, context = (
-        Operation(name, verb, reads, {name: outputs})
+        ModelOperation(name, verb, reads, {name: outputs})
         for name, verb, reads, outputs in (
             (f"{operation.name}.scores", "matmul", (), rows),
             (f"{operation.name}.softmax", "softmax", (f"{operation.name}.scores",), rows),
@@ -37,7 +37,7 @@ def attention(assembler: Assembler, operation: Operation) -> None:
     assembler.values[next(iter(operation.outputs))] = made
 
 
-def _heads(value: Value, operation: Operation, at: int) -> Value:
+def _heads(value: Value, operation: ModelOperation, at: int) -> Value:
     heads = operation.attributes.get("heads" if at == 0 else "kv_heads")
     if heads is None:
         return value

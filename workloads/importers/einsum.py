@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from workloads.importers.assembler import Assembler, Value
 from workloads.importers.dims import Dims, reshaped
 from workloads.importers.matmuls import computed, linear
-from workloads.importers.neutral import Constant, Operation
+from workloads.importers.neutral import Constant, ModelOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Labels:
         return "".join(c for c in self.right if c not in self.left)
 
 
-def einsum(assembler: Assembler, operation: Operation) -> None:
+def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     """A product of two operands, a constant one on either side; anything else an operator."""
     operands = assembler.operands(operation)
     labels = _labels(operation.attributes["equation"], [len(v.shape) for v in operands])
@@ -76,7 +76,7 @@ def einsum(assembler: Assembler, operation: Operation) -> None:
 
 def _multiply(
     assembler: Assembler,
-    product: Operation,
+    product: ModelOperation,
     labels: _Labels,
     left: Value | Constant,
     right: Value | Constant,

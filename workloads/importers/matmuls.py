@@ -19,11 +19,11 @@ from workloads.importers.dims import (
     swapped,
     tensor_of,
 )
-from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.layers import NetworkError, Tensor
 
 
-def matmul(assembler: Assembler, operation: Operation) -> None:
+def matmul(assembler: Assembler, operation: ModelOperation) -> None:
     """The product of the last two dimensions, either operand constant or not."""
     left, right = assembler.operand(operation, 0), assembler.operand(operation, 1)
     turned = operation.attributes.get("transposed", ())
@@ -44,7 +44,7 @@ def matmul(assembler: Assembler, operation: Operation) -> None:
 
 def linear(
     assembler: Assembler,
-    operation: Operation,
+    operation: ModelOperation,
     value: Value,
     weight: Constant,
     *,
@@ -98,7 +98,7 @@ def _fields(dims: Dims, groups: int, features: int) -> dict[str, Any]:
     }
 
 
-def computed(assembler: Assembler, operation: Operation, left: Value, right: Value) -> None:
+def computed(assembler: Assembler, operation: ModelOperation, left: Value, right: Value) -> None:
     """A product of two computed tensors: heads, windows and the like are its groups."""
     a, b = _matrix(left.dims, first=True), _matrix(right.dims, first=False)
     depth, features = size_of(a[-1]), size_of(b[-1])

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from workloads.importers import attention, einsum, matmuls, sequences, windows
 from workloads.importers.assembler import Assembler
-from workloads.importers.neutral import Constant, Model, Operation
+from workloads.importers.neutral import Constant, Model, ModelOperation
 from workloads.layers import INPUT, Network, NetworkError, Tensor
 
-VERBS: dict[str, Callable[[Assembler, Operation], None]] = {
+VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "conv": windows.conv,
     "max_pool": windows.pool,
     "avg_pool": windows.pool,
@@ -57,7 +57,7 @@ def assemble(model: Model) -> Network:
         raise NetworkError(f"{model.origin}: {error}{unread}") from None
 
 
-def _step(assembler: Assembler, operation: Operation) -> None:
+def _step(assembler: Assembler, operation: ModelOperation) -> None:
     operands = assembler.operands(operation)
     constants = [value for value in operands if isinstance(value, Constant)]
     if len(constants) == len(operands):

@@ -31,7 +31,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ModelOperation:
     """One operation; ``inputs`` may hold "" where an optional one is left out.
 
     ``outputs`` has the shape of every tensor it makes, by name.
@@ -72,7 +72,7 @@ class Model:
     origin: str
     inputs: Mapping[str, Shape]
     constants: Mapping[str, Constant]
-    operations: tuple[Operation, ...]
+    operations: tuple[ModelOperation, ...]
     batch: int = 1
     whole: frozenset[str] = frozenset()
     description: str = ""

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from workloads.importers.assembler import Assembler, Value
 from workloads.importers.dims import Dims, Role, area_of, dim, retag, size_of, tensor_of
-from workloads.importers.neutral import Constant, Operation
+from workloads.importers.neutral import Constant, ModelOperation
 from workloads.layers import Tensor
 
 
-def embedding(assembler: Assembler, operation: Operation) -> None:
+def embedding(assembler: Assembler, operation: ModelOperation) -> None:
     """Rows of a trained table; a gather from anything else is an operator."""
     table, ids = assembler.operand(operation, 0), assembler.computed(operation, 1)
     if not isinstance(table, Constant) or len(table.shape) != 2 or not table.trained:
@@ -30,7 +30,7 @@ def embedding(assembler: Assembler, operation: Operation) -> None:
     assembler.product(operation, layer, dims)
 
 
-def cell(assembler: Assembler, operation: Operation) -> None:
+def cell(assembler: Assembler, operation: ModelOperation) -> None:
     """An LSTM or GRU along a sequence: outputs are all states, then the last ones.
 
     Attributes: ``hidden``, ``directions``, ``biased``, ``batch_axis`` (0 or 1)

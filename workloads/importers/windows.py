@@ -8,11 +8,11 @@ from typing import Any
 
 from workloads.importers.assembler import Assembler
 from workloads.importers.dims import Dims, Role, count, dim, like, retag, size_of, tensor_of
-from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.layers import NetworkError, Sides, Tensor
 
 
-def conv(assembler: Assembler, operation: Operation) -> None:
+def conv(assembler: Assembler, operation: ModelOperation) -> None:
     """A convolution, grouped, dilated or transposed as its attributes say."""
     value, weight = assembler.computed(operation, 0), assembler.operand(operation, 1)
     if not isinstance(weight, Constant):
@@ -39,7 +39,7 @@ def conv(assembler: Assembler, operation: Operation) -> None:
     assembler.product(operation, layer, dims)
 
 
-def pool(assembler: Assembler, operation: Operation) -> None:
+def pool(assembler: Assembler, operation: ModelOperation) -> None:
     """A max or average pool."""
     value, shape = assembler.computed(operation, 0), operation.output
     dims = _map_dims(value.dims, shape)
@@ -54,7 +54,7 @@ def pool(assembler: Assembler, operation: Operation) -> None:
     assembler.made(operation, layer, dims, value.behind)
 
 
-def mean(assembler: Assembler, operation: Operation) -> None:
+def mean(assembler: Assembler, operation: ModelOperation) -> None:
     """A mean over the positions of a map is an average pool; any other one an operator."""
     value, shape = assembler.computed(operation, 0), operation.output
     axes = sorted({axis % len(value.dims) for axis in operation.attributes["axes"]})
@@ -76,7 +76,7 @@ def mean(assembler: Assembler, operation: Operation) -> None:
     assembler.made(operation, layer, dims, value.behind)
 
 
-def _measures(operation: Operation) -> dict[str, Any]:
+def _measures(operation: ModelOperation) -> dict[str, Any]:
     keys = ("kernel", "stride", "padding", "dilation")
     found = {key: operation.attributes[key] for key in keys if key in operation.attributes}
     return {key: _two(tuple(values)) for key, values in found.items()}

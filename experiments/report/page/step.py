@@ -8,7 +8,7 @@ from experiments.pictures.resources import sites
 from experiments.pictures.tracks import Slice, alike, slices_by_resource, tracks
 from experiments.report.page.markup import Markup, data_block, number, section, table, tag
 from experiments.studies.difference import core_ps_by_phase
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import PICOSECONDS, Timeline, shares
 
 MOST_RECORDS = 50_000

@@ -11,7 +11,7 @@ from experiments.explain.busiest import links, units
 from experiments.explain.path import STEPS_END, paths_of
 from experiments.studies.case import Case, step_of
 from hardware import load_array
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import Execution, Timeline, shares
 from tests.strategies import timelines
 from workloads import load_network

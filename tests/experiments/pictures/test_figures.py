@@ -37,9 +37,9 @@ from experiments.studies.comparison import compare
 from experiments.studies.scaling import sweep as sizes
 from experiments.studies.sweep import Grid, sweep
 from experiments.studies.vary import parse_vary
-from experiments.validate.measured import Row, Validation
+from experiments.validate.measured import MeasuredRow, Validation
 from experiments.validate.picture import plot_validation
-from experiments.validate.steps import Step
+from experiments.validate.steps import PodStep
 from experiments.validate.table import shipped
 from hardware import load_array
 from workloads import load_network
@@ -65,7 +65,9 @@ def swept(*vary: str) -> Figure:
 
 
 def validation() -> Figure:
-    rows = tuple(Row(row, Step(row.step_s * 1.1, 0.0, 0.0), 0.2, -0.3) for row in shipped()[:3])
+    rows = tuple(
+        MeasuredRow(row, PodStep(row.step_s * 1.1, 0.0, 0.0), 0.2, -0.3) for row in shipped()[:3]
+    )
     return plot_validation(Validation(0.7, 0.3, shipped()[:1], rows, None, None))
 
 

@@ -17,7 +17,7 @@ from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt, style, time_unit
 from experiments.pictures.rectangles import CHARACTER, Bar, bars, names
 from experiments.pictures.tracks import Chart, Lane, Slice
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import Operation
 
 EIGHT = ["--set", "devices.0.count=4", "--set", "devices.1.count=4"]

@@ -205,7 +205,7 @@ def test_exact_picoseconds_would_lose_slices() -> None:
     timeline = simulate(network, plan, array, folded=False)
     dropped = {"exact": 0, "whole": 0}
     ends: dict[tuple[str, int], int] = {}
-    for number, _, start, end in zip(*timeline.columns, strict=True):
+    for number, _, _, start, end, _ in zip(*timeline.columns, strict=True):
         whole = (start // 1000, end // 1000 - start // 1000)
         for how, ts, dur in (
             ("exact", round(start / 1e6 * 1000.0), round((end - start) / 1e6 * 1000.0)),

@@ -1,10 +1,18 @@
 """Points of a search space around a plan."""
 
-from experiments.reproduce.exploration import BITS, POINTS, Study, explore, levels_of, plan, points
+from experiments.reproduce.exploration import (
+    BITS,
+    POINTS,
+    Exploration,
+    explore,
+    levels_of,
+    plan,
+    points,
+)
 from experiments.reproduce.steps import PLOTTED, array_of, digits, network_of, plan_of
 from planners import Communication
 
-STUDY = Study(
+STUDY = Exploration(
     "n",
     ("h1", "h4"),
     (tuple((0, v) for v in range(4)), tuple((3, v) for v in range(4))),

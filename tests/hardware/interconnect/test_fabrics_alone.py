@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardware.interconnect.bus import Bus
 from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.switch import Switch
-from hardware.interconnect.tree import Tree
+from hardware.interconnect.tree import Subtrees, Tree
 from tests.hardware.interconnect.slow_routes import subtrees
 
 PORTS = np.array([1e9, 2e9, 4e9, 3e9])
@@ -25,7 +25,7 @@ def tree(ports: np.ndarray, factor: float = 2.0) -> Tree:
     """Over any number of nodes; ``Tree`` wants subtrees level by level, without the root."""
     found = sorted(subtrees(0, len(ports))[1:], key=lambda t: (depth(t, len(ports)), t))
     levels = [
-        [range(first, first + size) for first, size in group]
+        Subtrees(*np.array(list(group)).T)
         for _, group in itertools.groupby(found, key=lambda t: depth(t, len(ports)))
     ]
     return Tree(ports, np.zeros(len(ports)), factor, levels, label)
@@ -96,8 +96,8 @@ def test_a_subtree_has_its_nodes_mean_bandwidth_by_its_size(count: int, factor: 
 
 
 def test_a_trees_latency_is_on_the_way_up_from_the_node_itself() -> None:
-    ranges = [[range(2), range(2, 4)], [range(i, i + 1) for i in range(4)]]
-    found = Tree(PORTS, LATENCY_S, 2.0, ranges, label)
+    levels = [Subtrees(np.array([0, 2]), np.array([2, 2])), Subtrees(np.arange(4), np.ones(4, int))]
+    found = Tree(PORTS, LATENCY_S, 2.0, levels, label)
     for source, target in itertools.permutations(range(4), 2):
         assert found.latency_s[found.route(source, target)].sum() == LATENCY_S[source]
         assert found.latencies(np.array([source]), np.array([target])) == LATENCY_S[source]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import (
     DEPLOYED,
     PICOSECONDS,

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 
-from planners.steps import Kind
+from planners.order import Kind
 from simulator import Operation, Timeline
 from simulator.analysis.exposure import core_times
 from simulator.analysis.stalls import core_steps

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from hardware import Wires, load_array
 from simulator import CollectiveError, chosen, closed_form, run_alone
-from simulator.collectives.algorithms import BUILDERS, COLLECTIVES
-from simulator.collectives.choice import ALGORITHMS, MOST_DIRECT, phases, predicted_ps, swap
+from simulator.collectives.algorithms import COLLECTIVES, FLAT
+from simulator.collectives.choice import ALGORITHMS, jobs, predicted_ps
+from simulator.collectives.offers import MOST_DIRECT
 from simulator.collectives.ring_order import boxes
+from simulator.collectives.swaps import swap
 from tests.wiring import KINDS, nodes, wires
 
 B, S = 1e9, 1e8
@@ -59,7 +61,7 @@ def holds(
     w: Wires, collective: str, groups: np.ndarray, algorithm: str, wanted_s: float | None
 ) -> None:
     """Run on SimPy, against a formula: 1e-6, or a picosecond a phase."""
-    sequence = phases(w, collective, groups, S, algorithm)
+    sequence = jobs(w, collective, groups, S, algorithm)
     time_s, _ = run_alone(w, sequence)
     assert time_s == pytest.approx(predicted_ps(w, sequence) / 1e12, rel=1e-12)
     assert wanted_s is not None
@@ -150,7 +152,7 @@ def test_an_independent_simulators_ring(n: int, wanted_ns: float) -> None:
 def test_a_ring_of_two_has_one_cable() -> None:
     w = nodes(2, "ring", bytes_per_s=B)
     for algorithm in ("ring", "ring-two-way", "torus"):
-        time_s, _ = run_alone(w, phases(w, "all-reduce", w.nodes, S, algorithm))
+        time_s, _ = run_alone(w, jobs(w, "all-reduce", w.nodes, S, algorithm))
         assert time_s == pytest.approx(S / B)
     assert closed_form(w, "all-reduce", w.nodes, S, "ring-two-way") == pytest.approx(S / B)
     assert closed_form(w, "all-reduce", w.nodes, S, "torus") is None
@@ -193,7 +195,7 @@ def test_every_algorithm_moves_what_it_must_and_auto_is_the_fastest(
     times = {}
     for algorithm in ALGORITHMS:
         try:
-            sequence = phases(w, collective, groups, S, algorithm)
+            sequence = jobs(w, collective, groups, S, algorithm)
         except CollectiveError:
             continue
         time_s, link_bytes = run_alone(w, sequence)
@@ -214,14 +216,14 @@ def test_every_algorithm_moves_what_it_must_and_auto_is_the_fastest(
 @pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "direct"])
 def test_bandwidth_optimal_algorithms_send_the_least_from_every_node(algorithm: str) -> None:
     w = nodes(16, "switch")
-    _, link_bytes = run_alone(w, phases(w, "all-reduce", w.nodes, S, algorithm))
+    _, link_bytes = run_alone(w, jobs(w, "all-reduce", w.nodes, S, algorithm))
     assert link_bytes[16:] == pytest.approx(2 * 15 / 16 * S)
     assert link_bytes[:16].tolist() == [0] * 16
 
 
 def test_halving_takes_neighbours_first() -> None:
     w = nodes(16, "tree")
-    _, link_bytes = run_alone(w, phases(w, "all-reduce", w.nodes, S, "halving-doubling"))
+    _, link_bytes = run_alone(w, jobs(w, "all-reduce", w.nodes, S, "halving-doubling"))
     sent = dict(zip(w.names, link_bytes, strict=True))
     assert sent["board0-7 up"] == pytest.approx(8 * 2 * S / 16)
     assert sent["board0-1 up"] == pytest.approx(2 * 2 * S * (1 / 4 + 1 / 8 + 1 / 16))
@@ -232,7 +234,7 @@ def test_groups_that_share_links_are_slower_together() -> None:
     apart = np.arange(16).reshape(2, 8)
     mixed = np.arange(16).reshape(8, 2).T
     one, two, crossed = (
-        run_alone(w, phases(w, "all-reduce", groups, S, "ring"))[0]
+        run_alone(w, jobs(w, "all-reduce", groups, S, "ring"))[0]
         for groups in (apart[:1], apart, mixed)
     )
     assert one == two
@@ -244,16 +246,16 @@ def test_groups_that_share_links_are_slower_together() -> None:
 )
 def test_a_ring_through_a_mesh_visits_neighbours(shape: tuple[int, ...]) -> None:
     w = nodes(int(np.prod(shape)), "mesh", shape, latency_s=1e-6)
-    (phase,) = phases(w, "all-reduce", w.nodes, S, "ring")
+    (job,) = jobs(w, "all-reduce", w.nodes, S, "ring")
     if any(side % 2 == 0 for side in shape):
-        assert phase.load.flows.max() == 1
-        assert phase.latency_s == pytest.approx(2 * (w.cores - 1) * 1e-6)
+        assert job.load.flows.max() == 1
+        assert job.latency_s == pytest.approx(2 * (w.cores - 1) * 1e-6)
 
 
 def test_cores_then_chips_then_kinds() -> None:
     """By hand: pieces of half the tensor between the chips, both cores' groups at once."""
     w = Wires(load_array("tpu-v2-pod", ["devices.0.links.latency=0 s"]))
-    sequence = phases(w, "all-reduce", np.arange(512), S, "hierarchical")
+    sequence = jobs(w, "all-reduce", np.arange(512), S, "hierarchical")
     time_s, link_bytes = run_alone(w, sequence)
     torus_s = closed_form(w, "all-reduce", w.nodes, S, "torus")
     assert torus_s is not None
@@ -265,7 +267,7 @@ def test_cores_then_chips_then_kinds() -> None:
 def test_a_broadcast_reaches_one_of_each_node_first() -> None:
     """Every board but the first receives the tensor once, and so does every other chip and core."""
     w = Wires(load_array("accpar-homogeneous", ["topology.kind=switch", "devices.0.count=4"]))
-    sequence = phases(w, "broadcast", np.arange(32), S, "hierarchical")
+    sequence = jobs(w, "broadcast", np.arange(32), S, "hierarchical")
     _, link_bytes = run_alone(w, sequence)
     sent = dict(zip(w.names, link_bytes.tolist(), strict=True))
     assert [sent[f"board{i} down"] for i in range(4)] == pytest.approx([0, S, S, S])
@@ -288,9 +290,9 @@ def test_two_kinds_meet_in_their_ports() -> None:
 def test_groups_of_one_have_nothing_to_do(kind: str) -> None:
     w = nodes(4, kind)
     for collective in COLLECTIVES:
-        for algorithm in (*BUILDERS, "auto"):
+        for algorithm in (*FLAT, "auto"):
             try:
-                sequence = phases(w, collective, np.arange(4)[:, np.newaxis], S, algorithm)
+                sequence = jobs(w, collective, np.arange(4)[:, np.newaxis], S, algorithm)
             except CollectiveError:
                 continue
             assert run_alone(w, sequence)[0] == 0
@@ -302,7 +304,7 @@ def test_a_pipeline_takes_the_tensor_once_and_a_little_more(n: int) -> None:
     w = nodes(n, "ring", bytes_per_s=B, latency_s=1e-6)
     times = []
     for size in (1e4, 1e8):
-        time_s, link_bytes = run_alone(w, phases(w, "broadcast", w.nodes, size, "pipelined"))
+        time_s, link_bytes = run_alone(w, jobs(w, "broadcast", w.nodes, size, "pipelined"))
         chunked = min(
             size / B + (n - 2) * size / chunks / B + (chunks + n - 2) * 1e-6
             for chunks in range(1, 2000)
@@ -331,7 +333,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         ("all-to-all of 4 cores use auto, or direct$", "all-to-all", range(4), "ring"),
     ):
         with pytest.raises(CollectiveError, match=message):
-            phases(w, collective, np.array(groups), S, algorithm)
+            jobs(w, collective, np.array(groups), S, algorithm)
 
 
 @given(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.studies.case import Case, step_of
 from hardware import Array, Device, Energy, Group, Topology, by_core, load_array
 from planners import load_planner
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import DEPLOYED, PUBLISHED, Timeline, simulate
 from simulator.cost.energy import computing_j, receiving_j
 from workloads import Builder, Network, load_network

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Arithmetic, Device, load_device
+from planners.order import Phase
 from planners.partition import WHOLE, Shard, sizes
-from planners.steps import Phase
 from simulator.cost.memory import memory_use, parameters
 from simulator.cost.number_bytes import NumberBytes, number_bytes
 from simulator.cost.operators import Operators

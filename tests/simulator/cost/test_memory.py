@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import load_device
+from planners.order import Phase
 from planners.partition import Shard
-from planners.steps import Phase
 from simulator.cost.memory import memory_use, parameters
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import core_of, map_bytes, map_channels

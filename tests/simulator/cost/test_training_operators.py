@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
+from planners.order import Phase
 from planners.partition import II, Shard
-from planners.steps import Phase
 from simulator.cost.hbm_tensors import rides
 from simulator.cost.operators import Map, Operator
 from simulator.cost.roofline import flops, traffic

@@ -1,7 +1,7 @@
 """Small programs by hand for the engine's tests."""
 
 from hardware import Device
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import Operation, Program, Site, Task, Timeline, Worker
 
 DEVICE = Device("board", 2, 2, 1e12, 1e9, 1e9, 1e9)

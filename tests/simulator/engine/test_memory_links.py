@@ -7,7 +7,7 @@ import pytest
 
 from hardware import load_array, wires_of
 from planners import load_planner
-from planners.steps import Kind
+from planners.order import Kind
 from simulator import DEPLOYED, Machine, Program, run, simulate
 from simulator.analysis.critical_path import critical_path
 from simulator.engine.jobs import Job, Load

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
 from planners import Plan, PlanError
-from planners.steps import Kind, Phase
+from planners.order import Kind, Phase
 from simulator import (
     DEPLOYED,
     PICOSECONDS,

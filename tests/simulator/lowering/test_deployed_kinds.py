@@ -5,8 +5,8 @@ import pytest
 from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, by_core, load_array
 from planners import Partition, Plan, Split
+from planners.order import Kind, Phase
 from planners.partition import II, III, I, PartitionType
-from planners.steps import Kind, Phase
 from simulator import DEPLOYED, program_of, simulate
 from workloads import Builder, Network, load_network, partition_graph
 from workloads.zoo import NETWORKS

@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from hardware import Array, by_core
 from planners.partition import II, III, IV, I, PartitionType
-from simulator.lowering.placement import Counting, Division, Part, Shards
-from simulator.lowering.reshard import Relay, Request, Sums, backward_layouts, forward_layouts
+from simulator.lowering.blocks import Shards
+from simulator.lowering.layouts import backward_layouts, forward_layouts
+from simulator.lowering.placement import Counting, Division, Part
+from simulator.lowering.requests import Request
+from simulator.lowering.reshard import Relay
+from simulator.lowering.sums import Sums
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, Node, partition_graph
 

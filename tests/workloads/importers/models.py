@@ -7,21 +7,21 @@ from typing import Any
 
 from workloads import Layer, Network
 from workloads.importers.network import assemble
-from workloads.importers.neutral import Constant, Model, Operation, Shape
+from workloads.importers.neutral import Constant, Model, ModelOperation, Shape
 
 Shapes = Mapping[str, Shape]
 
 
 def op(
     verb: str, inputs: str, outputs: Shapes | Shape, name: str = "", **attributes: Any
-) -> Operation:
+) -> ModelOperation:
     """An operation on tensors named with blanks between; ``-`` is one left out.
 
     Given one shape alone, it makes a tensor of its own name.
     """
     reads = tuple("" if word == "-" else word for word in inputs.split())
     made = outputs if isinstance(outputs, Mapping) else {name or verb: outputs}
-    return Operation(name or next(iter(made)), verb, reads, made, attributes)
+    return ModelOperation(name or next(iter(made)), verb, reads, made, attributes)
 
 
 def trained(**shapes: Shape) -> dict[str, Constant]:
@@ -36,7 +36,7 @@ def trained(**shapes: Shape) -> dict[str, Constant]:
 
 
 def network(
-    *operations: Operation,
+    *operations: ModelOperation,
     x: Shape = (1, 3, 8, 8),
     constants: Mapping[str, Constant] | None = None,
     batch: int = 1,
@@ -50,6 +50,6 @@ def network(
     )
 
 
-def layers(*operations: Operation, **model: Any) -> dict[str, Layer]:
+def layers(*operations: ModelOperation, **model: Any) -> dict[str, Layer]:
     """Its layers by name."""
     return {layer.name: layer for layer in network(*operations, **model).layers}

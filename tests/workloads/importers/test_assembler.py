@@ -5,7 +5,7 @@ import pytest
 from tests.workloads.importers.models import layers, network, op, trained
 from workloads import NetworkError, Tensor, partition_graph
 from workloads.importers.network import VERBS
-from workloads.importers.neutral import Constant, Operation, printable
+from workloads.importers.neutral import Constant, ModelOperation, printable
 
 STEM = op("conv", "x w", (1, 4, 8, 8), "stem")
 SIDE = op("conv", "x u", (1, 4, 8, 8), "side")
@@ -32,7 +32,9 @@ def test_every_verb_that_the_readers_may_use_is_translated() -> None:
         (op("expand", "stem", (1, 4, 8, 8), "v"), Tensor(4, 8, 8)),
     ],
 )
-def test_views_are_no_layers_and_keep_what_dimensions_mean(view: Operation, seen: Tensor) -> None:
+def test_views_are_no_layers_and_keep_what_dimensions_mean(
+    view: ModelOperation, seen: Tensor
+) -> None:
     found = layers(
         STEM,
         view,

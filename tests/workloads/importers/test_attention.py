@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.workloads.importers.models import layers, op, trained
 from workloads import Layer, Tensor
-from workloads.importers.neutral import Operation
+from workloads.importers.neutral import ModelOperation
 
 SIDES = st.integers(1, 4)
 
@@ -15,7 +15,7 @@ def attended(
     q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], y: tuple[int, ...], **more: int
 ) -> dict[str, Layer]:
     """Three computed operands, and a product behind that reads what comes out."""
-    steps: list[Operation] = [
+    steps: list[ModelOperation] = [
         op("relu", name, shape, letter)
         for name, shape, letter in (("x", q, "q"), ("kx", k, "k"), ("vx", v, "v"))
     ]

@@ -4,12 +4,12 @@ import pytest
 
 from tests.workloads.importers.models import layers, network, op, trained
 from workloads import CELLS, Tensor, partition_graph
-from workloads.importers.neutral import Constant, Operation
+from workloads.importers.neutral import Constant, ModelOperation
 
 
 def cell(
     verb: str, inputs: str, outputs: dict[str, tuple[int, ...]], **changes: object
-) -> Operation:
+) -> ModelOperation:
     attributes = {"hidden": 4, "directions": 1, "biased": True, "batch_axis": 0, "split": False}
     return op(verb, inputs, outputs, "cell", **(attributes | changes))
 

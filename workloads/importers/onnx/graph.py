@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, shape_inference
 
-from workloads.importers.neutral import Constant, Model, Operation, Shape, printable
+from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
 from workloads.importers.onnx import guard, operators, values
 from workloads.importers.onnx.guard import LARGEST, MOST_MADE
 from workloads.importers.onnx.tensors import FLOATS, Tensors
@@ -26,7 +26,7 @@ class Reader:
         self.tensors = Tensors(path, given)
         self.opsets = {o.domain.removeprefix("ai.onnx"): o.version for o in model.opset_import}
         self.imports = list(model.opset_import)
-        self.operations: list[Operation] = []
+        self.operations: list[ModelOperation] = []
         self.notes: list[str] = []
         self.declared = {v.name: v.type for v in [*self.graph.value_info, *self.graph.output]}
 

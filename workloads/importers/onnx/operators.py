@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from workloads.importers.neutral import Operation, Shape
+from workloads.importers.neutral import ModelOperation, Shape
 from workloads.importers.onnx.tensors import Tensors
 from workloads.layers import NetworkError
 
@@ -75,8 +75,8 @@ class _Node:
             raise NetworkError(f"{self.node.op_type} lacks input {at}")
         return self.tensors.shape(self.input(at))
 
-    def operation(self, verb: str, **attributes: Any) -> Operation:
-        return Operation(self.name, verb, self.reads, self.outputs, attributes)
+    def operation(self, verb: str, **attributes: Any) -> ModelOperation:
+        return ModelOperation(self.name, verb, self.reads, self.outputs, attributes)
 
 
 def translate(
@@ -85,7 +85,7 @@ def translate(
     outputs: Mapping[str, Shape],
     reads: tuple[str, ...],
     tensors: Tensors,
-) -> list[Operation]:
+) -> list[ModelOperation]:
     """The operations of one node; one that is not understood is noted and kept."""
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     item = _Node(name, node, outputs, reads, tensors, attributes)
@@ -123,36 +123,36 @@ def _window(item: _Node, kernel: Shape) -> dict[str, tuple[int, ...]]:
     return {"kernel": kernel, "stride": strides, "padding": pads, "dilation": dilations}
 
 
-def _conv(item: _Node) -> list[Operation]:
+def _conv(item: _Node) -> list[ModelOperation]:
     window = _window(item, item.shape(1)[2:])
     transposed = item.node.op_type == "ConvTranspose"
     groups = item.attributes.get("group", 1)
     return [item.operation("conv", groups=groups, transposed=transposed, **window)]
 
 
-def _pool(item: _Node) -> list[Operation]:
+def _pool(item: _Node) -> list[ModelOperation]:
     verb = "max_pool" if item.node.op_type == "MaxPool" else "avg_pool"
     return [item.operation(verb, **_window(item, tuple(item.attributes["kernel_shape"])))]
 
 
-def _global_pool(item: _Node) -> list[Operation]:
+def _global_pool(item: _Node) -> list[ModelOperation]:
     axes = range(2, len(item.shape(0)))
     if item.node.op_type == "GlobalAveragePool":
         return [item.operation("mean", axes=tuple(axes))]
     return [item.operation("max_pool", kernel=item.shape(0)[2:])]
 
 
-def _reduce_mean(item: _Node) -> list[Operation]:
+def _reduce_mean(item: _Node) -> list[ModelOperation]:
     axes = item.attributes.get("axes")
     if axes is None and item.input(1):
         axes = item.tensors.integers(item.input(1))
     if axes is None:
         axes = range(len(item.shape(0)))
     operation = item.operation("mean", axes=tuple(axes))
-    return [Operation(item.name, "mean", item.reads[:1], item.outputs, operation.attributes)]
+    return [ModelOperation(item.name, "mean", item.reads[:1], item.outputs, operation.attributes)]
 
 
-def _gemm(item: _Node) -> list[Operation]:
+def _gemm(item: _Node) -> list[ModelOperation]:
     keys = ("transA", "transB")
     transposed = tuple(at for at, key in enumerate(keys) if item.attributes.get(key))
     bias = item.input(2)
@@ -160,24 +160,26 @@ def _gemm(item: _Node) -> list[Operation]:
         return [item.operation("matmul", transposed=transposed)]
     (output, shape), product = next(iter(item.outputs.items())), f"{item.name}.product"
     return [
-        Operation(product, "matmul", item.reads[:2], {product: shape}, {"transposed": transposed}),
-        Operation(item.name, "add", (product, bias), {output: shape}),
+        ModelOperation(
+            product, "matmul", item.reads[:2], {product: shape}, {"transposed": transposed}
+        ),
+        ModelOperation(item.name, "add", (product, bias), {output: shape}),
     ]
 
 
-def _gather(item: _Node) -> list[Operation]:
+def _gather(item: _Node) -> list[ModelOperation]:
     axis, ids = item.attributes.get("axis", 0), item.shape(1)
     if item.constant(0) and axis == 0:
         return [item.operation("embedding")]
     if item.constant(1) and not item.constant(0) and len(ids) <= 1:
-        view = Operation(item.name, "slice", item.reads[:1], item.outputs)
+        view = ModelOperation(item.name, "slice", item.reads[:1], item.outputs)
         if not ids:
-            view = Operation(item.name, "select", item.reads[:1], item.outputs, {"axis": axis})
+            view = ModelOperation(item.name, "select", item.reads[:1], item.outputs, {"axis": axis})
         return [view]
     return [item.operation("other", operator="gather")]
 
 
-def _cell(item: _Node) -> list[Operation]:
+def _cell(item: _Node) -> list[ModelOperation]:
     both = item.attributes.get("direction", b"forward") == b"bidirectional"
     batch_axis = 0 if item.attributes.get("layout", 0) else 1
     every = [item.outputs.get(name) for name in item.node.output]
@@ -195,39 +197,39 @@ def _cell(item: _Node) -> list[Operation]:
         "split": True,
     }
     verb = item.node.op_type.lower()
-    return [Operation(item.name, verb, item.reads, outputs, attributes)]
+    return [ModelOperation(item.name, verb, item.reads, outputs, attributes)]
 
 
-def _dropout(item: _Node) -> list[Operation]:
+def _dropout(item: _Node) -> list[ModelOperation]:
     training = item.tensors.integers(item.input(2)) if item.input(2) else None
     verb = "other" if training and training[0] else "reshape"
     outputs = dict(list(item.outputs.items())[:1]) if verb == "reshape" else item.outputs
     mask = dict(list(item.outputs.items())[1:]) if verb == "reshape" else {}
-    first = Operation(item.name, verb, item.reads[:1], outputs, {"operator": "dropout"})
-    return [first, *([Operation(item.name, "reshape", item.reads[:1], mask)] if mask else [])]
+    first = ModelOperation(item.name, verb, item.reads[:1], outputs, {"operator": "dropout"})
+    return [first, *([ModelOperation(item.name, "reshape", item.reads[:1], mask)] if mask else [])]
 
 
-def _attention(item: _Node) -> list[Operation]:
+def _attention(item: _Node) -> list[ModelOperation]:
     attributes = {}
     if len(item.shape(0)) == 3:
         attributes = {
             "heads": item.attributes["q_num_heads"],
             "kv_heads": item.attributes["kv_num_heads"],
         }
-    return [Operation(item.name, "attention", item.reads, item.outputs, attributes)]
+    return [ModelOperation(item.name, "attention", item.reads, item.outputs, attributes)]
 
 
-def _einsum(item: _Node) -> list[Operation]:
+def _einsum(item: _Node) -> list[ModelOperation]:
     equation = item.attributes["equation"].decode(errors="replace")
     return [item.operation("einsum", equation=equation)]
 
 
-def _transpose(item: _Node) -> list[Operation]:
+def _transpose(item: _Node) -> list[ModelOperation]:
     rank = len(item.shape(0))
     return [item.operation("transpose", perm=tuple(item.attributes.get("perm", range(rank)[::-1])))]
 
 
-TRANSLATED: dict[str, Callable[[_Node], list[Operation]]] = {
+TRANSLATED: dict[str, Callable[[_Node], list[ModelOperation]]] = {
     "Conv": _conv,
     "ConvTranspose": _conv,
     "MaxPool": _pool,

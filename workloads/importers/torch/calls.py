@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 
 
 class Tensors(Protocol):
@@ -40,10 +40,10 @@ class Call:
         assert isinstance(value, torch.fx.Node)  # noqa: S101  (torch's own signatures)
         return tuple(int(n) for n in value.meta["val"].shape)
 
-    def operation(self, verb: str, *inputs: Any, **attributes: Any) -> Operation:
+    def operation(self, verb: str, *inputs: Any, **attributes: Any) -> ModelOperation:
         """The operation of this name; arguments that are no tensors count as left out."""
         names = tuple(tensor_name(value) for value in inputs)
-        return Operation(
+        return ModelOperation(
             self.name, verb, names, self.outputs, {"module": self.module, **attributes}
         )
 

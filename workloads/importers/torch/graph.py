@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind
 
-from workloads.importers.neutral import Constant, Model, Operation, Shape
+from workloads.importers.neutral import Constant, Model, ModelOperation, Shape
 from workloads.importers.torch import operators
 from workloads.layers import NetworkError
 
@@ -23,7 +23,7 @@ class Reader:
         self.title = title
         self.program = program
         self.constants: dict[str, Constant] = {}
-        self.operations: list[Operation] = []
+        self.operations: list[ModelOperation] = []
 
     def model(self) -> Model:
         """The whole program; raises NetworkError naming the node."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.importers.torch.calls import Call, Tensors, tensor_name
 
 _VIEWS = """
@@ -42,7 +42,7 @@ HIDDEN_PRODUCTS = frozenset(
 
 def translate(
     node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, tensors: Tensors
-) -> list[Operation]:
+) -> list[ModelOperation]:
     """The operations of one node; one that is not understood is noted and kept."""
     if node.target is operator.getitem:
         return []  # its tensor is known by its tuple's name and number
@@ -67,10 +67,12 @@ def translate(
     if not inputs:
         tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
         return []
-    return [Operation(name, SIMPLE.get(kind, "other"), inputs, outputs, {"operator": kind, **note})]
+    return [
+        ModelOperation(name, SIMPLE.get(kind, "other"), inputs, outputs, {"operator": kind, **note})
+    ]
 
 
-def _conv(call: Call) -> Operation:
+def _conv(call: Call) -> ModelOperation:
     dims = len(call.shape(0)) - 2
 
     def measure(at: int, key: str, default: int) -> tuple[int, ...]:
@@ -97,7 +99,7 @@ def _conv(call: Call) -> Operation:
     )
 
 
-def _pool(call: Call) -> Operation:
+def _pool(call: Call) -> ModelOperation:
     dims = len(call.outputs[next(iter(call.outputs))]) - 2
 
     def wide(value: Any, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -115,7 +117,7 @@ def _pool(call: Call) -> Operation:
     )
 
 
-def _adaptive(call: Call) -> Operation:
+def _adaptive(call: Call) -> ModelOperation:
     before, after = call.shape(0), next(iter(call.outputs.values()))
     average = "avg" in call.kind
     if average and all(n == 1 for n in after[2:]):
@@ -125,17 +127,17 @@ def _adaptive(call: Call) -> Operation:
     return call.operation(verb, call.node.args[0], kernel=kernel, stride=kernel)
 
 
-def _mean(call: Call) -> Operation:
+def _mean(call: Call) -> ModelOperation:
     axes = call.arg(1, "dim") or tuple(range(len(call.shape(0))))
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
     return call.operation("mean", call.node.args[0], axes=axes)
 
 
-def _linear(call: Call) -> Operation:
+def _linear(call: Call) -> ModelOperation:
     return call.operation("matmul", *(call.arg(i, k) for i, k in enumerate(("", "", "bias"))))
 
 
-def _addmm(call: Call) -> list[Operation]:
+def _addmm(call: Call) -> list[ModelOperation]:
     """Bias + a @ b; a computed bias is an addition of its own."""
     bias, left, right = call.node.args[:3]
     if tensor_name(bias) in call.tensors.constants:
@@ -143,21 +145,21 @@ def _addmm(call: Call) -> list[Operation]:
     shape, inner = next(iter(call.outputs.values())), f"{call.name}.product"
     names = tuple(tensor_name(value) for value in (left, right))
     return [
-        Operation(inner, "matmul", names, {inner: shape}),
-        Operation(call.name, "add", (inner, tensor_name(bias)), call.outputs),
+        ModelOperation(inner, "matmul", names, {inner: shape}),
+        ModelOperation(call.name, "add", (inner, tensor_name(bias)), call.outputs),
     ]
 
 
-def _einsum(call: Call) -> Operation:
+def _einsum(call: Call) -> ModelOperation:
     equation, operands = call.node.args[:2]
     return call.operation("einsum", *operands, equation=equation)
 
 
-def _attention(call: Call) -> Operation:
+def _attention(call: Call) -> ModelOperation:
     return call.operation("attention", *call.node.args[:3])
 
 
-def _transpose(call: Call) -> Operation:
+def _transpose(call: Call) -> ModelOperation:
     perm = list(range(len(call.shape(0))))
     if call.kind == "permute":
         perm = [axis % len(perm) for axis in call.arg(1, "dims")]
@@ -171,52 +173,54 @@ def _transpose(call: Call) -> Operation:
     return call.operation("transpose", call.node.args[0], perm=tuple(perm))
 
 
-def _select(call: Call) -> Operation:
+def _select(call: Call) -> ModelOperation:
     return call.operation("select", call.node.args[0], axis=call.arg(1, "dim"))
 
 
-def _unbind(call: Call) -> list[Operation]:
+def _unbind(call: Call) -> list[ModelOperation]:
     axis, source = call.arg(1, "dim", 0), tensor_name(call.node.args[0])
     return [
-        Operation(name, "select", (source,), {name: shape}, {"axis": axis})
+        ModelOperation(name, "select", (source,), {name: shape}, {"axis": axis})
         for name, shape in call.outputs.items()
     ]
 
 
-def _expand(call: Call) -> Operation:
+def _expand(call: Call) -> ModelOperation:
     return call.operation("expand", call.node.args[0])
 
 
-def _concat(call: Call) -> Operation:
+def _concat(call: Call) -> ModelOperation:
     (parts,) = call.node.args[:1]
     axis = call.arg(1, "dim", 0)
     return call.operation("concat", *parts, axis=axis, operator="concat")
 
 
-def _stack(call: Call) -> Operation:
+def _stack(call: Call) -> ModelOperation:
     return call.operation("other", *call.node.args[0], operator="stack")
 
 
-def _embedding(call: Call) -> Operation:
+def _embedding(call: Call) -> ModelOperation:
     return call.operation("embedding", call.node.args[0], call.node.args[1])
 
 
-def _dropout(call: Call) -> Operation:
+def _dropout(call: Call) -> ModelOperation:
     training = bool(call.arg(2, "train", False)) and bool(call.arg(1, "p", 0))
     return call.operation("other" if training else "reshape", call.node.args[0], operator="dropout")
 
 
-def _norm(call: Call) -> Operation:
-    return Operation(call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind})
+def _norm(call: Call) -> ModelOperation:
+    return ModelOperation(
+        call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
+    )
 
 
-def _not_understood(call: Call) -> Operation:
+def _not_understood(call: Call) -> ModelOperation:
     note = f"{call.node.target} with a projection is not understood"
     attributes = {"operator": call.kind, "note": note}
-    return Operation(call.name, "other", call.all_inputs(), call.outputs, attributes)
+    return ModelOperation(call.name, "other", call.all_inputs(), call.outputs, attributes)
 
 
-def _cell(call: Call) -> list[Operation]:
+def _cell(call: Call) -> list[ModelOperation]:
     """A stack of recurrent layers as one operation for each."""
     args = list(call.node.args)
     states, weights, biased, layers = args[1], args[2], args[3], args[4]
@@ -237,7 +241,7 @@ def _cell(call: Call) -> list[Operation]:
         outputs = dict(call.outputs) if last else {inner: shape}
         reads = (source, *map(tensor_name, own), *map(tensor_name, states if not layer else []))
         found.append(
-            Operation(
+            ModelOperation(
                 inner if layers > 1 else call.name,
                 call.kind,
                 reads,
@@ -255,7 +259,7 @@ def _cell(call: Call) -> list[Operation]:
     return found
 
 
-TRANSLATED: dict[str, Callable[[Call], Operation | list[Operation]]] = {
+TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _conv),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _pool),

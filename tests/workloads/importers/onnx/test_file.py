@@ -4,7 +4,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -362,7 +361,7 @@ def test_a_further_input_of_another_size(tmp_path: Path) -> None:
     assert network.layers[1].inputs == (network.layers[0].name, "input")
 
 
-def test_2000_nodes_in_ten_seconds_and_a_gigabyte(tmp_path: Path) -> None:
+def test_2000_nodes_in_a_gigabyte(tmp_path: Path) -> None:
     nodes, weights = [], {}
     for i in range(400):
         last = f"y{i - 1}" if i else "x"
@@ -375,10 +374,8 @@ def test_2000_nodes_in_ten_seconds_and_a_gigabyte(tmp_path: Path) -> None:
         ]
         weights[f"w{i}"] = (64, 64)
     path = save(tmp_path, model(nodes, weights, x=("batch", 64)))
-    started = time.perf_counter()
     command = [sys.executable, "-m", "experiments.cli", "show", path, "--format", "json"]
     shown = subprocess.run(command, check=True, capture_output=True)
-    assert time.perf_counter() - started < 10
     assert len(json.loads(shown.stdout)["layers"]) == 1200
     most_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of all children so far
     assert most_kib < 1 << 20

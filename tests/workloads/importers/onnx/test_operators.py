@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from workloads import NetworkError
-from workloads.importers.neutral import Constant, Operation, Shape
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.importers.onnx.operators import SIMPLE, TRANSLATED, VIEWS, translate
 from workloads.importers.onnx.tensors import Tensors
 
@@ -49,14 +49,14 @@ def read(
     integers: dict[str, list[int]] | None = None,
     domain: str = "",
     **attributes: Any,
-) -> list[Operation]:
+) -> list[ModelOperation]:
     reads = ["" if word == "-" else word for word in inputs.split()]
     node = helper.make_node(kind, reads, [*outputs], "n", domain=domain, **attributes)
     known = tensors(**(integers or {}))
     return translate("n", node, outputs, tuple(reads), known)
 
 
-def only(*args: Any, **kwargs: Any) -> Operation:
+def only(*args: Any, **kwargs: Any) -> ModelOperation:
     (operation,) = read(*args, **kwargs)
     return operation
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Communication, Partition, PartitionType
+from planners.order import Item, Kind, Phase, consumers, flops, published_order, received
 from planners.partition import WHOLE, Shard, legal, sizes
-from planners.steps import Kind, Phase, Step, consumers, flops, received, training_steps
 from tests.strategies import networks
 from workloads import Builder, Graph, Network, partition_graph
 
@@ -19,7 +19,7 @@ I, II, III, IV = PartitionType  # noqa: E741
 @given(networks())
 def test_everything_happens_once(network: Network) -> None:
     graph = partition_graph(network)
-    steps = training_steps(graph)
+    steps = published_order(graph)
     assert len(set(steps)) == len(steps)
     products = [v for v, node in enumerate(graph) if not node.join]
     edges = [(p, v, e) for v, node in enumerate(graph) for e, p in enumerate(node.producers)]
@@ -42,30 +42,30 @@ def test_everything_happens_once(network: Network) -> None:
 def test_nothing_is_used_before_it_is_there(network: Network) -> None:
     """Features forward, errors backward; sums right behind their product."""
     graph = partition_graph(network)
-    steps = training_steps(graph)
+    steps = published_order(graph)
     at = {step: i for i, step in enumerate(steps)}
     for v, node in enumerate(graph):
         for e, p in enumerate(node.producers):
-            forward = at[Step(Kind.BOUNDARY, Phase.FORWARD, p, v, e)]
-            backward = at[Step(Kind.BOUNDARY, Phase.BACKWARD, p, v, e)]
+            forward = at[Item(Kind.BOUNDARY, Phase.FORWARD, p, v, e)]
+            backward = at[Item(Kind.BOUNDARY, Phase.BACKWARD, p, v, e)]
             assert forward < backward
             if not node.join:
-                assert forward < at[Step(Kind.COMPUTE, Phase.FORWARD, v)]
-                assert at[Step(Kind.COMPUTE, Phase.BACKWARD, v)] < backward
+                assert forward < at[Item(Kind.COMPUTE, Phase.FORWARD, v)]
+                assert at[Item(Kind.COMPUTE, Phase.BACKWARD, v)] < backward
             if not graph[p].join:
-                assert at[Step(Kind.SUMS, Phase.FORWARD, p)] < forward
-                assert backward < at[Step(Kind.COMPUTE, Phase.BACKWARD, p)]
+                assert at[Item(Kind.SUMS, Phase.FORWARD, p)] < forward
+                assert backward < at[Item(Kind.COMPUTE, Phase.BACKWARD, p)]
         if not node.join:
             for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT):
-                computed = at[Step(Kind.COMPUTE, phase, v)]
-                assert steps[computed + 1] == Step(Kind.SUMS, phase, v)
-            backward = at[Step(Kind.COMPUTE, Phase.BACKWARD, v)]
-            assert at[Step(Kind.COMPUTE, Phase.GRADIENT, v)] == backward + 2
+                computed = at[Item(Kind.COMPUTE, phase, v)]
+                assert steps[computed + 1] == Item(Kind.SUMS, phase, v)
+            backward = at[Item(Kind.COMPUTE, Phase.BACKWARD, v)]
+            assert at[Item(Kind.COMPUTE, Phase.GRADIENT, v)] == backward + 2
     weighted = [v for v, node in enumerate(graph) if not node.join]
     for first, second in combinations(weighted, 2):
         for phase, early in ((Phase.FORWARD, first), (Phase.BACKWARD, second)):
             late = first + second - early
-            one, other = Step(Kind.COMPUTE, phase, early), Step(Kind.COMPUTE, phase, late)
+            one, other = Item(Kind.COMPUTE, phase, early), Item(Kind.COMPUTE, phase, late)
             assert at[one] < at[other]
 
 
@@ -117,7 +117,7 @@ def test_two_uses_of_a_weight_cut_apart_exchange_what_differs(
         kept = of_table("words", owner, share, half)
         used = of_table("head", head, share, half)
         wanted.append(len(kept - used) + len(used - kept))
-    found = received(Step(Kind.SUMS, Phase.GRADIENT, 2), graph, partitions, size)
+    found = received(Item(Kind.SUMS, Phase.GRADIENT, 2), graph, partitions, size)
     assert found == pytest.approx(wanted)
 
 
@@ -125,10 +125,10 @@ def test_replicas_of_a_tied_weight_sum_once_with_their_owner() -> None:
     graph = tied()
     size = [sizes(node, 2, WHOLE) for node in graph]
     both = [Partition(I, 0.5)] * 3
-    assert received(Step(Kind.SUMS, Phase.GRADIENT, 2), graph, both, size) == (0.0, 0.0)
-    assert received(Step(Kind.SUMS, Phase.GRADIENT, 0), graph, both, size) == (48.0, 48.0)
+    assert received(Item(Kind.SUMS, Phase.GRADIENT, 2), graph, both, size) == (0.0, 0.0)
+    assert received(Item(Kind.SUMS, Phase.GRADIENT, 0), graph, both, size) == (48.0, 48.0)
     alone = [Partition(III, 0.5), Partition(I, 0.5), Partition(I, 0.5)]
-    assert received(Step(Kind.SUMS, Phase.GRADIENT, 2), graph, alone, size) == (48.0, 48.0)
+    assert received(Item(Kind.SUMS, Phase.GRADIENT, 2), graph, alone, size) == (48.0, 48.0)
 
 
 @settings(deadline=None)
@@ -140,9 +140,9 @@ def test_a_half_that_has_everything_receives_only_what_is_summed(
     graph = partition_graph(network)
     partitions = [Partition(data.draw(st.sampled_from(legal(node))), 1.0) for node in graph]
     size = [sizes(node, 4, WHOLE) for node in graph]
-    for step in training_steps(graph):
-        if step.kind is Kind.BOUNDARY:
-            assert received(step, graph, partitions, size)[0] == 0.0
+    for item in published_order(graph):
+        if item.kind is Kind.BOUNDARY:
+            assert received(item, graph, partitions, size)[0] == 0.0
 
 
 @settings(deadline=None)
@@ -155,9 +155,9 @@ def test_both_halves_are_one_anothers_mirror(network: Network, data: st.DataObje
     size = [sizes(node, 4, WHOLE) for node in graph]
     one = [Partition(kind, share) for kind in kinds]
     other = [Partition(kind, 1 - share) for kind in kinds]
-    for step in training_steps(graph):
-        if step.kind is not Kind.COMPUTE:
-            assert received(step, graph, one, size) == received(step, graph, other, size)[::-1]
+    for item in published_order(graph):
+        if item.kind is not Kind.COMPUTE:
+            assert received(item, graph, one, size) == received(item, graph, other, size)[::-1]
 
 
 def test_the_plotted_table_sums_type_ii_after_its_pool() -> None:
@@ -168,8 +168,8 @@ def test_the_plotted_table_sums_type_ii_after_its_pool() -> None:
     net.fc("fc", 5)
     graph = partition_graph(net.build())
     size = [sizes(node, 4, WHOLE) for node in graph]
-    step, partitions = Step(Kind.SUMS, Phase.FORWARD, 0), [Partition(II, 0.5)] * 2
-    printed, plotted = (received(step, graph, partitions, size, table) for table in Communication)
+    item, partitions = Item(Kind.SUMS, Phase.FORWARD, 0), [Partition(II, 0.5)] * 2
+    printed, plotted = (received(item, graph, partitions, size, table) for table in Communication)
     assert printed == (4 * 3 * 64, 4 * 3 * 64)
     assert plotted == (4 * 3 * 16, 4 * 3 * 16)
 

@@ -51,10 +51,11 @@ SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step: ``node`` computes, or receives; a boundary is edge ``edge`` into ``consumer``.
+class Item:
+    """One item of a training step: a node computes, or receives.
 
-    A ``bucket`` is of layers, ``node`` the first, whose gradients are summed together.
+    A boundary is edge ``edge`` of ``node`` into ``consumer``. A ``bucket`` is of
+    layers, ``node`` the first, whose gradients are summed together.
     """
 
     kind: Kind
@@ -65,18 +66,18 @@ class Step:
     bucket: tuple[int, ...] = ()
 
 
-def training_steps(graph: Graph) -> tuple[Step, ...]:
+def published_order(graph: Graph) -> tuple[Item, ...]:
     """The whole step in order."""
     return (*_forward(graph), *_backward(graph))
 
 
-def _forward(graph: Graph) -> Iterator[Step]:
+def _forward(graph: Graph) -> Iterator[Item]:
     for v, node in enumerate(graph):
         for edge, producer in enumerate(node.producers):
-            yield Step(Kind.BOUNDARY, Phase.FORWARD, producer, v, edge)
+            yield Item(Kind.BOUNDARY, Phase.FORWARD, producer, v, edge)
         if not node.join:
-            yield Step(Kind.COMPUTE, Phase.FORWARD, v)
-            yield Step(Kind.SUMS, Phase.FORWARD, v)
+            yield Item(Kind.COMPUTE, Phase.FORWARD, v)
+            yield Item(Kind.SUMS, Phase.FORWARD, v)
 
 
 def consumers(graph: Graph) -> list[list[tuple[int, int]]]:
@@ -88,52 +89,52 @@ def consumers(graph: Graph) -> list[list[tuple[int, int]]]:
     return found
 
 
-def _backward(graph: Graph) -> Iterator[Step]:
+def _backward(graph: Graph) -> Iterator[Item]:
     readers = consumers(graph)
     for v, node in reversed(list(enumerate(graph))):
         for consumer, edge in readers[v]:
-            yield Step(Kind.BOUNDARY, Phase.BACKWARD, v, consumer, edge)
+            yield Item(Kind.BOUNDARY, Phase.BACKWARD, v, consumer, edge)
         if not node.join:
             for phase in (Phase.BACKWARD, Phase.GRADIENT):
-                yield Step(Kind.COMPUTE, phase, v)
-                yield Step(Kind.SUMS, phase, v)
+                yield Item(Kind.COMPUTE, phase, v)
+                yield Item(Kind.SUMS, phase, v)
 
 
 def received(
-    step: Step,
+    item: Item,
     graph: Graph,
     partitions: Sequence[Partition],
     size: Sequence[Sizes],
     table: Communication = Communication.PRINTED,
 ) -> tuple[float, float]:
     """Elements each side of a split receives in an exchange step."""
-    if step.kind is Kind.SUMS:
-        elements = _sums(step, graph, partitions, size, table)
+    if item.kind is Kind.SUMS:
+        elements = _sums(item, graph, partitions, size, table)
         return elements, elements
-    producer = producer_type(graph[step.node], partitions[step.node].type)
-    consumer = partitions[step.consumer]
-    direction = 0 if step.phase is Phase.FORWARD else 1
-    elements = size[step.consumer].reads[step.edge]
+    producer = producer_type(graph[item.node], partitions[item.node].type)
+    consumer = partitions[item.consumer]
+    direction = 0 if item.phase is Phase.FORWARD else 1
+    elements = size[item.consumer].reads[item.edge]
     first = boundary(producer, consumer.type, consumer.share, table)[direction]
     second = boundary(producer, consumer.type, 1.0 - consumer.share, table)[direction]
     return first * elements, second * elements
 
 
 def _sums(
-    step: Step,
+    item: Item,
     graph: Graph,
     partitions: Sequence[Partition],
     size: Sequence[Sizes],
     table: Communication,
 ) -> float:
     """Elements each side receives to complete the partial sums of a product."""
-    v, kind, share = step.node, partitions[step.node].type, partitions[step.node].share
+    v, kind, share = item.node, partitions[item.node].type, partitions[item.node].share
     tied = graph[v].tied
-    if tied is not None and step.phase is Phase.GRADIENT:
+    if tied is not None and item.phase is Phase.GRADIENT:
         types = (kind, partitions[tied].type)
         fixed, swap = tied_sums(graph[v], graph[tied], types, size[v], size[tied])
         return fixed + share * (1.0 - share) * swap
-    if kind is not SUMMED_IN[step.phase]:
+    if kind is not SUMMED_IN[item.phase]:
         return 0.0
     return partial_sums(kind, size[v], pooled=table.pooled)
 

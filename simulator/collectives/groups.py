@@ -1,0 +1,295 @@
+"""Groups of cores that run one collective at the same time, and what their messages load.
+
+Where the groups together are a cube of cores, of which each takes some axes
+(its members differ in them) and its copies the others, one group is followed
+and counted for all (``Mirrored``). Any others are followed one by one
+(``Anywhere``). Of eight cores, groups {0, 2} {1, 3} {4, 6} {5, 7} are a cube:
+members at axis 010, groups at 101.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from hardware import Wires
+from hardware.interconnect.torus import Grid
+from simulator.collectives.cubes import Cube, Places, cube_of, weighed
+from simulator.collectives.kept import KEPT, Token, digest, speeds, wiring
+from simulator.collectives.messages import Carried, Messages, add, carry
+from simulator.collectives.quotient import Quotient
+from simulator.collectives.ring_order import boxes, in_ring_order, runs
+from simulator.collectives.sections import MESSAGES_AT_ONCE
+from simulator.engine.jobs import Ints
+
+Level = Literal["chip", "board", "kind"]
+
+
+class Box(NamedTuple):
+    """Groups whose members come in the order of their places in a box with these sides."""
+
+    groups: Groups
+    sides: tuple[int, ...]
+
+
+class Groups(ABC):
+    """Equally large groups of cores that share none.
+
+    ``size`` is the number of members of each, ``count`` that of groups.
+    ``key`` says which they are and how wires lead between them, not how fast.
+    """
+
+    wires: Wires
+    size: int
+    count: int
+    key: Hashable
+
+    @cached_property
+    def speeds(self) -> Token:
+        """How fast the wires are, for keys."""
+        return speeds(self.wires.array)
+
+    @abstractmethod
+    def carry(self, messages: Messages) -> Carried:
+        """What messages of every group load when all send at once."""
+
+    @property
+    @abstractmethod
+    def ring(self) -> Groups:
+        """The same with members so that neighbours are near."""
+
+    @property
+    @abstractmethod
+    def chain(self) -> Groups:
+        """The same ring, cut open before the first member."""
+
+    @property
+    @abstractmethod
+    def box(self) -> Box | None:
+        """The same as boxes of a ring, torus or mesh; None where they are not."""
+
+    @abstractmethod
+    def apart(self, level: Level, *, first_only: bool) -> tuple[Groups, Groups] | None:
+        """The members of each node of a level, and those at one place of all nodes.
+
+        With ``first_only`` the latter are the first of each node. None where
+        nodes do not have equally many members, one behind the other.
+        """
+
+
+class Anywhere(Groups):
+    """Groups of any cores, a row each."""
+
+    def __init__(self, wires: Wires, rows: Ints) -> None:
+        self.wires = wires
+        self.rows = rows
+        self.count, self.size = rows.shape
+
+    @cached_property
+    def key(self) -> Hashable:  # type: ignore[override]  # noqa: D102
+        return wiring(self.wires.array), digest(self.rows)
+
+    def carry(self, messages: Messages) -> Carried:  # noqa: D102
+        if messages.everyone:
+            return self._everyone()
+        sources, targets = messages.of(self.size)
+        return carry(self.wires, self.rows[:, sources], self.rows[:, targets])
+
+    def _everyone(self) -> Carried:
+        """By distances in the row, not all at once."""
+        n, parts = self.size, []
+        at_once = max(MESSAGES_AT_ONCE // self.rows.size, 1)
+        for first in range(1, n, at_once):
+            distances = np.arange(first, min(first + at_once, n))[:, np.newaxis]
+            others = self.rows[:, (np.arange(n) + distances) % n]
+            sources = np.broadcast_to(self.rows[:, np.newaxis], others.shape)
+            parts.append((carry(self.wires, sources, others), 1.0))
+        return add(parts)
+
+    @property
+    def ring(self) -> Anywhere:  # noqa: D102
+        if not _shares_grid(self.wires, self.rows[0]):
+            return self
+        key, rows = self.key, self.rows
+        rows = KEPT.get("order in a ring", key, lambda: in_ring_order(self.wires, rows))
+        return Anywhere(self.wires, rows)
+
+    @property
+    def chain(self) -> Anywhere:  # noqa: D102
+        rows = self.ring.rows
+        start = np.argmax(rows == self.rows[:, :1], axis=1)[:, np.newaxis]
+        turned = np.take_along_axis(rows, (start + np.arange(self.size)) % self.size, 1)
+        return Anywhere(self.wires, turned)
+
+    @property
+    def box(self) -> Box | None:  # noqa: D102
+        if not _shares_grid(self.wires, self.rows[0]):
+            return None
+        members = KEPT.get("order in a box", self.key, lambda: boxes(self.wires, self.rows))
+        if members is None:
+            return None
+        return Box(Anywhere(self.wires, members.reshape(self.rows.shape)), members.shape[1:])
+
+    def apart(self, level: Level, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
+        of = {"chip": self.wires.chip, "board": self.wires.board, "kind": self.wires.kind}[level]
+        nodes = runs(of, self.rows)
+        if nodes is None:
+            return None
+        inside = np.ascontiguousarray(nodes.reshape(-1, nodes.shape[2]))
+        nodes = nodes[:, :, :1] if first_only else nodes
+        across = np.ascontiguousarray(nodes.transpose(0, 2, 1).reshape(-1, nodes.shape[1]))
+        return groups_of(self.wires, inside), groups_of(self.wires, across)
+
+
+def _shares_grid(wires: Wires, members: Ints) -> bool:
+    """Whether a grid joins all of them: without one there are no coordinates to make."""
+    return any(
+        isinstance(subnet.fabric, Grid)
+        and bool((subnet.region[members] == max(subnet.region[members[0]], 0)).all())
+        for subnet in wires.subnets
+    )
+
+
+class Mirrored(Groups):
+    """Groups that are a cube together: bit i of a member's number is axis ``members[i]``.
+
+    There is a group for every combination of the bits of ``free``. ``order``
+    has members' numbers, in the order in which messages count them.
+    """
+
+    def __init__(
+        self,
+        wires: Wires,
+        cube: Cube,
+        members: Sequence[int],
+        free: int,
+        order: Ints | None = None,
+    ) -> None:
+        self.wires = wires
+        self.cube = cube
+        self.size, self.count = 1 << len(members), 1 << free.bit_count()
+        self._members, self._free, self._order = tuple(members), free, order
+        self._axes = sum(1 << axis for axis in members)
+        self.key = cube, self._members, free  # a cube is one on all arrays that are wired so
+
+    def _quotient(self, free: int) -> Quotient:
+        return KEPT.get("quotient", (self.cube, free), lambda: Quotient(self.cube, free))
+
+    def _bits(self, numbers: Ints) -> Ints:
+        """The corners of the cube that members of the first group are."""
+        return weighed(numbers, [1 << axis for axis in self._members])
+
+    @cached_property
+    def _row(self) -> Ints:
+        """The cores of the first group."""
+        return self.cube.cores(self._bits(np.arange(self.size)))
+
+    def carry(self, messages: Messages) -> Carried:  # noqa: D102
+        if messages.everyone:
+            everywhere = self._quotient(self._free | self._axes)
+            return Carried(*everywhere.everyone(self._axes), everywhere)
+        sources, targets = messages.sources, messages.targets
+        if self._order is not None:
+            sources, targets = self._order[sources], self._order[targets]
+        free = self._free | self._axes if messages.mirrored else self._free
+        on = self._quotient(free)
+        return Carried(*on.carry(self._bits(sources), self._bits(targets)), on)
+
+    def _numbers(self, cores: Ints) -> Ints:
+        """The numbers of members of the first group that are these cores."""
+        by_number = np.argsort(self._row)
+        return by_number[np.searchsorted(self._row[by_number], cores)]
+
+    def _in(self, order: Ints) -> Mirrored:
+        return Mirrored(self.wires, self.cube, self._members, self._free, order)
+
+    def _on_grid(self) -> bool:
+        return any(
+            isinstance(links, Places) and not reach.region & self._axes
+            for reach in self.cube.reaches
+            for links in reach.links
+        )
+
+    @property
+    def ring(self) -> Mirrored:  # noqa: D102
+        if not self._on_grid():
+            return self
+        return self._in(KEPT.get("order in a ring", self.key, self._round))
+
+    def _round(self) -> Ints:
+        return self._numbers(in_ring_order(self.wires, self._row[np.newaxis])[0])
+
+    @property
+    def chain(self) -> Mirrored:  # noqa: D102
+        order = self.ring._order
+        if order is None:
+            return self
+        start = int(np.argmax(order == 0))
+        return self._in(np.roll(order, -start))
+
+    @property
+    def box(self) -> Box | None:  # noqa: D102
+        if not self._on_grid():
+            return None
+        order = KEPT.get("order in a box", self.key, self._boxed)
+        return None if order is None else Box(self._in(order.ravel()), order.shape)
+
+    def _boxed(self) -> Ints | None:
+        members = boxes(self.wires, self._row[np.newaxis])
+        return None if members is None else self._numbers(members[0])
+
+    def apart(self, level: Level, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
+        of = {"chip": self.cube.chips, "board": self.cube.boards, "kind": 0}[level]
+        inside = [axis for axis in self._members if not of >> axis & 1]
+        across = [axis for axis in self._members if of >> axis & 1]
+        if tuple(inside) != self._members[: len(inside)]:
+            return None
+        others = self._free | sum(1 << axis for axis in across)
+        beside = self._free if first_only else self._free | sum(1 << axis for axis in inside)
+        return (
+            Mirrored(self.wires, self.cube, inside, others),
+            Mirrored(self.wires, self.cube, across, beside),
+        )
+
+
+def groups_of(wires: Wires, rows: Ints) -> Groups:
+    """Groups of cores by members (of which no one is in two)."""
+    return _mirrored(wires, rows) or Anywhere(wires, rows)
+
+
+def _mirrored(wires: Wires, rows: Ints) -> Mirrored | None:
+    """The groups as a cube, if their cores are one and the wires have it so.
+
+    Groups 0 2 | 1 3 | 4 6 | 5 7: the second member is 2 behind the first; the
+    second and the third group begin 1 and 4 behind the first; all other cores
+    are sums of these.
+    """
+    count, size = rows.shape
+    if count & (count - 1) or size & (size - 1):
+        return None
+    first = int(rows[0, 0])
+    inside = [int(rows[0, 1 << i]) - first for i in range(size.bit_length() - 1)]
+    beside = [int(rows[1 << i, 0]) - first for i in range(count.bit_length() - 1)]
+    strides = sorted([*inside, *beside])
+    if any(stride <= sum(strides[:i]) for i, stride in enumerate(strides)):
+        return None
+    if (rows != first + np.add.outer(_sums(beside), _sums(inside))).any():
+        return None
+    key = wiring(wires.array), first, tuple(strides)
+    cube = KEPT.get("cube", key, lambda: cube_of(wires, first, strides))
+    if cube is None:
+        return None
+    free = sum(1 << strides.index(stride) for stride in beside)
+    return Mirrored(wires, cube, [strides.index(stride) for stride in inside], free)
+
+
+def _sums(strides: Sequence[int]) -> Ints:
+    """All sums of some of them, by bits."""
+    found = np.zeros(1, dtype=np.int64)
+    for stride in strides:
+        found = np.concatenate([found, found + stride])
+    return found

@@ -1,0 +1,61 @@
+"""Collectives tier by tier: inside chips, between chips of a board, between boards and kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.collectives.groups import Groups, Level
+from simulator.collectives.offers import Offer, cheapest, flat_offers
+
+NAME = "hierarchical"
+Tier = tuple[Groups, float]
+"""Groups of a tier, and the bytes that it works on."""
+
+
+def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Offer | str:
+    """Each tier works on the pieces that the one before has left, in the cheapest flat way.
+
+    Or why that does not apply: nodes do not have equally many members, or
+    there is one tier only.
+    """
+    if collective == "all-to-all":
+        return "hierarchical does not do all-to-all"
+    tiers = _tiers(groups, collective == "broadcast")
+    if tiers is None:
+        return "hierarchical needs equally many members on every node"
+    if len(tiers) < 2:
+        return "hierarchical needs members on chips or boards with several each"
+    order, left = [], size_bytes
+    for tier in tiers:
+        order.append((tier, left))
+        left /= 1 if collective == "broadcast" else tier.size
+    if collective == "all-reduce":
+        below, top = order[:-1], order[-1:]
+        offers = [
+            *_every("reduce-scatter", below),
+            *_every("all-reduce", top),
+            *_every("all-gather", below[::-1]),
+        ]
+    else:
+        offers = _every(collective, order if collective == "reduce-scatter" else order[::-1])
+    return Offer(groups.wires, NAME, tuple(job for offer in offers for job in offer.sequence))
+
+
+def _every(collective: str, tiers: Sequence[Tier]) -> list[Offer]:
+    return [cheapest(flat_offers(groups, collective, size)) for groups, size in tiers]
+
+
+def _tiers(groups: Groups, first_only: bool) -> list[Groups] | None:
+    """Groups of each tier, innermost first; with ``first_only``, one of each node goes on."""
+    tiers: list[Groups] = []
+    levels: tuple[Level, Level] = ("chip", "board")
+    if groups.wires.topology.joins == "chips":
+        levels = ("chip", "kind")
+    for level in levels:
+        found = groups.apart(level, first_only=first_only)
+        if found is None:
+            return None
+        inside, groups = found
+        if inside.size > 1:
+            tiers.append(inside)
+    return [*tiers, groups] if groups.size > 1 else tiers

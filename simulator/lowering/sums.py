@@ -1,0 +1,116 @@
+"""Which collectives complete partial sums under the deployed model.
+
+Inside a block, which the plan treats alike all the way down, the levels that
+matter form groups of cores that run one collective, as large as that of the
+core with the largest shard. Where halves differ, each half works by itself
+and a swap joins them: sums are scattered in each half, swapped, and gathered
+again (docs/deployed.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners.partition import (
+    PartitionType,
+)
+from simulator.lowering.blocks import Shards
+from simulator.lowering.placement import Part
+from simulator.lowering.requests import Emit, Request, Types
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Partial sums of one tensor of ``nodes`` that splits of type ``kind`` leave behind.
+
+    ``nodes`` are split by the same types everywhere (a bucket, or one node);
+    ``size`` gives the bytes of their tensors for shards of all nodes. Where
+    the node ``carrier`` is of the same type too, its sums carry these.
+    """
+
+    nodes: tuple[int, ...]
+    kind: PartitionType
+    size: Callable[[Shards], float]
+    emit: Emit
+    carrier: int | None = None
+
+    def all_reduce(self, part: Part) -> None:
+        """Every core of ``part`` ends with the whole sums of its shard."""
+        if not part.halves:
+            self._collective(part, "all-reduce")
+        elif only := _only_half(part, self.nodes):
+            self.all_reduce(only)
+        elif not self._joined(part):
+            _each(part, self.all_reduce)
+        else:
+            _each(part, self._scatter)
+            size = self.size(part.shards)
+            self._cross(part, size, size)
+            _each(part, self._gather)
+
+    def _scatter(self, part: Part) -> None:
+        if not part.halves:
+            self._collective(part, "reduce-scatter")
+        elif only := _only_half(part, self.nodes):
+            self._scatter(only)
+        else:
+            _each(part, self._scatter)
+            if self._joined(part):
+                self._cross(part, *self._pieces(part))
+
+    def _gather(self, part: Part) -> None:
+        if not part.halves:
+            self._collective(part, "all-gather")
+        elif only := _only_half(part, self.nodes):
+            self._gather(only)
+        else:
+            if self._joined(part):
+                self._cross(part, *reversed(self._pieces(part)))
+            _each(part, self._gather)
+
+    def _joined(self, part: Part) -> bool:
+        return self._joins([partition.type for partition in part.partitions])
+
+    def _joins(self, types: Types) -> bool:
+        carried = self.carrier is not None and types[self.carrier] is self.kind
+        return types[self.nodes[0]] is self.kind and not carried
+
+    def _pieces(self, part: Part) -> tuple[float, float]:
+        """Bytes of the sums that each half's cores keep when they are scattered over both."""
+        first, second = (np.count_nonzero(half.mask(self.nodes)) for half in part.halves)
+        size = self.size(part.shards)
+        return size * first / (first + second), size * second / (first + second)
+
+    def _collective(self, part: Part, name: str) -> None:
+        if not part.busy(self.nodes):
+            return
+        mask = part.mask(self.nodes)
+        members = part.groups(mask, self._joins)
+        if members.shape[1] > 1:
+            size = np.array(self.size(part.largest))
+            padded = None if mask.all() else part.groups(np.ones_like(mask), self._joins)
+            self.emit(Request(part, name, (members,), (size,), padded))
+
+    def _cross(self, part: Part, to_first: float, to_second: float) -> None:
+        """The halves' cores receive that much together, each as much as the others."""
+        cores = [np.flatnonzero(half.mask(self.nodes)) for half in part.halves]
+        amounts = [
+            np.full(len(members), size / len(members))
+            for members, size in zip(cores, (to_first, to_second), strict=True)
+        ]
+        groups = (cores[0], cores[1] + part.halves[0].cores)
+        self.emit(Request(part, "swap", groups, tuple(amounts)))
+
+
+def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:
+    """The one half that takes part in ``nodes``, if just one does."""
+    busy = [half for half in part.halves if half.busy(nodes)]
+    return busy[0] if len(busy) == 1 else None
+
+
+def _each(part: Part, work: Callable[[Part], None]) -> None:
+    for half in part.distinct():
+        work(half)

@@ -1,0 +1,21 @@
+"""What holds for every test: how hypothesis draws, and which tests one process runs."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("alike", derandomize=True, database=None, print_blob=True, deadline=None)
+settings.register_profile("new", deadline=None)
+settings.load_profile("alike" if "CI" in os.environ else "new")
+"""In CI the same examples each time, at home new ones; how long one takes is no test's business."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those who share what their module makes once run in one process (with -n)."""
+    for item in items:
+        info = getattr(item, "_fixtureinfo", None)
+        found = info.name2fixturedefs.values() if info else ()
+        if any(definition.scope == "module" for made in found for definition in made):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

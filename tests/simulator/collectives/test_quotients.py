@@ -1,0 +1,135 @@
+"""One copy counted for all, against every message counted: the same jobs, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware import Array, Group, Topology, Wires
+from simulator import CollectiveError
+from simulator.collectives.algorithms import COLLECTIVES
+from simulator.collectives.choice import ALGORITHMS, chosen
+from simulator.collectives.swaps import swap
+from simulator.engine.jobs import Ints, Job
+from tests.simulator.collectives import slow_collectives as slow
+from tests.wiring import KINDS, device, wires
+
+S = 1e8
+
+
+def same(job: Job, other: Job) -> bool:
+    return (
+        (job.name, job.flow_bytes, job.latency_s, job.steps)
+        == (other.name, other.flow_bytes, other.latency_s, other.steps)
+        and job.load.links.tolist() == other.load.links.tolist()
+        and job.load.flows.tolist() == other.load.flows.tolist()
+    )
+
+
+def agree(w: Wires, collective: str, rows: Ints, algorithm: str) -> None:
+    wanted = slow.jobs(w, collective, rows, S, algorithm)
+    if wanted is None:
+        with pytest.raises(CollectiveError):
+            chosen(w, collective, rows, S, algorithm)
+        return
+    name, jobs = chosen(w, collective, rows, S, algorithm)
+    assert name == wanted[0]
+    assert len(jobs) == len(wanted[1])
+    for job, other in zip(jobs, wanted[1], strict=True):
+        assert same(job, other), (job, other)
+
+
+@st.composite
+def halved(draw: st.DrawFn) -> Wires:
+    """Arrays whose boards, chips and cores are powers of two, on any topology."""
+    counts = [1 << draw(st.integers(0, 3)) for _ in range(draw(st.integers(1, 2)))]
+    kinds = tuple(
+        (
+            device(
+                chips=1 << draw(st.integers(0, 2)),
+                cores=1 << draw(st.integers(0, 1)),
+                network=draw(st.sampled_from((1e9, 2e9, 1.7e9))),
+                latency_s=draw(st.sampled_from((0.0, 5e-7))),
+                name=name,
+            ),
+            count,
+        )
+        for name, count in zip("ab", counts, strict=False)
+    )
+    topology = Topology(draw(st.sampled_from(KINDS)), draw(st.sampled_from(("boards", "chips"))))
+    if topology.kind == "ring":
+        topology = replace(topology, two_way=draw(st.booleans()))
+    return Wires(Array("halved", "", Group(kinds), (), topology))
+
+
+@st.composite
+def cubes(draw: st.DrawFn, w: Wires) -> Ints:
+    """Groups that are a cube of cores: some axes their members', others between them."""
+    first, most = 0, w.cores
+    for device_, count in w.array.group.kinds:
+        if draw(st.booleans()):
+            first, most = int(np.flatnonzero(w.kind == w.kind[first])[0]), device_.cores * count
+    axes = (
+        draw(st.lists(st.integers(0, most.bit_length() - 2), unique=True, min_size=1))
+        if (most > 1)
+        else []
+    )
+    inside = [1 << axis for axis in axes if draw(st.booleans())]
+    beside = [1 << axis for axis in axes if 1 << axis not in inside]
+    rows = first + np.add.outer(sums(sorted(beside)), sums(sorted(inside)))
+    return rows if rows.max() < w.cores else np.zeros((1, 1), dtype=np.int64)
+
+
+def sums(strides: list[int]) -> Ints:
+    found = np.zeros(1, dtype=np.int64)
+    for stride in strides:
+        found = np.concatenate([found, found + stride])
+    return found
+
+
+@settings(deadline=None, max_examples=400)
+@given(halved(), st.sampled_from(COLLECTIVES), st.sampled_from((*ALGORITHMS, "auto")), st.data())
+def test_groups_that_are_copies_load_what_all_of_them_load(
+    w: Wires, collective: str, algorithm: str, data: st.DataObject
+) -> None:
+    agree(w, collective, data.draw(cubes(w)), algorithm)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    wires(most=8), st.sampled_from(COLLECTIVES), st.sampled_from((*ALGORITHMS, "auto")), st.data()
+)
+def test_any_groups_load_what_all_of_them_load(
+    w: Wires, collective: str, algorithm: str, data: st.DataObject
+) -> None:
+    n = data.draw(st.integers(1, w.cores))
+    count = data.draw(st.integers(1, w.cores // n))
+    members = data.draw(
+        st.sampled_from([list(range(w.cores)), data.draw(st.permutations(range(w.cores)))])
+    )
+    agree(w, collective, np.array(members[: count * n]).reshape(count, n), algorithm)
+
+
+@settings(deadline=None, max_examples=100)
+@given(wires(most=8), st.data())
+def test_swaps_are_those_of_every_message(w: Wires, data: st.DataObject) -> None:
+    if w.cores < 2:
+        return
+    members = data.draw(st.permutations(range(w.cores)))
+    m = data.draw(st.integers(1, w.cores - 1))
+    k = data.draw(st.integers(1, w.cores - m))
+    first, second = np.array(members[:m]), np.array(members[m : m + k])
+    amounts = [
+        np.array(data.draw(st.lists(st.sampled_from((0.0, 1.0, 2.5, 7e5)), min_size=c, max_size=c)))
+        for c in (m, k)
+    ]
+    (job,) = swap(w, first, second, *amounts)
+    flows, largest, latency_s = slow.swap(w, first, second, *amounts)
+    used = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
+    assert job.load.links.tolist() == used.tolist()
+    assert job.load.flows.tolist() == flows[used].tolist()
+    assert (job.flow_bytes, job.latency_s) == (largest, latency_s)
