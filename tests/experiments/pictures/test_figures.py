@@ -87,6 +87,8 @@ def reproduced(shape: str) -> Figure:
     return plot_figure(Reproduced("k", "title", shape, "speedup", tuple(rows[shape]), (), axes))
 
 
+DATES = (b"dc:date", b"CreationDate", b"ModDate", b"tIME", b"Creation Time")
+"""How the formats begin a date; two files of one second would be alike in spite of it."""
 PLOTS: dict[str, Callable[[], Figure]] = {
     "speedups": speedups,
     "levels": levels,
@@ -113,7 +115,7 @@ def test_a_picture_made_twice_is_the_same_file(plot: Callable[[], Figure], tmp_p
         save(first, str(one))
         save(second, str(two))
         assert one.read_bytes() == two.read_bytes()
-        assert b"20" + b"26-" not in one.read_bytes()  # no date
+        assert not any(date in one.read_bytes() for date in DATES)
 
 
 DRAW = """

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.studies.comparison import compare
+from experiments.studies.case import Case
+from experiments.studies.comparison import Options, compare, comparisons
 from experiments.studies.mixed import slow_share
+from experiments.studies.outputs import run_case
 from experiments.studies.published_values import averages
 from experiments.studies.speedups import Comparison, geometric_mean
 from hardware import Array, Group, load_array
 from planners import PLANNERS, load_planner
-from simulator import simulate
+from simulator import DEPLOYED, PUBLISHED, simulate
 from workloads import ZOO, Network, NetworkError, load_network
 
 NETWORKS = [load_network(name) for name in ZOO]
@@ -144,3 +146,47 @@ def test_slow_share_counts_flops() -> None:
     network: Network = load_network("alexnet")
     timeline = simulate(network, load_planner("data_parallel")(network, array, 512), array)
     assert slow_share(timeline, array) == pytest.approx(0.25, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "batch", "beside"),
+    [
+        ({}, 512, True),
+        ({}, 256, False),
+        ({"communication": "plotted"}, 512, False),
+        ({"objective": "traffic"}, 512, False),
+        ({"execution": DEPLOYED}, 512, False),
+        ({"folded": False, "metrics": ("traffic",)}, 512, True),
+    ],
+)
+def test_published_values_only_beside_the_papers_own_conditions(
+    options: Options, batch: int, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = run_case(Case(NETWORKS[0], "owt", load_array("accpar-homogeneous"), 8))
+    monkeypatch.setattr("experiments.studies.runner.run_case", lambda case: outputs)
+    result = compare(load_array("accpar-mixed"), NETWORKS, ["owt"], batch, **options)
+    assert bool(result.published) is beside
+    assert result.execution == str(options.get("execution", PUBLISHED))
+    assert result.communication == options.get("communication", "printed")
+
+
+def test_several_arrays_at_once_are_each_by_itself() -> None:
+    arrays = [load_array("accpar-mixed", [f"devices.{i}.count=2" for i in (0, 1)])]
+    arrays.append(load_array("accpar-homogeneous", ["devices.0.count=4"]))
+    together = comparisons(arrays, NETWORKS[:2], ["owt", "accpar"], 64)
+    apart = [compare(array, NETWORKS[:2], ["owt", "accpar"], 64) for array in arrays]
+    assert together == apart
+    assert [result.cores for result in together] == [array.group.cores for array in arrays]
+
+
+def test_an_interrupt_between_arrays_keeps_the_finished_one() -> None:
+    def interrupt(label: str) -> None:
+        heard.append(label)
+        if len(heard) == 3:
+            raise KeyboardInterrupt
+
+    heard: list[str] = []
+    small = [load_array("accpar-homogeneous", [f"devices.0.count={n}"]) for n in (2, 4)]
+    first, second = comparisons(small, NETWORKS[:1], ["owt", "hypar"], 64, interrupt)
+    assert (first.complete, second.complete) == (True, False)
+    assert (len(first.rows), len(second.rows)) == (2, 0)
