@@ -128,15 +128,15 @@ def _sums(
     table: Communication,
 ) -> float:
     """Elements each side receives to complete the partial sums of a product."""
-    v, kind, share = item.node, partitions[item.node].type, partitions[item.node].share
+    v, type_, share = item.node, partitions[item.node].type, partitions[item.node].share
     tied = graph[v].tied
     if tied is not None and item.phase is Phase.GRADIENT:
-        types = (kind, partitions[tied].type)
+        types = (type_, partitions[tied].type)
         fixed, swap = tied_sums(graph[v], graph[tied], types, size[v], size[tied])
         return fixed + share * (1.0 - share) * swap
-    if kind is not SUMMED_IN[item.phase]:
+    if type_ is not SUMMED_IN[item.phase]:
         return 0.0
-    return partial_sums(kind, size[v], pooled=table.pooled)
+    return partial_sums(type_, size[v], pooled=table.pooled)
 
 
 def flops(phase: Phase, size: Sizes) -> float:

@@ -99,10 +99,10 @@ class Shard(NamedTuple):
 WHOLE = Shard()
 
 
-def shrink(shard: Shard, kind: PartitionType, share: float) -> Shard:
-    """What a group that takes ``share`` under a split of type ``kind`` keeps."""
+def shrink(shard: Shard, type_: PartitionType, share: float) -> Shard:
+    """What a group that takes ``share`` under a split of this type keeps."""
     kept = list(shard)
-    kept[kind] *= share
+    kept[type_] *= share
     return Shard(*kept)
 
 
@@ -224,17 +224,17 @@ def _matmul_flops(
     )
 
 
-def partial_sums(kind: PartitionType, size: Sizes, *, pooled: bool = False) -> float:
+def partial_sums(type_: PartitionType, size: Sizes, *, pooled: bool = False) -> float:
     """Elements each group receives to complete its partial sums (AccPar).
 
     I sums the gradient, II the output, III the error, IV nothing. ``pooled``
     charges type II the output after pooling, as the authors' released program does.
     """
-    if kind is I:
+    if type_ is I:
         return size.weights
-    if kind is II:
+    if type_ is II:
         return size.pooled if pooled else size.output
-    return size.input if kind is III else 0.0
+    return size.input if type_ is III else 0.0
 
 
 def tied_sums(
@@ -291,6 +291,6 @@ def _lacks(held: PartitionType, read: PartitionType, share: float) -> float:
     return (1.0 if read is III else share) * (1.0 - share)
 
 
-def producer_type(node: Node, kind: PartitionType) -> PartitionType:
+def producer_type(node: Node, type_: PartitionType) -> PartitionType:
     """The type under which a node's consumers see it."""
-    return AS_PRODUCER[kind] if node.join else kind
+    return AS_PRODUCER[type_] if node.join else type_

@@ -86,20 +86,10 @@ def test_no_package_has_an_import_circle(package: str) -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-STILL_LONG = pytest.mark.xfail(reason="one engine", strict=False)
 MOST_LINES = 300
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        pytest.param("experiments", marks=STILL_LONG),
-        "hardware",
-        "planners",
-        pytest.param("simulator", marks=STILL_LONG),
-        "workloads",
-    ],
-)
+@pytest.mark.parametrize("package", sorted(OURS))
 def test_a_file_tells_one_story(package: str) -> None:
     files = modules(package) | {"accelarray": ROOT / "accelarray.py"}
     lines = {name: len(path.read_text().splitlines()) for name, path in files.items()}

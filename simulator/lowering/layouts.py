@@ -56,8 +56,8 @@ class TiedLayout(NamedTuple):
         """The layout at one level of a block."""
         return self._apart(types[self.node], self.other.of(types))
 
-    def _apart(self, kind: PartitionType, other: PartitionType) -> PartitionType:
-        own = self.as_type[kind]
+    def _apart(self, type_: PartitionType, other: PartitionType) -> PartitionType:
+        own = self.as_type[type_]
         return III if own is other or other is III else own
 
 

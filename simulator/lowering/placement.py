@@ -176,13 +176,13 @@ class Division:
 
     def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:
         """The halves' shards of one node, and the first's share of what was cut."""
-        kind, share = partition.type, partition.share
-        if _replicates(node, kind):  # every half that takes part has all of it
+        type_, share = partition.type, partition.share
+        if _replicates(node, type_):  # every half that takes part has all of it
             kept = [shard if part > 0 else shard._replace(outputs=0) for part in (share, 1 - share)]
             return kept[0], kept[1], share
-        count = shard[kind]
+        count = shard[type_]
         parts = self.counting.cut(count, share)
-        field_ = Shard._fields[kind]
+        field_ = Shard._fields[type_]
         first, second = (shard._replace(**{field_: part}) for part in parts)
         if self.counting is Counting.FRACTIONS:
             return first, second, share
@@ -198,9 +198,9 @@ class Division:
         return halving.block()
 
 
-def _replicates(node: Node, kind: PartitionType) -> bool:
+def _replicates(node: Node, type_: PartitionType) -> bool:
     """Whether a join's halves both have the whole."""
-    return node.join and kind is III
+    return node.join and type_ is III
 
 
 def _block(

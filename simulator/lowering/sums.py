@@ -24,7 +24,7 @@ from simulator.lowering.requests import Emit, Request, Types
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Partial sums of one tensor of ``nodes`` that splits of type ``kind`` leave behind.
+    """Partial sums of one tensor of ``nodes`` that splits of type ``type_`` leave behind.
 
     ``nodes`` are split by the same types everywhere (a bucket, or one node);
     ``size`` gives the bytes of their tensors for shards of all nodes. Where
@@ -32,7 +32,7 @@ class Sums:
     """
 
     nodes: tuple[int, ...]
-    kind: PartitionType
+    type_: PartitionType
     size: Callable[[Shards], float]
     emit: Emit
     carrier: int | None = None
@@ -75,8 +75,8 @@ class Sums:
         return self._joins([partition.type for partition in part.partitions])
 
     def _joins(self, types: Types) -> bool:
-        carried = self.carrier is not None and types[self.carrier] is self.kind
-        return types[self.nodes[0]] is self.kind and not carried
+        carried = self.carrier is not None and types[self.carrier] is self.type_
+        return types[self.nodes[0]] is self.type_ and not carried
 
     def _pieces(self, part: Part) -> tuple[float, float]:
         """Bytes of the sums that each half's cores keep when they are scattered over both."""
