@@ -51,9 +51,10 @@ class ComparisonResult(Result):
         return stepped(case)
 
     def title(self) -> str:
-        """How many networks, and each planner's mean speedup."""
-        means = ", ".join(f"{planner} {mean:.3g}x" for planner, mean in self.geomean.items())
-        return f"{_networks(self.comparison)} on {self.comparison.case}: {means}"
+        """How many networks, and each planner's mean speedup but the baseline's, which is 1."""
+        means = [f"{name} {mean:.3g}x" for name, mean in self.geomean.items() if name != BASELINE]
+        words = ", ".join(means or [BASELINE])
+        return f"{_networks(self.comparison)} on {self.comparison.case}: {words}"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray speedup`` prints."""

@@ -24,8 +24,8 @@ COLOURS = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#66ccee", "#aa3377", "#b
 """Paul Tol's bright scheme, told apart by colour-blind readers too."""
 PAPER_WIDTH = 2.0
 """Line width of the papers' marks."""
-NARROW = 4.0
-"""Below this ratio of its ends, a logarithmic axis has too few of 1, 2, 5, 10 to read."""
+NARROW = 10.0
+"""Above this ratio of its ends, a logarithmic axis has three of 1, 2, 5, 10 and more."""
 
 
 def check_plot(path: str) -> None:

@@ -118,7 +118,9 @@ class Comparison:
         for told in (OCCUPANCY, ("exact", "gap")):  # nothing, where no row has anything to tell
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]
-        return pandas.DataFrame(map(asdict, self.rows), columns=shown)
+        frame = pandas.DataFrame(map(asdict, self.rows), columns=shown)
+        empty = [column for column in shown if frame[column].isna().all()]
+        return frame.astype(dict.fromkeys(empty, float))  # NaN, as where some rows have a value
 
     @property
     def geomean(self) -> dict[str, float]:

@@ -65,6 +65,8 @@ def test_the_lines_say_what_and_how_long() -> None:
     assert " batch 64: data_parallel " in lines["difference"]
     assert "us | accpar " in lines["difference"]
     assert lines["comparison"].startswith("<Comparison net on accpar-mixed, batch 64: owt ")
+    alone = accelarray.compare("lenet", "data_parallel", ARRAY, 64)
+    assert repr(alone) == "<Comparison lenet on accpar-mixed, batch 64: data_parallel>"
     assert lines["scaling"] == "<Scaling net on accpar-mixed, 2...4 accelerators>"
     assert lines["sweep"] == "<Sweep 6 cases: 1 network x 2 planners x batch (3)>"
     assert lines["heat map"] == "<Sweep 4 cases: 1 network x 1 planner x batch (2) x objective (2)>"

@@ -1,5 +1,6 @@
 """What the pictures of comparisons show."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -89,3 +90,19 @@ def test_a_line_for_each_planner_along_the_sizes() -> None:
     alone = [replace(one, result=replace(RESULT, rows=ROWS[:3])) for one in sweep]
     (axes,) = plot_levels("an-array", alone).axes
     assert axes.get_title() == "an-array, first, batch 64"
+
+
+@pytest.mark.parametrize("planners", [1, 4, 9])
+def test_legends_are_clear_of_bars_values_and_title(planners: int) -> None:
+    rows = tuple(Row("net", f"planner_{i}", 1.0, 8.0) for i in range(planners))
+    figure = plot_speedups(Comparison("a", 1, rows, {}))
+    figure.savefig(io.BytesIO(), format="png")  # lays it out
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    others = [*axes.texts, axes.title]
+    assert [text for text in others if box.overlaps(text.get_window_extent())] == []
+    assert box.y0 >= axes.get_window_extent().y1 - 2
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1

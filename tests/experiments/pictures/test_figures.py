@@ -1,8 +1,10 @@
 """Figures: every plot function gives one, and the same one is the same file, byte for byte."""
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,7 @@ from experiments.validate.picture import plot_validation
 from experiments.validate.steps import PodStep
 from experiments.validate.table import shipped
 from hardware import load_array
+from simulator import DEPLOYED
 from workloads import load_network
 
 LENET = load_network("lenet")
@@ -208,3 +211,29 @@ def test_a_speedup_axis_reads_as_numbers() -> None:
     assert {"0.5", "1", "2", "5", "10", "20"} <= set(labels)
     (text,) = axes.texts
     assert (text.get_text(), text.get_rotation()) == ("20", 90.0)
+
+
+@pytest.mark.parametrize("ends", [(0.9, 1.3), (1.1, 4.0), (0.5, 30.0), (1.0, 4000.0)])
+def test_a_speedup_axis_reads_at_several_places(ends: tuple[float, float]) -> None:
+    figure, (axes,) = panels(4, 3)
+    axes.plot([0, 1], ends)
+    speedup_axis(axes)
+    figure.savefig(io.BytesIO(), format="png")
+    low, high = axes.get_ylim()
+    seen = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    assert 3 <= len(seen) <= 14
+    texts = [axes.yaxis.get_major_formatter()(tick, 0) for tick in seen]
+    assert len({*texts}) == len(texts)
+
+
+def test_the_picture_of_an_explanation_begins_at_nothing() -> None:
+    figure = plot_explanation(explain(CASE, "accpar-mixed"))
+    strip, layers = figure.axes
+    assert strip.get_xlim()[0] == layers.get_xlim()[0] == 0
+    assert strip.get_title(loc="left").startswith("lenet, accpar on accpar-mixed, batch 64: ")
+    assert strip.get_title(loc="left").endswith(" us")
+
+
+def test_titles_name_what_is_not_the_default() -> None:
+    case = replace(CASE, execution=DEPLOYED, communication="plotted")
+    assert str(case) == f"{CASE}, plotted communication, deployed"

@@ -83,6 +83,9 @@ def test_a_frames_columns_are_those_that_tell_something() -> None:
     inexact = replace(RESULT, rows=(*ROWS[:3], replace(ROWS[3], exact=False)))
     assert list(inexact.to_frame().columns) == [*plain, "exact", "gap"]
     assert list(RESULT.to_frame()["speedup"]) == [1.0, 2.0, 1.0, 8.0]
+    nothing = RESULT.to_frame()["slow_share"]
+    assert nothing.dtype == float
+    assert nothing.isna().all()
 
 
 def test_published_values_stay_beside() -> None:
