@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from experiments.commands import (
     catalog,
@@ -23,6 +22,7 @@ from experiments.commands import (
     timeline,
     validate,
 )
+from experiments.version import version
 
 COMMANDS = (
     speedup,
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         prog="accelarray",
         description="How long does one training step take on an array of accelerators, and why?",
     )
-    top.add_argument("--version", action="version", version=f"accelarray {_version()}")
+    top.add_argument("--version", action="version", version=f"accelarray {version()}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.configure(commands)
@@ -82,13 +82,6 @@ def _users_fault(error: Exception) -> bool:
 
     ours = UsageError | SpecError | PlanError | NetworkError | SimulationError | CollectiveError
     return isinstance(error, ours)
-
-
-def _version() -> str:
-    try:
-        return version("accelarray")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":

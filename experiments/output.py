@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
 
 WIDEST = 10_000
@@ -45,15 +46,20 @@ def text_of(*renderables: RenderableType) -> str:
 
 
 def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The text of ``table``."""
+    return text_of(table(title, rows))
+
+
+def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of like fields as a table; numbers to the right."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    made = Table(title=title, title_justify="left")
     for key, value in rows[0].items():
-        table.add_column(key, justify="right" if isinstance(value, int) else "left")
+        made.add_column(key, justify="right" if isinstance(value, int) else "left")
     for row in rows:
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
-    return text_of(table)
+        made.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
+    return made
 
 
 def warn(sentence: str) -> None:

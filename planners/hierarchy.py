@@ -132,7 +132,7 @@ class Search:
         level = Level(self.graph, domains, size, prices, share, self.objective)
         cost, partitions, lower = level.solve()
         kept = shrunk(shards, partitions)
-        alike = first == second and kept[0] == kept[1]
+        alike = first == second  # so their share is one half, and both keep the same
         sides = zip((first,) if alike else (first, second), kept, strict=False)
         below = tuple(self.split(*side, depth + 1) for side in sides)
         return Split(tuple(partitions), cost, below, lower)

@@ -36,6 +36,7 @@ def test_the_wheel_holds_the_packages_and_their_data_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "accelarray.py",
         "experiments",
         "hardware",
         "planners",
@@ -56,7 +57,9 @@ def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> Non
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(target)]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     script = (
-        "import hardware, experiments.cli as cli; print(hardware.__file__); "
+        "import accelarray, hardware, experiments.cli as cli; "
+        "print(hardware.__file__); print(accelarray.__file__); "
+        "print(accelarray.simulate('lenet', 'owt', 'tpu-v3-8').timeline.cores); "
         "cli.main(['speedup', '--networks', 'lenet', '--set', 'devices.0.count=2', "
         "'--set', 'devices.1.count=2', '--format', 'csv'])"
     )
@@ -68,6 +71,8 @@ def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> Non
         capture_output=True,
         text=True,
     )
-    first, *rows = ran.stdout.splitlines()
+    first, second, cores, *rows = ran.stdout.splitlines()
     assert first.startswith(str(target))
+    assert second == str(target / "accelarray.py")
+    assert cores == "8"
     assert len(rows) == 5

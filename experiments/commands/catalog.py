@@ -33,14 +33,20 @@ def configure(commands: Any) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     """Names with one line about each."""
-    rows = {
+    rows = rows_of(args.kind)
+    _deliver(args, args.kind, rows, rows)
+    return 0
+
+
+def rows_of(kind: str) -> list[dict[str, Any]]:
+    """One of KINDS: a row for each, with its name and what it is."""
+    listed = {
         "networks": _list_networks,
         "planners": _list_planners,
         "arrays": _list_arrays,
         "devices": _list_devices,
-    }[args.kind]()
-    _deliver(args, args.kind, rows, rows)
-    return 0
+    }
+    return listed[kind]()
 
 
 def _list_networks() -> list[dict[str, Any]]:
@@ -62,10 +68,11 @@ def _list_networks() -> list[dict[str, Any]]:
 def _list_planners() -> list[dict[str, Any]]:
     from planners import load_planner
 
-    return [{"name": n, "about": _first_line(load_planner(n))} for n in _planners()]
+    return [{"name": n, "about": _first_line(load_planner(n))} for n in all_planners()]
 
 
-def _planners() -> list[str]:
+def all_planners() -> list[str]:
+    """Every planner there is, the baselines last."""
     from planners import BASELINES, planner_names
 
     return [*planner_names(), *BASELINES]
@@ -97,7 +104,7 @@ def run_show(args: argparse.Namespace) -> int:
     from workloads import is_network
 
     known = is_network(args.name)
-    if known or args.name in _planners():
+    if known or args.name in all_planners():
         if args.set:
             raise UsageError(f"--set changes specs; {args.name!r} is not one")
         if known:
@@ -138,7 +145,7 @@ def _unknown(name: str) -> str:
     from hardware import catalog_names
     from workloads import NETWORKS
 
-    names = [*NETWORKS, *_planners(), *catalog_names("array"), *catalog_names("device")]
+    names = [*NETWORKS, *all_planners(), *catalog_names("array"), *catalog_names("device")]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     paths = "(or the path of a .toml, .onnx or .txt file)"

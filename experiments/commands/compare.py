@@ -44,7 +44,7 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan and simulate twice, then deliver."""
-    from experiments.output import UsageError, check_writable, deliver, to_json
+    from experiments.output import UsageError, check_writable, deliver, text_of, to_json
     from experiments.pictures.figures import check_plot, save
     from experiments.studies.case import step_of
     from experiments.studies.difference import difference
@@ -71,13 +71,14 @@ def run(args: argparse.Namespace) -> int:
         save(_picture(cases, timelines), args.plot)
     both = [measured(metrics, step) for step in timelines]
     whole = {key: [values[key] for values in both] for key in both[0]}
-    data = _about(first) | to_dict(result) | whole
-    text = to_json(data) if args.format == "json" else to_table(result, first, whole)
+    data = about(first) | to_dict(result) | whole
+    text = to_json(data) if args.format == "json" else text_of(*tables(result, first, whole))
     deliver(text, args.output)
     return 0
 
 
-def _about(case: Case) -> dict[str, Any]:
+def about(case: Case) -> dict[str, Any]:
+    """What both steps have in common."""
     return {
         "network": case.network.name,
         "array": case.array.name,
@@ -127,9 +128,10 @@ def _whole(result: Difference) -> Change:
     return Change((first * result.cores, second * result.cores))
 
 
-def to_table(result: Difference, case: Case, whole: dict[str, list[float]] | None = None) -> str:
+def tables(
+    result: Difference, case: Case, whole: dict[str, list[float]] | None = None
+) -> list[Table | str]:
     """By phase and kind, then the layers that contribute most; ``whole`` has other metrics."""
-    from experiments.output import text_of
     from simulator import Execution
 
     title = f"{case.network.name} on {case.array.name}, batch {case.batch}"
@@ -145,7 +147,7 @@ def to_table(result: Difference, case: Case, whole: dict[str, list[float]] | Non
         table.add_section()
         _add(table, result, "iteration", _whole(result))
     others = [_measured(result, whole)] if whole else []
-    return text_of(phases, layers, "Seconds that an average core spends.", *others)
+    return [phases, layers, "Seconds that an average core spends.", *others]
 
 
 def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:

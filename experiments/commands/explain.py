@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Simulate the step and its variants, then deliver."""
     from experiments.explain.picture import plot_explanation
     from experiments.explain.study import explain, steps_of
-    from experiments.output import check_writable, deliver, progress_bar, to_json
+    from experiments.output import check_writable, deliver, progress_bar, text_of, to_json
     from experiments.pictures.figures import check_plot, save
     from experiments.studies.metrics import check_metrics, parse_metrics
 
@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         save(plot_explanation(result), args.plot)
     json = args.format == "json"
-    deliver(to_json(to_dict(result)) if json else to_table(result, metrics), args.output)
+    text = to_json(to_dict(result)) if json else text_of(*tables(result, metrics))
+    deliver(text, args.output)
     return 0
 
 
@@ -131,22 +132,22 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
     }
 
 
-def to_table(result: Explanation, metrics: Sequence[str] = ("time",)) -> str:
+def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Table | str]:
     """The tables people read."""
     from experiments.explain.study import messages
-    from experiments.output import text_of
     from experiments.studies.messages import inexact
 
-    title = f"{result.case}, {result.case.execution}: {result.iteration_s:.9f} s"
-    tables = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
+    title = f"{result.case}: {result.iteration_s:.9f} s"
+    found = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
     if result.settings:
-        tables.append(_settings(result))
+        found.append(_settings(result))
     head = [title]
     if "energy" in metrics:
         head.append(f"energy {result.energy_j:.6g} J")
     if "traffic" in metrics:
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
-    return text_of(", ".join(head), "", *tables, *messages(result)) + inexact(result.plan)
+    said = [*messages(result), *filter(None, [inexact(result.plan).rstrip()])]
+    return [", ".join(head), "", *found, *said]
 
 
 def _table(title: str, *columns: str, words: int = 1) -> Table:

@@ -42,7 +42,7 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan every network asked for, then deliver."""
-    from experiments.output import UsageError, check_writable, deliver, to_json
+    from experiments.output import UsageError, check_writable, deliver, text_of, to_json
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.plan_map import plot_plan
     from experiments.studies.case import Case, plan_of
@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
         ]
         deliver(to_json(data[0] if len(data) == 1 else data), args.output)
     else:
-        deliver("\n".join(to_table(plan, array) for plan in plans), args.output)
+        texts = (text_of(*tables(plan, array)) for plan in plans)
+        deliver("\n".join(texts), args.output)
     return 0
 
 
@@ -114,9 +115,8 @@ def _number(cost: float) -> float | int:
     return int(cost) if cost.is_integer() else cost
 
 
-def to_table(plan: Plan, array: Array) -> str:
+def tables(plan: Plan, array: Array) -> list[Table | str]:
     """A table for every stretch of the tree in which halves are alike."""
-    from experiments.output import text_of
     from experiments.pictures.plan_map import describe, stretches
     from experiments.studies.messages import inexact
     from planners import OBJECTIVES
@@ -125,12 +125,14 @@ def to_table(plan: Plan, array: Array) -> str:
     title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
-    parts = [f"{title}\n", *filter(None, [inexact(plan)])]
+    parts: list[Table | str] = [title]
+    if said := inexact(plan):
+        parts += ["", said.rstrip()]
     for group, level, chain in stretches(plan.root, array.group, 0):
-        parts += [describe(group, chain), text_of(_table(plan, chain, level, unit))]
+        parts += ["", describe(group, chain), _table(plan, chain, level, unit)]
     if plan.root is None:
-        parts.append("A single accelerator: nothing is split.\n")
-    return "\n".join(parts)
+        parts += ["", "A single accelerator: nothing is split."]
+    return parts
 
 
 def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:

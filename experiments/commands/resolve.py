@@ -106,10 +106,9 @@ def runner_of(args: argparse.Namespace) -> Iterator[Runner]:
 
 def check_runner(args: argparse.Namespace) -> None:
     """Raise UsageError for a number of processes that makes no sense."""
-    from experiments.output import UsageError
+    from experiments.studies.runner import Runner
 
-    if args.jobs is not None and args.jobs < 1:
-        raise UsageError(f"--jobs {args.jobs}: must be at least 1")
+    Runner(jobs=args.jobs)
 
 
 def names(text: str, known: list[str], what: str) -> list[str]:

@@ -39,9 +39,8 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
-    from experiments.output import deliver, to_json
+    from experiments.output import deliver, text_of, to_json
     from experiments.studies.case import plan_of, simulated
-    from experiments.studies.messages import inexact
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
 
@@ -52,18 +51,18 @@ def run(args: argparse.Namespace) -> int:
     timeline = simulated(case, plan)
     wall_s = time.perf_counter() - started
     overflows = warn_overflow(case, timeline)
-    result = _result(case, plan, timeline) | {
+    result = to_dict(case, plan, timeline) | {
         "wall_s": wall_s,
         "warnings": [*case.network.notes, *overflows],
         **measured(metrics, timeline),
     }
-    text = to_json(result) if args.format == "json" else _table(result) + inexact(plan)
+    text = to_json(result) if args.format == "json" else text_of(*tables(result, plan))
     deliver(text, args.output)
     return 0
 
 
-def _result(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
-    """All that does not change from run to run, but the metrics."""
+def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
+    """What ``--format json`` prints, but for the metrics and what changes from run to run."""
     from planners import predict
     from simulator import shares
 
@@ -129,10 +128,15 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
     ]
 
 
-def _table(result: dict[str, Any]) -> str:
-    from rich.table import Table
+def tables(result: dict[str, Any], plan: Plan) -> list[Table | str]:
+    """The table people read, and whether its plan is exact."""
+    from experiments.studies.messages import inexact
 
-    from experiments.output import text_of
+    return [_table(result), *filter(None, [inexact(plan).rstrip()])]
+
+
+def _table(result: dict[str, Any]) -> Table:
+    from rich.table import Table
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
     shown = ["array", "batch", "objective", "execution", "devices", "cores"]
@@ -161,7 +165,7 @@ def _table(result: dict[str, Any]) -> str:
     table.add_row("operations", f"{result['operations']:,}")
     table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
     table.add_row("wall time", f"{result['wall_s']:.2f} s")
-    return text_of(table)
+    return table
 
 
 def _add_occupancy(table: Table, result: dict[str, Any]) -> None:

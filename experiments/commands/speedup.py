@@ -99,7 +99,7 @@ def _networks(
     args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
 ) -> bool:
     """One array, network by network; whether it was finished."""
-    from experiments.output import deliver, progress_bar, to_json
+    from experiments.output import deliver, progress_bar, text_of, to_json
     from experiments.pictures.comparison_plots import plot_speedups
     from experiments.pictures.figures import save
     from experiments.studies.comparison import compare
@@ -112,9 +112,9 @@ def _networks(
         warnings += result.overflows
         text = to_json(speedup_tables.to_dict(result) | {"warnings": warnings})
     elif args.format == "csv":
-        text = speedup_tables.to_csv(result)
+        text = speedup_tables.to_csv(result.to_frame())
     else:
-        text = speedup_tables.to_table(result)
+        text = text_of(*speedup_tables.tables(result))
     deliver(text, args.output if result.complete else None)
     if not result.complete:
         _say_interrupted(args, f"{len(result.networks)} of {len(networks)} networks")
@@ -142,7 +142,7 @@ def _levels(
     args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
 ) -> bool:
     """One array of each size; whether all were finished."""
-    from experiments.output import deliver, progress_bar, to_json
+    from experiments.output import deliver, progress_bar, text_of, to_json
     from experiments.pictures.comparison_plots import plot_levels
     from experiments.pictures.figures import save
     from experiments.studies.scaling import sweep
@@ -156,9 +156,9 @@ def _levels(
     if args.format == "json":
         text = to_json(speedup_tables.levels_to_dict(array.name, args.batch, done))
     elif args.format == "csv":
-        text = speedup_tables.levels_to_csv(done)
+        text = speedup_tables.to_csv(speedup_tables.levels_to_frame(done))
     else:
-        text = speedup_tables.levels_to_table(array.name, args.batch, done)
+        text = text_of(*speedup_tables.levels_tables(array.name, args.batch, done))
     complete = len(done) == len(wanted)
     deliver(text, args.output if complete else None)
     if not complete:

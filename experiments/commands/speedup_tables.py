@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas
     from rich.table import Table
 
     from experiments.studies.scaling import Level
@@ -33,18 +34,17 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     }
 
 
-def to_csv(result: Comparison) -> str:
+def to_csv(frame: pandas.DataFrame) -> str:
     """One line a row; an empty field where a value does not apply."""
-    return result.to_frame().to_csv(index=False, lineterminator="\n")
+    return frame.to_csv(index=False, lineterminator="\n")
 
 
-def to_table(result: Comparison) -> str:
+def tables(result: Comparison) -> list[Table | str]:
     """The table people read, with what to know about it underneath."""
-    from experiments.output import text_of
     from experiments.studies.messages import messages
 
-    tables = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
-    return text_of(*tables, *messages(result))
+    found = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
+    return [*found, *messages(result)]
 
 
 def _other(result: Comparison, metric: str) -> Table:
@@ -155,7 +155,7 @@ def levels_to_dict(array: str, batch: int, sweep: list[Level]) -> dict[str, Any]
     }
 
 
-def levels_to_csv(sweep: list[Level]) -> str:
+def levels_to_frame(sweep: list[Level]) -> pandas.DataFrame:
     """One line a case."""
     import pandas
 
@@ -163,17 +163,16 @@ def levels_to_csv(sweep: list[Level]) -> str:
         level.result.to_frame().assign(levels=level.levels, accelerators=level.accelerators)
         for level in sweep
     ]
-    return pandas.concat(frames).to_csv(index=False, lineterminator="\n")
+    return pandas.concat(frames, ignore_index=True)
 
 
-def levels_to_table(array: str, batch: int, sweep: list[Level]) -> str:
+def levels_tables(array: str, batch: int, sweep: list[Level]) -> list[Table | str]:
     """Geometric means by number of levels, a table for each metric, and which plans lose."""
-    from experiments.output import text_of
     from experiments.studies.messages import slower
 
-    tables = [_levels(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
+    found = [_levels(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
     losing = [f"{level.levels} levels: {said}" for level in sweep for said in slower(level.result)]
-    return text_of(*tables, *losing)
+    return [*found, *losing]
 
 
 WORDS = {

@@ -21,7 +21,10 @@ from experiments.commands.resolve import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     import pandas
+    from rich.table import Table
 
     from experiments.studies.sweep import Crossover, Grid
 
@@ -53,11 +56,19 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.output import (
+        UsageError,
+        check_writable,
+        deliver,
+        progress_bar,
+        text_of,
+        warn,
+    )
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.sweep_plots import check_drawable, plot_sweep
     from experiments.studies.metrics import check_metrics, parse_metrics
-    from experiments.studies.sweep import crossovers, sweep
+    from experiments.studies.occupancy import REMEDY
+    from experiments.studies.sweep import changes_of_place, sweep
 
     grid = _grid(args)
     metrics = parse_metrics(args.metrics)
@@ -73,36 +84,30 @@ def run(args: argparse.Namespace) -> int:
     total = len(grid.points()) * len(grid.cases(grid.points()[0]))
     with runner_of(args) as runner, progress_bar(total) as progress:
         table = sweep(grid, runner, progress)
-    _warn(table)
-    numeric = [axis for axis in grid.axes if axis.numeric and len(axis.values) > 1]
-    line = len(grid.axes) == len(numeric) == 1
-    crossed = crossovers(table, numeric[0]) if line else []
+    if said := overflows(table):
+        warn(f"{said} {REMEDY}")
+    crossed = changes_of_place(grid, table)
     table = table.drop(
         columns=[column for metric, column in COLUMNS.items() if metric not in metrics]
     )
     if args.output:
         write_table(table, args.output)
-    deliver(_text(grid, table, crossed, full=not args.output), None)
-    if line and not crossed and len(grid.planners) > 1:
-        deliver("no two planners change places\n", None)
+    if parts := tables(grid, table, crossed, full=not args.output):
+        deliver(text_of(*parts), None)
     if args.plot:
-        save(plot_sweep(grid, table, crossed), args.plot)
+        save(plot_sweep(grid, table, crossed or []), args.plot)
     return 0
 
 
 def _grid(args: argparse.Namespace) -> Grid:
-    from experiments.output import UsageError
     from experiments.studies.sweep import Grid
-    from experiments.studies.vary import parse_vary
+    from experiments.studies.vary import parse_axes
 
-    axes = tuple(parse_vary(text) for text in args.vary)
-    if len({axis.key for axis in axes}) < len(axes):
-        raise UsageError("--vary: a key is varied twice")
     return Grid(
         tuple(networks_of(args)),
         tuple(planners_of(args)),
         args.array,
-        axes,
+        parse_axes(args.vary),
         tuple(args.set),
         args.batch,
         args.objective,
@@ -111,17 +116,14 @@ def _grid(args: argparse.Namespace) -> Grid:
     )
 
 
-def _warn(table: pandas.DataFrame) -> None:
-    """How many cases do not fit in memory, and all about the first of them."""
-    from experiments.output import warn
-    from experiments.studies.occupancy import REMEDY
-
-    over = table["overflow"].dropna().to_list() if "overflow" in table else []
-    if over:
-        warn(
-            f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
-            f"the first: {over[0]} {REMEDY}"
-        )
+def overflows(table: pandas.DataFrame) -> str:
+    """How many cases do not fit in memory, and all about the first of them; "" if all do."""
+    if "overflow" not in table or (over := table["overflow"].dropna()).empty:
+        return ""
+    return (
+        f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
+        f"the first: {over.iloc[0]}"
+    )
 
 
 def write_table(table: pandas.DataFrame, output: str) -> None:
@@ -132,8 +134,7 @@ def write_table(table: pandas.DataFrame, output: str) -> None:
         if output.endswith(".csv"):
             table.to_csv(path, index=False, lineterminator="\n")
         elif output.endswith(".json"):
-            known = table.astype(object).where(table.notna(), None)
-            path.write_text(to_json(known.to_dict("records")))
+            path.write_text(to_json(records(table)))
         else:
             try:
                 table.to_parquet(path, index=False)
@@ -143,28 +144,42 @@ def write_table(table: pandas.DataFrame, output: str) -> None:
                 ) from None
 
 
-def _text(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover], *, full: bool) -> str:
-    """The rows (unless they went to a file) and the crossovers."""
-    from experiments.output import table_of
+def records(table: pandas.DataFrame) -> list[dict[Hashable, Any]]:
+    """The rows as JSON has them, None where a value is unknown."""
+    known = table.astype(object).where(table.notna(), None)
+    return known.to_dict("records")
+
+
+def tables(
+    grid: Grid, cases: pandas.DataFrame, crossed: list[Crossover] | None, *, full: bool = True
+) -> list[Table | str]:
+    """The rows (unless they went to a file), the crossovers, and which planners lose."""
+    return [*([_rows(grid, cases)] if full else []), *_sentences(grid, cases, crossed)]
+
+
+def _rows(grid: Grid, cases: pandas.DataFrame) -> Table:
+    from experiments.output import table
+
+    columns = ["network", "planner", *(axis.title for axis in grid.axes), "iteration_s", "speedup"]
+    columns += [column for column in COLUMNS.values() if column in cases]
+    rows = [
+        {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row}
+        for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
+    ]
+    return table(f"{cases['array'].iloc[0]}, {len(cases)} cases", rows)
+
+
+def _sentences(
+    grid: Grid, cases: pandas.DataFrame, crossed: list[Crossover] | None
+) -> Iterator[str]:
     from hardware import format_quantity
 
-    lines = []
-    titles = [axis.title for axis in grid.axes]
-    if full:
-        columns = ["network", "planner", *titles, "iteration_s", "speedup"]
-        columns += [column for column in COLUMNS.values() if column in table]
-        rows = [
-            {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row}
-            for row in (
-                zip(columns, row, strict=True) for row in table[columns].to_numpy().tolist()
-            )
-        ]
-        lines.append(table_of(f"{table['array'].iloc[0]}, {len(table)} cases", rows))
-    for cross in crossed:
+    for cross in crossed or []:
         unit = grid.axes[0].unit
         value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
-        lines.append(f"{cross.network}: {cross.first} = {cross.second} at {value}\n")
-    for (planner, network), losing in table[table["speedup"] < 1].groupby(["planner", "network"]):
+        yield f"{cross.network}: {cross.first} = {cross.second} at {value}"
+    for (planner, network), losing in cases[cases["speedup"] < 1].groupby(["planner", "network"]):
         points = f" in {len(losing)} cases" if len(losing) > 1 else ""
-        lines.append(f"{planner} is slower than data parallelism for {network}{points}\n")
-    return "".join(lines)
+        yield f"{planner} is slower than data parallelism for {network}{points}"
+    if crossed == [] and len(grid.planners) > 1:
+        yield "no two planners change places"

@@ -50,15 +50,13 @@ def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
     from dataclasses import replace
 
-    from experiments.output import UsageError, check_writable
+    from experiments.output import check_writable
     from experiments.pictures.resources import chosen, sites
     from experiments.studies.case import step_of
     from experiments.studies.messages import warn_inexact
     from experiments.studies.occupancy import warn_overflow
 
-    path = args.output.lower()
-    if not path.endswith(ENDINGS):
-        raise UsageError(f"--output {args.output!r}: the name must end in {_endings()}")
+    check_ending(args.output)
     check_writable(args.output)
     case = replace(case_of(args), folded=not args.unfolded and args.devices is None)
     plan, timeline = step_of(case)
@@ -67,11 +65,20 @@ def run(args: argparse.Namespace) -> int:
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)
-    _write(args.output, case, timeline, shown)
+    write(args.output, case, timeline, shown)
     return 0
 
 
-def _write(output: str, case: Case, timeline: Timeline, shown: list[Site]) -> None:
+def check_ending(output: str) -> None:
+    """Raise UsageError unless the name ends in a format that is written."""
+    from experiments.output import UsageError
+
+    if not output.lower().endswith(ENDINGS):
+        raise UsageError(f"--output {output!r}: the name must end in {_endings()}")
+
+
+def write(output: str, case: Case, timeline: Timeline, shown: list[Site]) -> None:
+    """A chart, a trace or records, by the ending of ``output``; raises UsageError."""
     from experiments.pictures.figures import save
     from experiments.pictures.gantt import plot_gantt
     from experiments.pictures.trace import trace_events, write_csv, write_trace

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.explain.study import Explanation
 from experiments.pictures.figures import COLOURS, panels, plain, shortened
+from hardware import format_quantity
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -23,9 +24,8 @@ def plot_explanation(result: Explanation) -> Figure:
     figure, (strip, layers) = panels(9, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
-    strip.set_title(
-        f"{plain(str(result.case))}: {result.iteration_s:.4g} s", fontsize=9, loc="left"
-    )
+    took = format_quantity(result.iteration_s, "s")
+    strip.set_title(f"{plain(str(result.case))}: {took}", fontsize=9, loc="left")
     _draw_path(strip, result)
     _draw_layers(layers, result, rows)
     return figure
@@ -69,6 +69,7 @@ def _draw_layers(axes: Axes, result: Explanation, rows: int) -> None:
     names = [plain(shortened(spent.layer, LONGEST_NAME)) for spent in shown]
     axes.set_yticks(range(rows), names, fontsize=7)
     axes.set_ylim(rows - 0.4, -0.6)
+    axes.set_xlim(left=0)
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("an average core's time by layer, or boundary, that it works or waits for [ms]")
     axes.xaxis.label.set_fontsize(8)

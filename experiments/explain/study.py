@@ -9,7 +9,7 @@ from experiments.explain.busiest import LinkUse, UnitUse, links, units
 from experiments.explain.path import Paths, paths_of
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
-from experiments.studies.case import Case, step_of
+from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.mixed import fastest_alone
 from experiments.studies.speedups import BASELINE
 from planners import Plan
@@ -36,13 +36,14 @@ class Explanation:
     fast_alone_s: float | None
     overflow: str | None
     plan: Plan
+    timeline: Timeline
     energy_j: float | None
     traffic_bytes: float
 
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
-    others = (case.planner_name != BASELINE) + (len(case.array.group.kinds) > 1)
+    others = (case.planner_name != BASELINE) + _has_faster_alone(case)
     return 1 + len(KNOBS) + len(changes) + others
 
 
@@ -73,7 +74,7 @@ def explain(
     if case.planner_name != BASELINE:
         data_parallel = _seconds(replace(case, planner=BASELINE))
         progress(BASELINE)
-    if len(case.array.group.kinds) > 1:
+    if _has_faster_alone(case):
         fast_alone = _seconds(replace(case, array=fastest_alone(case.array)))
         progress("the fastest devices alone")
     return Explanation(
@@ -88,9 +89,15 @@ def explain(
         fast_alone,
         overflow(case.network.name, case.planner_name, case.array.name, timeline.memory),
         plan,
+        timeline,
         timeline.energy_j,
         timeline.traffic_bytes,
     )
+
+
+def _has_faster_alone(case: Case) -> bool:
+    """Whether some devices are faster; a plan made for all of them would not fit on those."""
+    return len(case.array.group.kinds) > 1 and not isinstance(case.planner, Planned)
 
 
 def _seconds(case: Case) -> float:

@@ -9,7 +9,7 @@ from experiments.explain.path import paths_of
 from experiments.explain.reasons import SAME, Facts, why_nothing
 from experiments.studies.case import Case, plan_of, simulated, step_of
 from hardware import Array, Device, SpecError, load_array
-from planners import Plan, Split
+from planners import Plan, PlanError, Split
 from simulator import Timeline
 
 KNOBS = {"links": "network.bandwidth", "HBM": "hbm.bandwidth", "cores": "chip.peak"}
@@ -99,7 +99,10 @@ def without(number: int, name: str, changes: Sequence[str], case: Case, base: Ti
         before = replace(case, array=load_array(name, others))
     except SpecError as error:
         return Setting(assignment, None, f"without it there is no array: {error}")
-    timeline = step_of(before)[1]
+    try:
+        timeline = step_of(before)[1]
+    except PlanError as error:  # a plan made for the changed array, or one that is too deep
+        return Setting(assignment, None, f"without it there is no plan: {error}")
     reason = None
     if _as_long(timeline, base):
         paths = paths_of(timeline)

@@ -12,6 +12,7 @@ from experiments.pictures.figures import (
     speedup_axis,
     write_above,
 )
+from experiments.pictures.rectangles import CHARACTER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
     from experiments.studies.scaling import Level
     from experiments.studies.speedups import Comparison
+
+LEGEND_SIZE = 8
+"""Points."""
+HANDLE, MARGINS = 0.5, 0.8
+"""Inches: a legend's patch and what is around it, and what is beside the axes."""
 
 
 def plot_speedups(result: Comparison) -> Figure:
@@ -42,9 +48,8 @@ def plot_speedups(result: Comparison) -> Figure:
             write_above(axes, place, top, f"{height:.3g}")
     axes.axhline(1, color="#555555", lw=0.6)
     axes.set_xticks(range(len(groups)), groups)
-    axes.set_title(plain(result.case))
     speedup_axis(axes)
-    _legend(axes, paper=bool(result.published))
+    _legend(figure, axes, plain(result.case), paper=bool(result.published))
     return figure
 
 
@@ -60,15 +65,28 @@ def plot_levels(array: str, sweep: list[Level]) -> Figure:
     axes.set_xticks(levels, [f"{level.levels}\n{level.accelerators:,}" for level in sweep])
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("levels, accelerators")
-    axes.set_title(f"{plain(array)}, {of}, batch {first.batch}")
     speedup_axis(axes)
-    _legend(axes, paper=False)
+    _legend(figure, axes, f"{plain(array)}, {of}, batch {first.batch}", paper=False)
     return figure
 
 
-def _legend(axes: Axes, *, paper: bool) -> None:
+def _legend(figure: Figure, axes: Axes, title: str, *, paper: bool) -> None:
+    """The title, and below it, clear of the bars, as many entries a row as there is room for."""
     handles, labels = axes.get_legend_handles_labels()
     if paper:
         handles.append(next(line for line in axes.lines if line.get_linewidth() == PAPER_WIDTH))
         labels.append("the paper's average")
-    axes.legend(handles, labels, ncols=len(labels), fontsize=8, frameon=False, loc="upper right")
+    width = figure.get_figwidth() - MARGINS
+    entries = [HANDLE + len(label) * LEGEND_SIZE * CHARACTER for label in labels]
+    columns = len(labels) if sum(entries) < width else max(1, int(width / max(entries)))
+    rows = -(-len(labels) // columns)
+    axes.set_title(title, pad=6 + 1.7 * LEGEND_SIZE * rows)
+    axes.legend(
+        handles,
+        labels,
+        ncols=columns,
+        fontsize=LEGEND_SIZE,
+        frameon=False,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.985),
+    )

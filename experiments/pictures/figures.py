@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError, whole_file
+from experiments.pictures.drawing import DPI, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DPI = 150
+    from experiments.pictures.notebook import NotebookFigure
+
 UNDATED: dict[str, dict[str, Any]] = {
     ".png": {},
     ".svg": {"Date": None},
@@ -23,6 +24,8 @@ COLOURS = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#66ccee", "#aa3377", "#b
 """Paul Tol's bright scheme, told apart by colour-blind readers too."""
 PAPER_WIDTH = 2.0
 """Line width of the papers' marks."""
+NARROW = 4.0
+"""Below this ratio of its ends, a logarithmic axis has too few of 1, 2, 5, 10 to read."""
 
 
 def check_plot(path: str) -> None:
@@ -31,12 +34,13 @@ def check_plot(path: str) -> None:
         raise UsageError(f"--plot {path!r}: the name must end in {', '.join(UNDATED)}")
 
 
-def new_figure(width: float, height: float, layout: str | None = None) -> Figure:
+def new_figure(width: float, height: float, layout: str | None = None) -> NotebookFigure:
     """An empty figure of so many inches; laid out by hand unless ``layout`` says how."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    from experiments.pictures.notebook import NotebookFigure
+
+    figure = NotebookFigure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
     FigureCanvasAgg(figure)
     return figure
 
@@ -53,18 +57,9 @@ def save(figure: Figure, path: str) -> None:
     """Write the figure whole, in the format its name ends in; raises UsageError.
 
     The same figure makes the same file, byte for byte: no dates, no random ids.
-    Names come from strangers' files: a letter our font lacks is drawn as a
-    box, without a warning.
     """
-    from matplotlib import rc_context
-
     check_plot(path)
-    with (
-        rc_context({"hatch.linewidth": 0.4, "svg.hashsalt": "accelarray"}),
-        warnings.catch_warnings(),
-        whole_file(path) as target,
-    ):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with drawing(), whole_file(path) as target:
         figure.savefig(target, dpi=DPI, metadata=UNDATED[Path(path).suffix.lower()])
 
 
@@ -95,12 +90,14 @@ def write_above(axes: Axes, place: float, top: float, text: str) -> None:
 
 
 def speedup_axis(axes: Axes) -> None:
-    """A logarithmic axis that reads 1, 2, 5, 10."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    """A logarithmic axis that reads 1, 2, 5, 10, or finer where all lies close together."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axes.set_yscale("log")
     axes.margins(x=0.02, y=0.12)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_ylim()
+    close = high < NARROW * low
+    axes.yaxis.set_major_locator(MaxNLocator(6) if close else LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_ylabel("speedup over data parallelism")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import DPI, new_figure, shortened
+from experiments.pictures.drawing import DPI
+from experiments.pictures.figures import new_figure, shortened
 from experiments.pictures.rectangles import CHARACTER, Bar, bars, names
 from experiments.pictures.tracks import Chart, Lane
 

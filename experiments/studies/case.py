@@ -31,6 +31,11 @@ class Planned:
     name: str
     plan: Plan
 
+    @property
+    def __name__(self) -> str:
+        """What tables call it, as they call any function."""
+        return self.name
+
     def __call__(self, *_: Any) -> Plan:
         """The plan."""
         return self.plan
@@ -56,14 +61,17 @@ class Case:
     @property
     def planner_name(self) -> str:
         """What tables call the planner."""
-        return (
-            self.planner.name if isinstance(self.planner, Planned) else planner_name(self.planner)
-        )
+        return planner_name(self.planner)
 
     def __str__(self) -> str:
-        """What titles call the step."""
-        name = f"{self.network.name}, {self.planner_name}"
-        return f"{name} on {self.array.name}, batch {self.batch}"
+        """What titles call the step, with whatever is not the default."""
+        words = [f"{self.network.name}, {self.planner_name} on {self.array.name}"]
+        words.append(f"batch {self.batch}")
+        if self.communication != "printed":
+            words.append(f"{self.communication} communication")
+        if self.execution != PUBLISHED:
+            words.append(str(self.execution))
+        return ", ".join(words)
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -191,6 +199,15 @@ def plan_of(case: Case) -> Plan:
         raise PlanError(
             f"planner {case.planner_name!r} gave {type(plan).__name__}; it must return a Plan"
         )
+    for what, made, asked in (
+        ("batch", plan.batch, case.batch),
+        ("communication", plan.communication, case.communication),
+    ):
+        if made != asked:
+            raise PlanError(
+                f"planner {case.planner_name!r} gave a plan for {what} {made}, not {asked}; plan "
+                f"again for {asked}, or ask for {made}"
+            )
     return plan
 
 

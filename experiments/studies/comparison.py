@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict, Unpack, cast
 
 from experiments.output import UsageError
-from experiments.studies.case import Case
+from experiments.studies.case import Case, Planned
 from experiments.studies.mixed import fastest_alone
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.outputs import Outputs, overflow_of
@@ -171,10 +171,15 @@ class _Study:
                 yield place
 
     def _alone(self, place: Place, outputs: Outputs) -> Mapping[Place, Case]:
-        """A planner that does not spread work evenly is run on the fastest devices too."""
-        if place.alone or place.planner == BASELINE or not outputs["uneven"]:
-            return {}
+        """A planner that does not spread work evenly is run on the fastest devices too.
+
+        A plan that somebody made for the whole array does not fit there.
+        """
         case = self.cases[place]
+        if place.alone or place.planner == BASELINE or isinstance(case.planner, Planned):
+            return {}
+        if not outputs["uneven"]:
+            return {}
         further = {place._replace(alone=True): replace(case, array=fastest_alone(case.array))}
         self.cases.update(further)
         return further

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.cluster import on_cluster
 from experiments.studies.outputs import Outputs, run_case
@@ -47,11 +48,16 @@ class Runner:
     Cases that ``store`` has are not run; others are put there one by one as
     they finish, so that what interrupts a run loses nothing that was finished.
     ``jobs`` processes run cases; None is one, or all cores where that is worth it.
+    Raises UsageError for a number of processes that makes no sense.
     """
 
     store: Store | None = None
     jobs: int | None = 1
     cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"--jobs {self.jobs}: must be at least 1")
 
     def run(
         self,

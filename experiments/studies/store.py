@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError
+from experiments.version import version
 
 if TYPE_CHECKING:
     from experiments.studies.outputs import Outputs
@@ -108,7 +108,7 @@ class Store:
             json.dumps(inputs, sort_keys=True, allow_nan=False),
             json.dumps(outputs, allow_nan=False),
             datetime.now(UTC).isoformat(timespec="seconds"),
-            _version(),
+            version(),
         )
         with self._errors():
             self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", row)
@@ -174,10 +174,3 @@ def _remedy(message: str) -> str:
     if "not a database" in message:
         return "Choose another file for --store."
     return "Run the same command again: it goes on where it stopped."
-
-
-def _version() -> str:
-    try:
-        return version("accelarray")
-    except PackageNotFoundError:
-        return "unknown"

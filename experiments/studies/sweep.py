@@ -15,8 +15,8 @@ from experiments.studies.model_options import MODEL_OPTIONS, with_options
 from experiments.studies.outputs import overflow_of
 from experiments.studies.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
-from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value
-from hardware import load_array
+from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
+from hardware import Array
 from planners import OBJECTIVES, Planner
 from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import Network
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What a sweep goes over; ``array`` is a name or path, ``settings`` its fixed changes."""
+    """What a sweep goes over; ``settings`` are fixed changes of the array's spec.
+
+    An ``array`` that is no name or path has no spec of which values could be varied.
+    """
 
     networks: tuple[Network, ...]
     planners: tuple[str | Planner, ...]
-    array: str
+    array: str | Array
     axes: tuple[Axis, ...]
     settings: tuple[str, ...] = ()
     batch: int = 512
@@ -50,7 +53,7 @@ class Grid:
         """One point's cases, data parallelism among them as the baseline."""
         chosen = {axis.key: value.text for axis, value in zip(self.axes, point, strict=True)}
         changes = [f"{key}={text}" for key, text in chosen.items() if key not in OPTIONS]
-        array = load_array(chosen.get("array", self.array), [*self.settings, *changes])
+        array = array_of(chosen.get("array", self.array), [*self.settings, *changes])
         batch = _batch(chosen.get("batch", str(self.batch)))
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
@@ -152,6 +155,14 @@ class Crossover:
     second: str
     value: float
     speedup: float
+
+
+def changes_of_place(grid: Grid, table: pandas.DataFrame) -> list[Crossover] | None:
+    """The crossovers of a grid that goes along one numeric axis; None of any other."""
+    (axis, *others) = grid.axes
+    if others or not axis.numeric or len(axis.values) < 2:
+        return None
+    return crossovers(table, axis)
 
 
 def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:

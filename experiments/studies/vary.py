@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from experiments.output import UsageError
 from experiments.studies.model_options import MODEL_OPTIONS
-from hardware import format_quantity, split_quantity
+from hardware import Array, format_quantity, load_array, split_quantity
 
 INPUTS = ("array", "batch", "execution", "objective")
 """Keys that are inputs of a case and have a column of their own."""
@@ -55,6 +55,26 @@ class Axis:
     def title(self) -> str:
         """Key and unit."""
         return f"{self.key} [{self.unit}]" if self.unit else self.key
+
+
+def array_of(given: str | Array, changes: Sequence[str] = ()) -> Array:
+    """The array of that name or path, its spec changed; raises SpecError, or UsageError."""
+    if not isinstance(given, Array):
+        return load_array(given, changes)
+    if changes:
+        raise UsageError(
+            f"{', '.join(changes)}: the array {given.name!r} is an object without its spec file; "
+            "give its name or path instead, or change it with dataclasses.replace"
+        )
+    return given
+
+
+def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
+    """Several ``--vary``; raises UsageError, also where a key is varied twice."""
+    axes = tuple(parse_vary(text) for text in texts)
+    if len({axis.key for axis in axes}) < len(axes):
+        raise UsageError("--vary: a key is varied twice")
+    return axes
 
 
 def parse_vary(text: str) -> Axis:

@@ -163,6 +163,16 @@ def test_the_last_level_given_holds_below_too() -> None:
     assert levels == [{II}, {I}, {I}]
 
 
+def test_a_split_solved_at_one_level_is_not_anothers() -> None:
+    """The same group with the same shards, first where type II is given and then below it."""
+    graph = partition_graph(LENET)
+    array = load_array("accpar-homogeneous", ["devices.0.count=2"])
+    search = Search(graph, [[(II,)] * len(graph), [(I,)] * len(graph)], 64, TIME, array)
+    found = [search.split(array.group, (WHOLE,) * len(graph), level) for level in (0, 1, 2)]
+    assert [set(split.types) for split in found if split] == [{II}, {I}, {I}]
+    assert found[1] is found[2]
+
+
 @pytest.mark.parametrize("batch", [1, 1 << 24])
 def test_a_batch_may_be_as_small_or_as_large(batch: int) -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])

@@ -144,6 +144,22 @@ def test_recurrent_cells_have_one_matrix_and_gates_as_columns() -> None:
     assert (node.in_channels, node.out_channels) == (5 + 3, CELLS["gru"] * 6)
 
 
+def test_a_joins_main_path_has_the_most_products_not_the_most_nodes() -> None:
+    """Two products one after the other, beside one product and three sums."""
+    shape = Tensor(4, 2)
+
+    def fc(name: str, source: str) -> Layer:
+        return Layer(name, "fc", (source,), shape, shape)
+
+    def add(name: str, *sources: str) -> Layer:
+        return Layer(name, "add", sources, shape, shape)
+
+    sums = (add("s1", "a", "a"), add("s2", "s1", "a"), add("s3", "s2", "a"))
+    layers = (fc("a", "input"), fc("b", "input"), fc("c", "b"), *sums, add("end", "s3", "c"))
+    graph = partition_graph(Network("net", shape, layers))
+    assert [graph[node.main].name for node in graph if node.main is not None] == ["a"] * 3 + ["c"]
+
+
 def test_a_join_without_a_product_before_it_follows_nobody() -> None:
     wide = Tensor(4, 2)
     network = Network(

@@ -11,13 +11,14 @@ import pytest
 
 from experiments.cli import main
 from experiments.commands.speedup_tables import (
-    levels_to_csv,
+    levels_tables,
     levels_to_dict,
-    levels_to_table,
+    levels_to_frame,
+    tables,
     to_csv,
     to_dict,
-    to_table,
 )
+from experiments.output import text_of
 from experiments.studies import runner
 from experiments.studies.case import Case
 from experiments.studies.outputs import Outputs, run_case
@@ -35,6 +36,14 @@ ROWS = (
 )
 RESULT = Comparison("array", 64, ROWS, {})
 ALL = ("time", "energy", "traffic")
+
+
+def to_table(result: Comparison) -> str:
+    return text_of(*tables(result))
+
+
+def levels_to_table(array: str, batch: int, sweep: list[Level]) -> str:
+    return text_of(*levels_tables(array, batch, sweep))
 
 
 def cells(table: str) -> list[list[str]]:
@@ -144,7 +153,9 @@ def test_bytes_that_nobody_moves_have_a_mean(capsys: pytest.CaptureFixture[str])
 
 
 def test_csv_has_a_line_a_row() -> None:
-    lines = list(csv.reader(io.StringIO(to_csv(replace(RESULT, metrics=("time", "traffic"))))))
+    lines = list(
+        csv.reader(io.StringIO(to_csv(replace(RESULT, metrics=("time", "traffic")).to_frame())))
+    )
     assert lines[0][:4] == ["network", "planner", "iteration_s", "speedup"]
     assert lines[0][-1] == "traffic_bytes"
     assert lines[1] == ["net", "data_parallel", "2.0", "1.0", "", "", "4000000000.0"]
@@ -161,7 +172,7 @@ def test_sizes_as_csv_table_and_json() -> None:
     ]
     title = " ".join(levels_to_table("array", 64, sweep).split())
     assert "array, geometric mean of 2 networks, batch 64" in title
-    rows = list(csv.DictReader(io.StringIO(levels_to_csv(sweep))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(levels_to_frame(sweep)))))
     assert [(row["levels"], row["accelerators"]) for row in rows[::4]] == [
         ("3", "8"),
         ("11", "2048"),

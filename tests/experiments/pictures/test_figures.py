@@ -12,8 +12,8 @@ from experiments.explain.picture import plot_explanation
 from experiments.explain.study import explain
 from experiments.output import UsageError
 from experiments.pictures.comparison_plots import plot_levels, plot_speedups
+from experiments.pictures.drawing import DPI
 from experiments.pictures.figures import (
-    DPI,
     UNDATED,
     check_plot,
     new_figure,

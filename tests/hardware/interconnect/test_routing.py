@@ -13,6 +13,7 @@ from tests.wiring import KINDS, device, nodes, wires
 SHAPES = [(1,), (2,), (5,), (8,), (2, 2), (4, 2), (3, 5), (4, 4), (2, 3, 4), (4, 4, 4), (1, 6)]
 
 
+@settings(deadline=None)
 @given(wires(), st.data())
 def test_loads_are_what_routes_cross(w: Wires, data: st.DataObject) -> None:
     cores = st.integers(0, w.cores - 1)
@@ -26,12 +27,14 @@ def test_loads_are_what_routes_cross(w: Wires, data: st.DataObject) -> None:
     assert (w.loads(sources, targets, many) == wanted).all()
 
 
+@settings(deadline=None)
 @given(wires())
 def test_every_link_has_a_name_of_its_own_and_a_bandwidth(w: Wires) -> None:
     assert len(set(w.names)) == len(w.names) == len(w.bandwidth) == len(w.latency_s)
     assert (w.bandwidth > 0).all()
 
 
+@settings(deadline=None)
 @given(wires())
 def test_different_cores_are_joined_and_a_core_needs_no_wire(w: Wires) -> None:
     for a in range(min(w.cores, 6)):
@@ -172,6 +175,7 @@ def test_the_published_trees_splits_have_their_accelerators_bandwidth() -> None:
         group = first
 
 
+@settings(deadline=None)
 @given(wires(most=9))
 def test_injection_is_what_the_wires_between_halves_carry(w: Wires) -> None:
     """Against the links that routes between the halves use, for fabrics with links to cut."""

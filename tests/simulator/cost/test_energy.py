@@ -118,9 +118,6 @@ def both_models(*changes: str) -> tuple[Timeline, Timeline]:
     return first, second
 
 
-AWAITED = pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="the deployed lowering does not ask for joules yet"
-)
 AGREE = [(Phase.FORWARD, Kind.COMPUTE), (Phase.GRADIENT, Kind.COMPUTE), (Phase.GRADIENT, Kind.SUMS)]
 
 
@@ -140,7 +137,6 @@ def test_one_price_for_both_models(phase: Phase, kind: Kind) -> None:
     assert joules > 0
 
 
-@AWAITED
 @pytest.mark.parametrize(("phase", "kind"), AGREE)
 def test_where_rules_agree_so_do_joules(phase: Phase, kind: Kind) -> None:
     published, deployed = both_models()
@@ -148,7 +144,6 @@ def test_where_rules_agree_so_do_joules(phase: Phase, kind: Kind) -> None:
     assert deployed.totals()[phase, kind].energy_j == pytest.approx(expected, rel=1e-12)
 
 
-@AWAITED
 def test_deployed_joules_are_those_of_its_records() -> None:
     """FLOPs, bytes of HBM and bytes received, each at its price; HBM is not free here."""
     _, deployed = both_models("devices.0.energy.hbm=30 pJ/B")

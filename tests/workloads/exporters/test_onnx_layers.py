@@ -85,6 +85,32 @@ def test_every_layer_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     assert back.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "side"),
+    [(3, 2, 0, 1, 11), (3, 2, 1, 1, 10), (3, 2, 1, 2, 12), (2, 3, 0, 1, 15), (4, 1, 1, 3, 12)],
+)
+def test_a_transposed_convolution_reaches_its_side(
+    kernel: int, stride: int, padding: int, dilation: int, side: int, tmp_path: Path
+) -> None:
+    """Five positions: what kernel and strides do not reach is padded on, as onnx itself agrees."""
+    up = Layer(
+        "up",
+        "conv",
+        ("input",),
+        Tensor(4, 5, 5),
+        Tensor(6, side, side),
+        kernel,
+        stride,
+        padding,
+        dilation=dilation,
+        transposed=True,
+    )
+    model = to_onnx(Network("up", up.input, (up,)))
+    inferred = onnx.shape_inference.infer_shapes(model).graph.output[0].type.tensor_type.shape
+    assert [d.dim_value for d in inferred.dim][1:] == [6, side, side]
+    assert load_network(save(tmp_path, model)).layers == (up,)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_onnx_infers_the_layers_own_shapes(name: str) -> None:
     """In one of three layouts each; the first dimension is the batch."""

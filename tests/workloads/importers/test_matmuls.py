@@ -142,12 +142,13 @@ def test_heads_that_read_one_pair_of_keys_have_it_once() -> None:
 
 def test_a_vector_is_a_row_in_front_and_a_column_behind() -> None:
     found = layers(
-        op("matmul", "x w", (1, 6), "f"),
-        op("matmul", "f v", (1,), "g"),
+        op("matmul", "x w", (3, 6), "f"),
+        op("matmul", "f v", (3,), "g"),
         constants=trained(w=(4, 6), v=(6,)),
-        x=(1, 4),
+        x=(3, 4),
+        batch=3,
     )
-    assert (found["g"].output, found["g"].weights) == (Tensor(1), 6)
+    assert (found["g"].output, found["g"].weights, found["g"].macs) == (Tensor(1), 6, 6)
 
 
 @pytest.mark.parametrize(

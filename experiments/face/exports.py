@@ -1,0 +1,36 @@
+"""Where the names come from that ``accelarray`` has beside its functions.
+
+``import accelarray`` itself loads nothing: a name is looked up when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+HOMES = {
+    "experiments.face.catalog": "Names",
+    "experiments.face.comparison": "ComparisonResult ScalingResult",
+    "experiments.face.difference": "DifferenceResult",
+    "experiments.face.explanation": "ExplanationResult",
+    "experiments.face.notices": "AccelarrayWarning",
+    "experiments.face.planned": "PlanResult",
+    "experiments.face.step": "StepResult",
+    "experiments.face.sweeps": "SweepResult",
+    "experiments.output": "UsageError",
+    "hardware": "Array SpecError",
+    "planners": "Plan PlanError Planner",
+    "simulator": "CollectiveError Execution OutOfMemoryError SimulationError Timeline",
+    "workloads": "Builder Network NetworkError",
+}
+"""Module to the names that are taken from it."""
+
+
+def found(name: str) -> Any:
+    """What ``accelarray.name`` is; raises AttributeError."""
+    if name == "__version__":
+        return importlib.import_module("experiments.version").version()
+    for home, names in HOMES.items():
+        if name in names.split():
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'accelarray' has no attribute {name!r}")

@@ -1,0 +1,158 @@
+"""The parts of a step, in any form that a script may have them: names, objects, functions."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from experiments.commands.resolve import names
+from experiments.face.forms import Changes, Options
+from experiments.face.notices import tell_notes
+from experiments.face.planned import PlanResult
+from experiments.output import UsageError
+from experiments.studies import vary
+from experiments.studies.case import Planned
+from experiments.studies.model_options import MODEL_OPTIONS, with_options
+from hardware import Array
+from planners import Plan, Planner, load_planner, planner_names
+from simulator import DEPLOYED, PUBLISHED, Execution
+from workloads import ZOO, Network, NetworkError, load_network
+
+EXECUTIONS = {"published": PUBLISHED, "deployed": DEPLOYED}
+
+
+def network_of(given: Any) -> Network:
+    """A network; raises NetworkError. What was not understood of it is a warning."""
+    if isinstance(given, Network):
+        return given
+    if isinstance(given, str | PathLike):
+        network = load_network(os.fspath(given))
+    elif _is_module(given):
+        from workloads.importers import from_torch
+
+        network = from_torch(*given)
+    else:
+        raise NetworkError(
+            f"network of type {type(given).__name__}: expected a name, the path of an .onnx or "
+            ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
+            "(module, example)"
+        )
+    tell_notes(network)
+    return network
+
+
+def _is_module(given: Any) -> bool:
+    """Whether it is a module, or a function that builds one, with an example."""
+    return isinstance(given, tuple) and len(given) == 2 and callable(given[0])
+
+
+def networks_of(given: Any) -> list[Network]:
+    """Networks from one or several; text is a list as the command line's, "all" AccPar's nine."""
+    return [network_of(one) for one in _several("networks", given, list(ZOO), _is_module)]
+
+
+def planner_of(given: Any) -> str | Planner:
+    """A planner's name, or a function; a plan that is made already becomes one. PlanError."""
+    if isinstance(given, PlanResult):
+        given = given.plan
+    if isinstance(given, Plan):
+        return Planned(given.planner, given)
+    load_planner(given)
+    chosen: str | Planner = given
+    return chosen
+
+
+def planners_of(given: Any) -> list[str | Planner]:
+    """Planners from one or several; text is a list as the command line's."""
+    several = _several("planners", given, planner_names(), callable)
+    return [planner_of(one) for one in several]
+
+
+def _several(
+    what: str, given: Any, known: list[str], is_one: Callable[[Any], bool]
+) -> Iterable[Any]:
+    if isinstance(given, str):
+        return names(given, known, what)
+    if is_one(given) or not isinstance(given, Iterable):
+        return [given]
+    if not (several := list(given)):
+        raise UsageError(f"{what}: name at least one")
+    return several
+
+
+def named(given: Any) -> str | Array:
+    """An array, or its name or path; raises UsageError."""
+    if isinstance(given, Array):
+        return given
+    if isinstance(given, str | PathLike):
+        return os.fspath(given)
+    raise UsageError(
+        f"array of type {type(given).__name__}: expected a name, the path of a .toml file, or an "
+        "Array"
+    )
+
+
+def array_of(given: Any, changes: Changes = ()) -> Array:
+    """An array, its spec changed where it is given by name or path; raises SpecError."""
+    return vary.array_of(named(given), assignments(changes))
+
+
+def spec_of(given: Any, changes: Changes) -> tuple[str, list[str]]:
+    """An array's name or path, "" where it is an object, and the changes of its spec."""
+    array = named(given)
+    return array if isinstance(array, str) else "", assignments(changes)
+
+
+def assignments(changes: Changes) -> list[str]:
+    """``--set``'s texts; a mapping's values as TOML has them."""
+    if isinstance(changes, str):
+        return [changes]
+    if isinstance(changes, Mapping):
+        return [f"{key}={_toml(value)}" for key, value in changes.items()]
+    return list(changes)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def execution_of(given: object, options: Options) -> Execution:
+    """An execution model with options; raises UsageError for what makes no sense."""
+    execution = EXECUTIONS.get(given) if isinstance(given, str) else given
+    if not isinstance(execution, Execution):
+        raise UsageError(f"execution {given!r}: one of {', '.join(EXECUTIONS)}, or an Execution")
+    values: Mapping[str, Any] = options
+    texts = {
+        name: option_text(name, values[name])
+        for name in MODEL_OPTIONS
+        if values.get(name) is not None
+    }
+    execution = with_options(execution, texts)
+    if (strict := options.get("strict_memory")) is None:
+        return execution
+    if strict and execution.model == "published":
+        raise UsageError("strict_memory=True has no meaning under the published execution model")
+    return replace(execution, strict_memory=bool(strict))
+
+
+def option_text(name: str, value: Any) -> str:
+    """An option's value as the command line has it."""
+    if name == "overlap" and isinstance(value, bool):
+        return "full" if value else "none"
+    if name == "bucket" and isinstance(value, int | float):
+        return f"{float(value)!r} B"
+    return str(value)
+
+
+def batch_of(given: Any) -> int:
+    """Samples a step; raises UsageError."""
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise UsageError(f"batch {given!r}: must be a whole number") from None

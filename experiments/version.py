@@ -1,0 +1,14 @@
+"""Which version this is."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as of
+
+
+def version() -> str:
+    """The installed version; "unknown" in a checkout that is not installed."""
+    try:
+        return of("accelarray")
+    except PackageNotFoundError:
+        return "unknown"

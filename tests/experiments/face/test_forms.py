@@ -1,0 +1,213 @@
+"""Names, paths, objects and functions are the same step."""
+
+import dataclasses
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accelarray
+from accelarray import PlanError, UsageError
+from planners import TIME, Objective, Partition, PartitionType, load_planner
+from planners.hierarchy import plan_hierarchy
+from simulator import DEPLOYED
+from tests.experiments.face import SMALL
+from workloads import load_network
+from workloads.exporters.onnx_model import to_onnx
+
+ARRAY = accelarray.array("accpar-mixed", set=SMALL)
+LENET = load_network("lenet")
+SAME = accelarray.simulate("lenet", "accpar", set=SMALL, batch=64)
+
+
+def one_type(
+    network: accelarray.Network, array: accelarray.Array, batch: int, objective: Objective = TIME
+) -> accelarray.Plan:
+    """Type I alone."""
+    kinds = (PartitionType.I,)
+    return plan_hierarchy("one_type", network, array, batch, objective, lambda node: kinds)
+
+
+def ps(*args: Any, **kwargs: Any) -> int:
+    return accelarray.simulate(*args, **kwargs).timeline.iteration_ps
+
+
+@pytest.mark.parametrize("network", ["lenet", LENET], ids=["name", "object"])
+@pytest.mark.parametrize(
+    "planner",
+    ["accpar", load_planner("accpar"), SAME.plan, SAME.planned()],
+    ids=["name", "function", "plan", "result"],
+)
+@pytest.mark.parametrize(
+    ("array", "changes"), [("accpar-mixed", SMALL), (ARRAY, ())], ids=["name", "object"]
+)
+def test_all_forms_are_one_step(network: Any, planner: Any, array: Any, changes: Any) -> None:
+    step = accelarray.simulate(network, planner, array, 64, "published", set=changes)
+    assert step.timeline.iteration_ps == SAME.timeline.iteration_ps
+    assert step.to_dict() | {"wall_s": 0} == SAME.to_dict() | {"wall_s": 0}
+
+
+def test_networks_from_files(tmp_path: Path) -> None:
+    onnx, layers, spec = tmp_path / "n.onnx", tmp_path / "n.txt", tmp_path / "a.toml"
+    onnx.write_bytes(to_onnx(LENET).SerializeToString())
+    for path in (onnx, str(onnx)):
+        assert ps(path, "accpar", ARRAY, 64) == SAME.timeline.iteration_ps
+    layers.write_text("num_layers 1\nfc1 FC\nin_ch 64\nout_ch 10\n")
+    assert accelarray.network(layers).layers[-1].name == "fc1"
+    spec.write_text(
+        'kind = "array"\ndescription = "two"\n[[devices]]\ndevice = "tpu-v3"\ncount = 2'
+    )
+    assert accelarray.simulate(layers, "owt", spec).timeline.cores == 16
+    assert accelarray.array(spec).name == "a"
+
+
+def test_a_network_with_an_option() -> None:
+    step = accelarray.simulate("gpt2:seq=128", "data_parallel", "tpu-v3-8", 8, "deployed")
+    assert step.case.network == load_network("gpt2:seq=128")
+
+
+def test_torch_modules_come_with_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def from_torch(module: Any, inputs: Any) -> accelarray.Network:
+        asked.append((module, inputs))
+        return LENET
+
+    monkeypatch.setattr("workloads.importers.from_torch", from_torch)
+    module = types.SimpleNamespace
+    assert ps((module, "example"), "accpar", ARRAY, 64) == SAME.timeline.iteration_ps
+    assert asked == [(module, "example")]
+    result = accelarray.compare((module, 1), "owt", ARRAY)  # one network, not two
+    assert result.comparison.networks == ["lenet"]
+    accelarray.compare([(module, 1), "alexnet"], "owt", ARRAY)
+    assert len(asked) == 3
+
+
+def test_a_real_torch_module() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+    step = accelarray.simulate((module, torch.zeros(4, 64)), "data_parallel", ARRAY)
+    assert step.case.network.weights == 64 * 32 + 32 * 8
+
+
+def test_a_planner_of_your_own_goes_everywhere() -> None:
+    step = accelarray.simulate("lenet", one_type, ARRAY, 64)
+    data_parallel = accelarray.simulate("lenet", "data_parallel", ARRAY, 64)
+    assert step.timeline.iteration_ps == data_parallel.timeline.iteration_ps
+    assert "one_type" in repr(step)
+    compared = accelarray.compare("lenet", [one_type, "accpar"], ARRAY, 64)
+    assert compared.geomean["one_type"] == 1
+    assert compared.step("lenet", "one_type").iteration_s == step.iteration_s
+    swept = accelarray.sweep({"batch": [64, 128]}, "lenet", [one_type], ARRAY)
+    assert swept.to_frame()["iteration_s"].iloc[0] == step.iteration_s
+    assert swept.step(1).case.planner is one_type
+    assert accelarray.explain("lenet", one_type, ARRAY, 64).iteration_s == step.iteration_s
+    assert accelarray.plan("lenet", one_type, ARRAY, 64).plan == step.plan
+    scaled = accelarray.scale("lenet", one_type, levels=[1], batch=64)
+    assert scaled.to_frame()["speedup"].tolist() == [1]
+
+
+def test_a_plan_that_is_made_already_goes_everywhere() -> None:
+    mine = dataclasses.replace(SAME.plan, planner="mine")
+    compared = accelarray.compare("lenet", [mine, "accpar"], ARRAY)
+    assert compared.comparison.batch == 64  # what the plan was made for
+    assert compared.geomean["mine"] == pytest.approx(compared.geomean["accpar"])
+    frame = compared.to_frame().set_index("planner")
+    assert frame["fast_alone_speedup"].isna()["mine"]  # it does not fit on those alone
+    assert not frame["fast_alone_speedup"].isna()["accpar"]
+    for array, changes in ((ARRAY, ()), ("accpar-mixed", SMALL)):
+        explained = accelarray.explain("lenet", SAME.plan, array, set=changes)
+        assert explained.iteration_s == SAME.iteration_s
+        assert explained.to_dict()["fast_alone_s"] is None
+    assert "without it there is no plan" in explained.summary()
+    swept = accelarray.sweep("network.bandwidth=1 Gbit/s,8 Gbit/s", "lenet", mine, set=SMALL)
+    assert [*swept.to_frame()["batch"]] == [64, 64]
+
+
+def test_what_a_plan_was_made_for_holds() -> None:
+    with pytest.raises(PlanError, match="'accpar' gave a plan for batch 64, not 128; plan again"):
+        accelarray.simulate("lenet", SAME.plan, ARRAY, 128)
+    with pytest.raises(PlanError, match="for communication printed, not plotted"):
+        accelarray.simulate("lenet", SAME.plan, ARRAY, communication="plotted")
+    with pytest.raises(PlanError, match="gave a plan for batch 64, not 128"):
+        accelarray.sweep("batch=64,128", "lenet", SAME.plan, ARRAY)
+    with pytest.raises(PlanError):
+        accelarray.simulate("alexnet", SAME.plan, ARRAY)
+    plotted = accelarray.plan("lenet", "hypar", ARRAY, communication="plotted", objective="traffic")
+    case = accelarray.simulate("lenet", plotted, ARRAY).case
+    assert (case.communication, case.objective) == ("plotted", "traffic")
+
+
+def test_executions_by_name_and_as_objects() -> None:
+    step = ("lenet", "owt", "tpu-v3-8", 64)
+    assert ps(*step, "deployed") == ps(*step, DEPLOYED)
+    whole = dataclasses.replace(DEPLOYED, overlap=False, bucket_bytes=1e6, strict_memory=True)
+    options: Any = {"overlap": False, "bucket": 1_000_000, "strict_memory": True}
+    assert accelarray.simulate(*step, "deployed", **options).case.execution == whole
+    assert accelarray.simulate(*step, whole).case.execution == whole
+    both = accelarray.simulate(*step, whole, overlap=True, bucket=np.float64(2e6)).case.execution
+    assert (both.overlap, both.bucket_bytes, both.strict_memory) == (True, 2e6, True)
+    assert (
+        accelarray.simulate(*step, whole, strict_memory=False).case.execution.strict_memory is False
+    )
+
+
+def test_changes_of_a_spec_in_every_form() -> None:
+    forms: list[Any] = [
+        ["devices.0.count=2", "network.bandwidth=1 Gbit/s"],
+        {"devices.0.count": 2, "network.bandwidth": "1 Gbit/s"},
+        iter(["devices.0.count=2", "network.bandwidth=1 Gbit/s"]),
+    ]
+    arrays = [accelarray.array("accpar-mixed", set=form) for form in forms]
+    assert arrays[0] == arrays[1] == arrays[2]
+    assert [count for _, count in arrays[0].group.kinds] == [2, 128]
+    one = accelarray.array("accpar-mixed", set="devices.1.count=3")
+    assert [count for _, count in one.group.kinds] == [128, 3]
+    tiled = accelarray.array(
+        "hypar-16-torus", set={"devices.0.roofline.tile": True, "topology.shape": (2, 8)}
+    )
+    assert tiled.group.kinds[0][0].roofline.tile is True
+    assert tiled.topology.shape == (2, 8)
+    explained = accelarray.explain("lenet", "owt", "accpar-mixed", 64, set=iter(SMALL))
+    assert [setting.assignment for setting in explained.explanation.settings] == [*SMALL]
+
+
+def test_batches_are_whole_numbers_of_any_kind() -> None:
+    assert ps("lenet", "accpar", ARRAY, np.int64(64)) == SAME.timeline.iteration_ps
+    assert accelarray.simulate("lenet", "owt", ARRAY).case.batch == 512
+    for wrong in (64.0, "64"):
+        with pytest.raises(UsageError, match=f"batch {wrong!r}: must be a whole number"):
+            accelarray.simulate("lenet", "owt", ARRAY, wrong)  # type: ignore[arg-type]
+
+
+def test_values_that_are_varied_in_every_form(tmp_path: Path) -> None:
+    spec = tmp_path / "own.toml"
+    spec.write_text(
+        'kind = "array"\ndescription = "one"\n[[devices]]\ndevice = "tpu-v3"\ncount = 1'
+    )
+    vary: Any = {
+        "array": [spec, "tpu-v3-8"],
+        "batch": np.array([32, 64]),
+        "overlap": [True, False],
+        "bucket": ["1 MB"],
+    }
+    frame = accelarray.sweep(vary, LENET, "owt", execution="deployed").to_frame()
+    assert [*frame["array"]] == ["own"] * 4 + ["tpu-v3-8"] * 4
+    assert [*frame["batch"]] == [32, 32, 64, 64] * 2
+    assert [*frame["overlap"]] == ["full", "none"] * 4
+    texts = accelarray.sweep(
+        ["batch=32", "overlap=none"], LENET, "owt", spec, execution="deployed", bucket=1e6
+    )
+    assert [*texts.to_frame()["iteration_s"]] == [frame["iteration_s"].iloc[1]]
+
+
+def test_a_partition_and_a_plan_can_be_changed_by_hand() -> None:
+    assert SAME.plan.root is not None
+    halves = tuple(Partition(PartitionType.I, 0.5) for _ in SAME.plan.nodes)
+    root = dataclasses.replace(SAME.plan.root, partitions=halves)
+    changed = dataclasses.replace(SAME.plan, root=root, planner="by hand")
+    step = accelarray.simulate("lenet", changed, ARRAY)
+    assert step.timeline.iteration_ps != SAME.timeline.iteration_ps
+    assert str(step.case) == "lenet, by hand on accpar-mixed, batch 64"

@@ -1,0 +1,113 @@
+"""``import accelarray``: quick, complete, and the same numbers as the command line."""
+
+import inspect
+import json
+import subprocess
+import sys
+import types
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+import accelarray
+from experiments.cli import main
+from experiments.face.exports import HOMES
+
+HEAVY = "numpy pandas matplotlib simpy pydantic rich torch onnx experiments hardware simulator"
+FUNCTIONS = [name for name in accelarray.__all__ if name.islower() and not name.startswith("_")]
+
+
+def test_the_issues_line_gives_the_commands_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    step = accelarray.simulate(
+        "resnet50", planner="accpar", array="tpu-v3-8", batch=1024, execution="deployed"
+    )
+    args = ["--planner", "accpar", "--array", "tpu-v3-8", "--batch", "1024", "--format", "json"]
+    assert main(["simulate", "resnet50", *args, "--execution", "deployed"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    ours = json.loads(step.to_json())
+    assert ours["iteration_s"] == step.iteration_s == step.timeline.iteration_s
+    del printed["wall_s"]
+    assert {key: ours[key] for key in printed} == printed
+    assert repr(step) == "<Step resnet50, accpar on tpu-v3-8, batch 1024, deployed: 135.9 ms>"
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    script = "import sys, accelarray; print(*{name.partition('.')[0] for name in sys.modules})"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {*ran.stdout.split()} & {*HEAVY.split()} == set()
+
+
+def test_a_step_needs_neither_torch_nor_onnx_nor_pictures() -> None:
+    script = (
+        "import sys, accelarray; accelarray.simulate('lenet', 'owt', set='devices.0.count=2')"
+        "; print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {*ran.stdout.split()} & {"torch", "onnx", "matplotlib", "pandas"} == set()
+
+
+def test_every_name_is_there_and_says_what_it_is() -> None:
+    assert dir(accelarray) == accelarray.__all__ == sorted(accelarray.__all__)
+    for name in accelarray.__all__:
+        value = getattr(accelarray, name)
+        if name != "__version__":
+            assert (value.__doc__ or "").strip(), name
+    elsewhere = {name for names in HOMES.values() for name in names.split()}
+    assert elsewhere | {*FUNCTIONS, "__version__"} == {*accelarray.__all__}
+    with pytest.raises(AttributeError, match="no attribute 'simualte'"):
+        accelarray.simualte  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_typed_and_take_one_order(name: str) -> None:
+    function = getattr(accelarray, name)
+    assert isinstance(function, types.FunctionType)
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert all(p.annotation is not p.empty for p in signature.parameters.values())
+    order = ["network", "networks", "planner", "planners", "array", "batch", "execution"]
+    given = [key for key in signature.parameters if key in order]
+    assert given == [key for key in order if key in given]
+    for key, usual in (("array", "accpar-mixed"), ("execution", "published"), ("batch", None)):
+        if key in signature.parameters:
+            assert signature.parameters[key].default == usual
+
+
+def test_errors_are_value_errors() -> None:
+    for name in accelarray.__all__:
+        if name.endswith("Error"):
+            assert issubclass(getattr(accelarray, name), ValueError)
+    assert issubclass(accelarray.AccelarrayWarning, UserWarning)
+
+
+def test_the_version_is_the_packages() -> None:
+    try:
+        assert accelarray.__version__ == version("accelarray")
+    except PackageNotFoundError:
+        assert accelarray.__version__ == "unknown"
+
+
+def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("networks", "planners", "arrays", "devices"):
+        names = getattr(accelarray, kind)()
+        assert main(["list", kind, "--format", "json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert [*names] == [row["name"] for row in rows]
+        assert json.loads(names.to_frame().to_json(orient="records")) == rows
+        assert main(["list", kind]) == 0
+        assert names.summary() == capsys.readouterr().out
+        assert "\n" not in repr(names)
+        assert f"<{len(rows)} {kind}: {names[0]}, " in repr(names)
+        assert names[-1] in names._repr_html_()
+        assert names[:2] == (names[0], names[1])
+        assert names[0] in names
+    assert repr(accelarray.planners()).endswith("accpar, model_parallel>")
+    assert repr(accelarray.networks()).endswith(", …>")
+
+
+def test_the_types_of_values_are_the_projects() -> None:
+    network = accelarray.network("lenet")
+    assert isinstance(network, accelarray.Network)
+    array = accelarray.array("accpar-mixed", set={"devices.0.count": 2})
+    assert isinstance(array, accelarray.Array)
+    assert [count for _, count in array.group.kinds] == [2, 128]
