@@ -19,13 +19,15 @@ from workloads import FURTHER, ZOO, load_network
 PLANNING_S = {"gpt2-xl": 5.0, "llama-7b": 5.0, "llama3-8b": 5.0}
 
 
-def least_s(work: Callable[[], object], times: int = 3) -> float:
-    """The least wall time of several runs."""
+def least_s(
+    work: Callable[[], object], times: int = 3, clock: Callable[[], float] = time.process_time
+) -> float:
+    """The least time of several runs: of the processor, which others share, or by the wall."""
     taken = []
     for _ in range(times):
-        started = time.perf_counter()
+        started = clock()
         work()
-        taken.append(time.perf_counter() - started)
+        taken.append(clock() - started)
     return min(taken)
 
 
@@ -62,5 +64,8 @@ def test_wires_of_large_arrays_take_half_a_second(name: str) -> None:
 
 def test_help_takes_half_a_second() -> None:
     command = [sys.executable, "-m", "experiments.cli", "--help"]
-    ran = least_s(lambda: subprocess.run(command, check=True, capture_output=True))  # noqa: S603
-    assert ran < 0.5
+
+    def helped() -> None:
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+
+    assert least_s(helped, clock=time.perf_counter) < 0.5

@@ -1,1 +1,1 @@
-"""Models written in plain torch, for what imports them (torch is not in the test extra)."""
+"""Models written in plain torch, for what imports them."""

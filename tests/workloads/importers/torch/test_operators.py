@@ -1,7 +1,4 @@
-"""Single torch operators behind a layer: kinds, shapes and products, counted by hand.
-
-They need torch, which the test extra lacks.
-"""
+"""Single torch operators behind a layer: kinds, shapes and products, counted by hand."""
 
 from __future__ import annotations
 
