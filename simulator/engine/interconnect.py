@@ -150,7 +150,13 @@ class Interconnect:
 def fair_rates(loads: Sequence[Load], capacity: Floats, first: int = 0) -> Floats:
     """Max-min fair rate of every job's flows on links of that capacity (progressive filling).
 
-    Links are numbered from ``first`` on.
+    Links are numbered from ``first`` on. All rates grow alike until a link is
+    full; its jobs keep their rate, and what is left is shared by the others.
+    Links of 6 and 10 B/s; job A has two flows on the first and one on the
+    second, B one on the first, C one on the second:
+
+        first has room for 6 / 3 = 2, second for 10 / 2 = 5     A and B stop at 2
+        second has 10 - 2 = 8 left for C alone                  C stops at 8
     """
     links = np.concatenate([load.links for load in loads]) - first
     flows = np.concatenate([load.flows for load in loads])

@@ -12,9 +12,7 @@ from math import prod
 
 import numpy as np
 
-from planners.partition import (
-    III,
-)
+from planners.partition import III
 from simulator.lowering.layouts import Layout, TiedLayout
 from simulator.lowering.placement import Part
 from simulator.lowering.requests import Bytes, Emit, Request, Types
@@ -56,7 +54,19 @@ class Relay:
             self.move(second, moved[1][0], moved[1][2])
 
     def _of_half(self, part: Part, i: int, old: float, new: float) -> tuple[float, float, float]:
-        """(held in the first layout, received across, spread over the half's cores)."""
+        """(held in the first layout, received across, spread over the half's cores).
+
+        Of what a half reads it has a part already; the rest comes from the
+        other half. 100 bytes that lie by rows, half and half, are read by
+        columns, the first quarter by the first half, or whole by both:
+
+            by columns: reads 25, of which its rows are 12.5    receives 12.5
+            whole:      reads 100, of which its rows are 50     receives 50
+
+        What is received lies anywhere in the half from now on: ``new`` to the
+        parts below. What was ``new`` here already lies evenly over all readers;
+        a half that reads the whole lacks what the other half's readers have.
+        """
         reads = self._reads(part, i)
         keeps = self._keeps(part, i)
         if not reads:

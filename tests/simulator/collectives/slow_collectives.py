@@ -279,3 +279,13 @@ def one_way(
     a, b = sources[places], targets[np.searchsorted(ends, middles)]
     load = wires.loads(a, b, lengths / lengths.max())
     return load, float(lengths.max()) * total, wires.message_latency_s(a, b)
+
+
+def same(job: Job, other: Job) -> bool:
+    """Bit for bit."""
+    return (
+        (job.name, job.flow_bytes, job.latency_s, job.steps)
+        == (other.name, other.flow_bytes, other.latency_s, other.steps)
+        and job.load.links.tolist() == other.load.links.tolist()
+        and job.load.flows.tolist() == other.load.flows.tolist()
+    )

@@ -14,20 +14,11 @@ from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES
 from simulator.collectives.choice import ALGORITHMS, chosen
 from simulator.collectives.swaps import swap
-from simulator.engine.jobs import Ints, Job
+from simulator.engine.jobs import Ints
 from tests.simulator.collectives import slow_collectives as slow
 from tests.wiring import KINDS, device, wires
 
 S = 1e8
-
-
-def same(job: Job, other: Job) -> bool:
-    return (
-        (job.name, job.flow_bytes, job.latency_s, job.steps)
-        == (other.name, other.flow_bytes, other.latency_s, other.steps)
-        and job.load.links.tolist() == other.load.links.tolist()
-        and job.load.flows.tolist() == other.load.flows.tolist()
-    )
 
 
 def agree(w: Wires, collective: str, rows: Ints, algorithm: str) -> None:
@@ -40,7 +31,7 @@ def agree(w: Wires, collective: str, rows: Ints, algorithm: str) -> None:
     assert name == wanted[0]
     assert len(jobs) == len(wanted[1])
     for job, other in zip(jobs, wanted[1], strict=True):
-        assert same(job, other), (job, other)
+        assert slow.same(job, other), (job, other)
 
 
 @st.composite

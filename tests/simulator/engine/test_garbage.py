@@ -1,0 +1,103 @@
+"""Equal steps in one process do not grow, and what a step was run on goes with it."""
+
+import gc
+import tracemalloc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from hardware import Array, load_array, wires_of
+from planners import load_planner
+from simulator import DEPLOYED, program_of, run, simulate
+from workloads import load_network
+
+NETWORK = load_network("lenet")
+
+
+def array(bandwidth: str = "1 GB/s") -> Array:
+    return load_array(
+        "accpar-mixed",
+        ["devices.0.count=3", "devices.1.count=5", f"devices.0.network.bandwidth={bandwidth}"],
+    )
+
+
+def step(machines: Array) -> None:
+    """Under a plan with uneven halves, so that much of what could be asked for is refused."""
+    plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
+    simulate(NETWORK, plan, machines, DEPLOYED)
+
+
+@pytest.fixture
+def _traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("_traced")
+def test_equal_steps_do_not_grow() -> None:
+    machines = array()
+    plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
+    for _ in range(3):
+        simulate(NETWORK, plan, machines, DEPLOYED)
+    gc.collect()
+    objects, (held, _) = len(gc.get_objects()), tracemalloc.get_traced_memory()
+    for _ in range(4):
+        simulate(NETWORK, plan, machines, DEPLOYED)
+    gc.collect()
+    assert tracemalloc.get_traced_memory()[0] - held < 50_000
+    assert len(gc.get_objects()) - objects < 200
+
+
+class Circle:
+    """Garbage that only the collector can find."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_run_does_not_make_the_collector_forget_garbage() -> None:
+    """What is young before a run is young behind it, and found by the next small collection."""
+    machines = array()
+    plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
+    program = program_of(NETWORK, plan, machines, DEPLOYED)
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(1 << 30)
+    try:
+        circle = weakref.ref(Circle())
+        run(program)
+        assert gc.isenabled()
+        assert circle() is not None
+        gc.collect(1)  # not the oldest, which is only looked at when much has become old
+        assert circle() is None
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_a_run_leaves_a_switched_off_collector_off() -> None:
+    machines = array()
+    plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
+    program = program_of(NETWORK, plan, machines, DEPLOYED)
+    gc.disable()
+    try:
+        run(program)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_sweep_does_not_hold_every_arrays_wires() -> None:
+    """Wires go when the last step on them does, without the collector: nothing holds them."""
+    gc.collect()
+    gc.disable()
+    try:
+        wires = []
+        for i in range(8):
+            machines = array(f"{1 + i} GB/s")
+            step(machines)
+            wires.append(weakref.ref(wires_of(machines)))
+        assert sum(one() is not None for one in wires) <= 3  # which wires_of keeps for planning
+    finally:
+        gc.enable()

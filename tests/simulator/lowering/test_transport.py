@@ -1,0 +1,97 @@
+"""Whole steps' requests as jobs: those of a slow implementation that follows every message."""
+
+import numpy as np
+import pytest
+
+from hardware import Wires, load_array
+from planners import load_planner
+from simulator import DEPLOYED, program_of
+from simulator.collectives.choice import predicted_ps
+from simulator.engine.jobs import Job
+from simulator.lowering import deployed, transport
+from simulator.lowering.requests import Request
+from tests.simulator.collectives import slow_collectives as slow
+from workloads import load_network
+
+Found = list[tuple[Request, Wires, tuple[Job, ...]]]
+
+CASES = [
+    ("alexnet", "accpar", "accpar-mixed", ("devices.0.count=8", "devices.1.count=8"), 64),
+    ("resnet18", "accpar", "accpar-mixed", ("devices.0.count=3", "devices.1.count=2"), 100),
+    ("lenet", "data_parallel", "accpar-homogeneous", ("devices.0.count=32",), 100),
+    ("vgg11", "accpar", "tpu-v3-8", (), 64),
+    ("alexnet", "model_parallel", "tpu-v3-pod", ("devices.0.count=8",), 4),
+    ("alexnet", "owt", "hypar-16-torus", (), 36),
+    ("alexnet", "accpar", "tpu-mixed", ("devices.0.count=4", "devices.1.count=4"), 50),
+]
+
+
+def requests(network: str, planner: str, array: str, changes: tuple[str, ...], batch: int) -> Found:
+    """What lowering asks for, and the jobs that it gets."""
+    found: Found = []
+
+    def carried(
+        request: Request, wires: Wires, algorithm: str
+    ) -> tuple[tuple[Job, ...], tuple[float, float]]:
+        jobs, received = transport.carried(request, wires, algorithm)
+        found.append((request, wires, jobs))
+        return jobs, received
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deployed, "carried", carried)
+        machines, layers = load_array(array, changes), load_network(network)
+        plan = load_planner(planner)(layers, DEPLOYED.planned(machines), batch)
+        program_of(layers, plan, machines, DEPLOYED)
+    return found
+
+
+def wanted(request: Request, wires: Wires) -> list[Job]:
+    firsts, ways = request.part.firsts, []
+    for groups in (request.groups[0], request.padded):
+        if groups is not None:
+            rows = np.add.outer(firsts, groups).reshape(-1, groups.shape[1])
+            found = slow.jobs(wires, request.collective, rows, float(request.bytes[0]), "auto")
+            assert found is not None
+            ways.append(found[1])
+    return min(ways, key=lambda jobs: slow.alone_ps(wires, jobs))
+
+
+@pytest.mark.parametrize(("network", "planner", "array", "changes", "batch"), CASES)
+def test_every_request_becomes_the_jobs_of_all_its_messages(
+    network: str, planner: str, array: str, changes: tuple[str, ...], batch: int
+) -> None:
+    found = requests(network, planner, array, changes, batch)
+    assert {request.collective for request, _, _ in found}
+    for request, wires, jobs in found:
+        if request.collective == "swap":
+            halves = [np.add.outer(request.part.firsts, half).ravel() for half in request.groups]
+            amounts = [np.tile(bytes_, len(request.part.firsts)) for bytes_ in request.bytes]
+            flows, largest, latency_s = slow.swap(wires, *halves, *amounts)
+            (job,) = jobs
+            assert job.load.flows.tolist() == flows[job.load.links].tolist()
+            assert (flows > 0).sum() == len(job.load.links)
+            assert (job.flow_bytes, job.latency_s) == (largest, latency_s)
+            continue
+        others = wanted(request, wires)
+        assert len(jobs) == len(others)
+        for job, other in zip(jobs, others, strict=True):
+            assert slow.same(job, other)
+
+
+def test_idle_cores_stand_between_the_others_where_that_is_cheaper() -> None:
+    """21 samples on the 32 cores of a torus: 21 of its places are no box."""
+    found = requests("lenet", "data_parallel", "tpu-v3-pod", ("devices.0.count=4",), 21)
+    saved = [
+        predicted_ps(wires, transport.carried(request._replace(padded=None), wires, "auto")[0])
+        - predicted_ps(wires, jobs)
+        for request, wires, jobs in found
+        if request.padded is not None
+    ]
+    assert saved
+    assert min(saved) > 0
+
+
+def test_equal_requests_are_carried_once() -> None:
+    found = requests(*CASES[0])
+    jobs = [jobs for request, _, jobs in found if request.collective != "swap"]
+    assert len({id(one) for one in jobs}) < len(jobs)
