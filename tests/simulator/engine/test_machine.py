@@ -1,5 +1,7 @@
 """The machine's face, as whole logs of (who, what, when) and of what each waited for."""
 
+from dataclasses import replace
+
 import pytest
 import simpy
 
@@ -208,3 +210,15 @@ def test_an_empty_program_takes_no_time() -> None:
 def test_what_waited_for_nothing_has_no_cause() -> None:
     timeline = run(two_boards(in_order(compute("a", 1)), ()))
     assert set(timeline.columns.cause) == {NO_ROW}
+
+
+def test_what_stands_for_many_counts_as_many() -> None:
+    """Three alike boards of five cores in all, one of the other kind that does nothing."""
+    program = two_boards(in_order(compute("a", 10, 3.0)), ())
+    many = replace(program.workers[0], multiplicity=3, chips=1, cores_per_chip=1)
+    timeline = run(replace(program, workers=(many, program.workers[1])))
+    (total,) = timeline.totals().values()
+    assert (total.operations, total.core_ps, total.flops) == (12, 120, 36.0)
+    assert (timeline.cores, timeline.idle_cores) == (13, 1)
+    idle = run(replace(program, workers=(replace(many, template=()), program.workers[1])))
+    assert idle.idle_cores == 13
