@@ -97,7 +97,7 @@ def test_exchanges_that_overlap_have_threads_of_their_own(timeline: Timeline) ->
     assert len(on_units) == sum(record.level < 0 for record in timeline)
 
 
-@pytest.mark.parametrize("folded", [True, False])
+@pytest.mark.parametrize("folded", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_papers_array(folded: bool, tmp_path: Path) -> None:
     network, array = load_network("alexnet"), load_array("accpar-mixed")
     plan = load_planner("accpar")(network, array, 512)
@@ -194,6 +194,7 @@ def test_records_as_csv(tmp_path: Path) -> None:
     assert set(frame["resource"]) == names
 
 
+@pytest.mark.slow
 def test_exact_picoseconds_would_lose_slices() -> None:
     """Why ``ts`` and ``dur`` are whole nanoseconds: the count that docs/timelines.md gives.
 
