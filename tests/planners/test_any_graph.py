@@ -177,6 +177,7 @@ def test_a_large_wide_graph_has_bounds_too() -> None:
     assert 0 < plan.gap < 1
 
 
+@pytest.mark.slow
 def test_commands_say_that_a_plan_is_not_exact(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

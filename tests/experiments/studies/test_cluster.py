@@ -125,6 +125,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.read_text()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_nothing(tmp_path: Path, table: str) -> None:
     output, store = tmp_path / "t.csv", tmp_path / "s.db"
     with scheduler() as address, workers(address, 2, tmp_path) as (first, _):
@@ -138,6 +139,7 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, table: str) -> None:
         assert len(opened) == 60
 
 
+@pytest.mark.slow
 def test_all_workers_gone_is_an_error_and_keeps_what_was_finished(
     tmp_path: Path, table: str
 ) -> None:

@@ -195,7 +195,7 @@ def command(store: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "experiments.cli", *args]
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_kill_nine_at_any_moment(tmp_path: Path, jobs: str) -> None:
     """Ten kills over both runs of this test; what is stored stays, the table is the same."""
     whole, store = tmp_path / "whole.csv", tmp_path / "s.db"

@@ -330,6 +330,7 @@ def test_users_faults_exit_with_2(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "at most 60 rows" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_was_tried_and_made_it_worse(capsys: pytest.CaptureFixture[str]) -> None:
     """docs/roofline.md: padded matrices spoil the boards' ratio, untiled memory small batches."""
     padded = run_json(capsys, "--set", "roofline.pad_matrix_unit=128")

@@ -10,6 +10,9 @@ from simulator import Timeline, program_of, shares, simulate
 from tests.strategies import arrays, networks, plans
 from workloads import ZOO, Network, load_network
 
+SMALL = ("lenet", "alexnet", "resnet18")
+"""Run unfolded on 2,048 cores by default; the whole zoo with -m slow, and by digests."""
+
 
 def both(network: Network, plan: Plan, array: Array) -> tuple[Timeline, Timeline]:
     folded, unfolded = (simulate(network, plan, array, folded=f) for f in (True, False))
@@ -32,7 +35,13 @@ def spans(timeline: Timeline) -> dict[tuple[str, str, str, int, int, int], int]:
 
 @pytest.mark.parametrize("name", ["accpar-mixed", "accpar-homogeneous"])
 @pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("network", [load_network(n) for n in ZOO], ids=list(ZOO))
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param(load_network(n), id=n, marks=[] if n in SMALL else [pytest.mark.slow])
+        for n in ZOO
+    ],
+)
 def test_the_zoo_on_the_papers_arrays(network: Network, planner: str, name: str) -> None:
     array = load_array(name)
     folded, unfolded = both(network, load_planner(planner)(network, array, 512), array)

@@ -68,7 +68,15 @@ def check_counts(network: Network, name: str) -> None:
     assert network.macs == zoo.macs
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        if n in ("resnet18", "mobilenet-v2", "bert-base")
+        else pytest.param(n, marks=pytest.mark.slow)
+        for n in FEW
+    ],
+)
 def test_models_of_the_libraries_are_the_zoos(torch: Any, name: str) -> None:
     network = counted(torch, name)
     check_counts(network, name)
