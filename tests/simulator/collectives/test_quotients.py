@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, Group, Topology, Wires
+from hardware import Array, Group, Topology, Wires, load_array
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES
 from simulator.collectives.choice import ALGORITHMS, chosen
 from simulator.collectives.swaps import swap
 from simulator.engine.jobs import Ints
 from tests.simulator.collectives import slow_collectives as slow
-from tests.wiring import KINDS, device, wires
+from tests.wiring import KINDS, device, nodes, wires
 
 S = 1e8
 
@@ -103,6 +103,59 @@ def test_any_groups_load_what_all_of_them_load(
     rows = np.array(members[: count * n]).reshape(count, n)
     for algorithm in (*ALGORITHMS, "auto"):
         agree(w, collective, rows, algorithm)
+
+
+BOARDS = {
+    "accpar-homogeneous": ("devices.0.count=4",),
+    "accpar-mixed": ("devices.0.count=4", "devices.1.count=2"),
+    "tpu-v3-pod": ("devices.0.count=4",),
+    "tpu-mixed": ("devices.0.count=2", "devices.1.count=3"),
+}
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("name", BOARDS)
+def test_boards_of_chips_of_cores(name: str, collective: str) -> None:
+    """Three tiers, a few of each board's cores, and cores of both kinds."""
+    w = Wires(load_array(name, BOARDS[name]))
+    every = np.arange(32)
+    for rows in (
+        every[np.newaxis],
+        every.reshape(4, 8),
+        every.reshape(4, 8).T,
+        every[::2][np.newaxis],
+    ):
+        for algorithm in (*ALGORITHMS, "auto"):
+            agree(w, collective, rows, algorithm)
+
+
+@pytest.mark.parametrize("count", range(3, 8))
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_whose_numbers_are_no_powers_of_two(kind: str, count: int) -> None:
+    """The first two and four: of five nodes on a tree, three and two, four are no cube."""
+    w = nodes(count, kind, latency_s=1e-6)
+    for rows in (
+        np.array([[0, 1], [2, 3]]),
+        np.array([[0, 2], [1, 3]]),
+        np.arange(count)[np.newaxis],
+    ):
+        if rows.max() < count:
+            agree(w, "all-reduce", rows, "auto")
+            agree(w, "all-to-all", rows, "auto")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_kinds_of_boards_with_other_ports_and_latencies(kind: str) -> None:
+    slow_one, far_one = device(network=1e9), device(network=2e9, latency_s=1e-6, name="far")
+    for kinds in ((slow_one, far_one), (far_one, slow_one)):
+        w = Wires(Array("two", "", Group(tuple((d, 4) for d in kinds)), (), Topology(kind)))
+        for rows in (
+            np.arange(8)[np.newaxis],
+            np.arange(8).reshape(2, 4),
+            np.arange(8).reshape(2, 4).T,
+        ):
+            for algorithm in ("ring", "halving-doubling", "direct", "auto"):
+                agree(w, "all-reduce", rows, algorithm)
 
 
 @settings(deadline=None, max_examples=100)
