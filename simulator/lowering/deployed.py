@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 
-from hardware import Array, Device, Wires, wires_of
-from planners import Plan
+from hardware import Device, Wires, wires_of
 from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import I, Shard
 from simulator.cost.energy import computing_j, receiving_j
@@ -25,7 +24,6 @@ from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering import order
 from simulator.lowering.blocks import Shards
-from simulator.lowering.execution import Execution
 from simulator.lowering.layouts import (
     Layout,
     TiedLayout,
@@ -49,21 +47,12 @@ class Deployed(Rules):
     joint = True
     wires: Wires
 
-    def __init__(
-        self,
-        network: Network,
-        plan: Plan,
-        array: Array,
-        execution: Execution,
-        *,
-        folded: bool,
-    ) -> None:
-        self.overlap = execution.overlap
-        self.wires = wires_of(array)
-        super().__init__(network, plan, array, execution, folded=folded)
+    def _prepare(self, network: Network) -> None:
+        self.overlap = self.execution.overlap
+        self.wires = wires_of(self.array)
         self._operators = operators(network)
         self._work = self._operators.nodes
-        self._arithmetic = array.group.arithmetic
+        self._arithmetic = self.array.group.arithmetic
         self._uses: dict[tuple[Device, Shards], MemoryUse] = {}
 
     def _division(self) -> Division:

@@ -8,17 +8,17 @@ fractions, accelerators (boards) do all of their own cores' work together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import count
 
-from hardware import Array, Device, Half, bisection_of
-from planners import Plan, PlanError
+from hardware import Device, Half, bisection_of
+from planners import PlanError
 from planners.medium import check_medium
 from planners.order import Item, Kind, Phase, flops, published_order, received
 from planners.partition import Shard, Sizes, legal, sizes
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
-from simulator.lowering.execution import Execution
 from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.rules import Exchange, Rules
 from workloads import Network
@@ -30,26 +30,26 @@ class Published(Rules):
     unit = "board"
     joint = False
 
-    def __init__(
-        self,
-        network: Network,
-        plan: Plan,
-        array: Array,
-        execution: Execution,
-        *,
-        folded: bool,
-    ) -> None:
-        """Raises PlanError for a type that a node cannot have, or a plan that no bus can run."""
-        check_medium(array, plan)
-        super().__init__(network, plan, array, execution, folded=folded)
-        bisection = bisection_of(array)
+    def _prepare(self, network: Network) -> None:
+        """Raises PlanError for a plan that no bus can run."""
+        del network  # the graph says it all
+        check_medium(self.array, self.plan)
         self._known: dict[tuple[int, Shard], Sizes] = {}
-        self._splits: list[tuple[Part, list[Sizes], tuple[Half, Half]]] = []
+
+    @cached_property
+    def _splits(self) -> list[tuple[Part, list[Sizes], tuple[Half, Half]]]:
+        """Every split, top first, with the sizes of its nodes and its halves.
+
+        Raises PlanError for a type that a node cannot have.
+        """
+        bisection = bisection_of(self.array)
+        found = []
         for part in parts(self.root):
             if part.halves:
                 self._check_types(part)
                 size = list(map(self._size, count(), part.shards))
-                self._splits.append((part, size, bisection.halves(part.group)))
+                found.append((part, size, bisection.halves(part.group)))
+        return found
 
     def _division(self) -> Division:
         """Boards, down to single ones, each with fractions of everything."""

@@ -64,12 +64,17 @@ class Rules(ABC):
         self.array = array
         self.execution = execution
         self.folded = folded
+        self._prepare(network)
         self.root = self._division().divide(plan.root, array.group, plan.batch)
 
     @property
     def shared(self) -> bool:
         """Whether devices that do the same follow one script."""
         return self.folded or not self.joint
+
+    @abstractmethod
+    def _prepare(self, network: Network) -> None:
+        """What the rules need to know before the array is divided."""
 
     @abstractmethod
     def _division(self) -> Division:
