@@ -11,7 +11,7 @@ from hardware.array import (
     Setting,
     SpecError,
 )
-from hardware.bisection import Bisection, Half, bisection_of, by_core, wires_of
+from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, wires_of
 from hardware.interconnect.routing import Wires
 from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
@@ -29,6 +29,7 @@ __all__ = [
     "Group",
     "Half",
     "Roofline",
+    "Section",
     "Setting",
     "SpecError",
     "Topology",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardware import Array, Group, bisection_of
+from hardware import Array, Group, Section, bisection_of
 from planners.bounds import bounded
 from planners.medium import check_array
 from planners.min_sum import Factor, TooWideError, minimise
@@ -30,7 +30,7 @@ from planners.partition import (
     sizes,
     tied_sums,
 )
-from planners.plan import Plan, PlanError, Split
+from planners.plan import Plan, PlanError, Split, one_of
 from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]
@@ -108,19 +108,22 @@ class Search:
         self.batch = batch
         self.objective = objective
         self.balance = balance
-        self._solved: dict[tuple[Group, tuple[Shard, ...], int], Split] = {}
+        self._solved: dict[tuple[Section, tuple[Shard, ...], int], Split] = {}
 
     def split(self, group: Group, shards: tuple[Shard, ...], level: int = 0) -> Split | None:
         """The cheapest split of a group that earlier splits have left so much; None for one."""
-        if group.size == 1:
+        return self._split(self.bisection.section(group), shards, level)
+
+    def _split(self, section: Section, shards: tuple[Shard, ...], level: int) -> Split | None:
+        if not section.halves:
             return None
-        key = (group, shards, min(level, len(self.levels) - 1))
+        key = (section, shards, min(level, len(self.levels) - 1))
         if key not in self._solved:
-            self._solved[key] = self._solve(group, shards, level)
+            self._solved[key] = self._solve(section, shards, level)
         return self._solved[key]
 
-    def _solve(self, group: Group, shards: tuple[Shard, ...], depth: int) -> Split:
-        halves = self.bisection.halves(group)
+    def _solve(self, section: Section, shards: tuple[Shard, ...], depth: int) -> Split:
+        group, halves = section.group, section.halves
         first, second = (half.group for half in halves)
         fused = group.arithmetic.fused
         pairs = zip(self.graph, shards, strict=True)
@@ -132,10 +135,9 @@ class Search:
         level = Level(self.graph, domains, size, prices, share, self.objective)
         cost, partitions, lower = level.solve()
         kept = shrunk(shards, partitions)
-        alike = first == second  # so their share is one half, and both keep the same
-        sides = zip((first,) if alike else (first, second), kept, strict=False)
-        below = tuple(self.split(*side, depth + 1) for side in sides)
-        return Split(tuple(partitions), cost, below, lower)
+        below = [self._split(*item, depth + 1) for item in zip(section.below, kept, strict=True)]
+        same = one_of(*below) if first == second else None  # with shares of one half
+        return Split(tuple(partitions), cost, tuple(below) if same is None else same, lower)
 
 
 def _legal(node: Node, shard: Shard, wanted: Sequence[PartitionType]) -> tuple[PartitionType, ...]:
