@@ -163,7 +163,7 @@ class Deployed(Rules):
         """Bring a tensor of ``whole`` bytes from the first layout to the second."""
         layer = " to ".join(self.graph[node].name for node in nodes)
         requests: list[Request] = []
-        Relay(*layouts, requests.append).move(self.root, whole)
+        Relay(*layouts, whole, requests.append).move(self.root, whole)
         return self._carried(requests, Kind.BOUNDARY, phase, layer, nodes)
 
     def _carried(
