@@ -205,9 +205,7 @@ def shared(w: Wires, first: range, second: range) -> float:
     for crumb in range(crumbs):
         for link in w.route(first[crumb // len(second)], second[crumb // len(first)]):
             load[link] += 1.0
-    return crumbs / max(
-        flows / float(width) for flows, width in zip(load, w.bandwidth, strict=True)
-    )
+    return crumbs / float((np.array(load) / w.bandwidth).max())
 
 
 def cut(w: Wires, first: range, second: range) -> float:
