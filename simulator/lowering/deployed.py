@@ -16,7 +16,7 @@ from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import I, Shard
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
-from simulator.cost.roofline import bounds, core_of, costs
+from simulator.cost.roofline import Core, bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
@@ -82,7 +82,7 @@ class Deployed(Rules):
 
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
-        core = core_of(device)
+        core = self._core(device)
         done = costs(self._work[v].of(phase), self._held(v, shard), core)
         if not done:
             return None
@@ -230,12 +230,15 @@ class Deployed(Rules):
         held = tuple(starmap(self._held, enumerate(shards)))
         key = (device, held)
         if key not in self._uses:
-            self._uses[key] = memory_use(self._operators, held, core_of(device))
+            self._uses[key] = memory_use(self._operators, held, self._core(device))
         return self._uses[key]
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:
         """A core's own slice of its chip's HBM."""
-        return core_of(device).hbm_bytes_per_s
+        return self._core(device).hbm_bytes_per_s
+
+    def _core(self, device: Device) -> Core:
+        return core_of(device, whole=self.execution.whole_shards)
 
 
 def _alike(root: Part, u: int, v: int) -> bool:

@@ -24,6 +24,11 @@ PUBLISHED_IGNORES = {
 DEPLOYED_IGNORES = {
     "fused": "the deployed model counts two FLOPs a multiply-accumulate either way",
 }
+EXACT_IGNORES = {
+    "padding": "fractions of samples and channels (--shards exact) fill no tiles and no matrix "
+    "units: nothing is padded",
+}
+"""What the deployed model does not read where shards are fractions."""
 IGNORES: dict[Model, Mapping[str, str]] = {
     "published": PUBLISHED_IGNORES,
     "deployed": DEPLOYED_IGNORES,
@@ -65,7 +70,8 @@ class Execution:
     @property
     def ignores(self) -> Mapping[str, str]:
         """Topics of a spec that these rules do not read, each with the reason as a sentence."""
-        return IGNORES[self.model]
+        exact = {} if self.whole_shards else EXACT_IGNORES
+        return {**IGNORES[self.model], **exact}
 
     def planned(self, array: Array) -> Array:
         """The array as planners see it: boards with their ports, or cores with real wires."""
