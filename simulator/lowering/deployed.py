@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import starmap
 
 from hardware import Device, Wires, wires_of
@@ -60,13 +61,17 @@ class Deployed(Rules):
         counting = Counting.WHOLE if self.execution.whole_shards else Counting.EXACT
         return Division(self.graph, counting, True, self.shared, self.wires)
 
+    @cached_property
+    def _parts(self) -> list[Part]:
+        return list(parts(self.root))
+
     def order(self) -> Iterator[Item]:
         """Gradients go in buckets while backward goes on, or, without overlap, behind it."""
         graph = self.graph
         buckets = order.Buckets(
             graph,
-            lambda v: self._gradient_bytes(v, self.root.shards[v]),
-            lambda u, v: _alike(self.root, u, v),
+            self._sent_bytes,
+            lambda u, v: _alike(self._parts, u, v),
             self.execution.bucket_bytes,
         )
         yield from order.forward(graph)
@@ -203,6 +208,15 @@ class Deployed(Rules):
         rest *= self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
 
+    def _sent_bytes(self, v: int) -> float:
+        """Of a layer's gradient, what the core with the most of it has to exchange."""
+        summed = any(
+            part.partitions[v].type is I if part.halves else any(t[v] is I for t in part.types)
+            for part in self._parts
+        )
+        blocks = (part for part in self._parts if summed and not part.halves)
+        return max((self._gradient_bytes(v, part.largest[v]) for part in blocks), default=0.0)
+
     def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
         elements = pairs * shard.inputs * shard.outputs * shard.groups
         return elements * self._arithmetic.gradient_bytes
@@ -241,12 +255,12 @@ class Deployed(Rules):
         return core_of(device, whole=self.execution.whole_shards)
 
 
-def _alike(root: Part, u: int, v: int) -> bool:
-    """Whether two layers' gradients are summed over the same groups."""
+def _alike(found: Iterable[Part], u: int, v: int) -> bool:
+    """Whether two layers' gradients are summed over the same groups of all parts."""
     return all(
         part.partitions[u].type is part.partitions[v].type
         if part.halves
         else (part.mask((u,)) == part.mask((v,))).all()
         and all(types[u] is types[v] for types in part.types)
-        for part in parts(root)
+        for part in found
     )
