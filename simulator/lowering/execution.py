@@ -36,21 +36,25 @@ IGNORES: dict[Model, Mapping[str, str]] = {
 """Topic of a key of a spec to why it means nothing to an execution model."""
 
 
+BUCKET_BYTES = 25.0 * 2**20
+"""What practice takes: ``bucket_cap_mb`` of PyTorch's DistributedDataParallel is 25 MiB."""
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """An execution model and its options, which only ``deployed`` has.
 
     ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
     splits into whole samples and channels; gradients of consecutive layers
-    are exchanged together until they have ``bucket_bytes``; ``algorithm`` is
-    that of every collective ("auto": the cheapest predicted). With
+    are exchanged together until they have ``bucket_bytes`` (0: each by
+    itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
     """
 
     model: Model = "published"
     overlap: bool = True
     whole_shards: bool = True
-    bucket_bytes: float = 0.0
+    bucket_bytes: float = BUCKET_BYTES
     algorithm: str = "auto"
     strict_memory: bool = False
 
@@ -61,7 +65,7 @@ class Execution:
             words.append("overlap none")
         if not self.whole_shards:
             words.append("shards exact")
-        if self.bucket_bytes:
+        if self.bucket_bytes != BUCKET_BYTES:
             words.append(f"bucket {self.bucket_bytes:g} B")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
