@@ -16,7 +16,7 @@ message does to the links, its copies do to copies of the links.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from simulator.collectives.bits import axes_in, corners, packed, spread, weighed
+from simulator.collectives.kept import Token, wiring
 from simulator.collectives.lattice import sums
 from simulator.engine.jobs import Ints
 
@@ -109,18 +110,20 @@ class Reach:
     links: tuple[Links | Line | Pairs, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Cube:
     """Cores ``first`` + any sum of ``strides``: bit i of a core's number here is the i-th stride.
 
-    ``chips`` and ``boards`` are the axes that tell these apart.
+    ``chips`` and ``boards`` are the axes that tell these apart. Arrays that are
+    wired alike (``wiring``) have the same cubes.
     """
 
+    wiring: Token
     first: int
     strides: tuple[int, ...]
-    reaches: tuple[Reach, ...]
-    chips: int
-    boards: int
+    reaches: tuple[Reach, ...] = field(compare=False)
+    chips: int = field(compare=False)
+    boards: int = field(compare=False)
 
     @property
     def nbytes(self) -> int:
@@ -166,7 +169,8 @@ def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
         if reach is None:
             return None
         reaches.append(reach)
-    return Cube(first, tuple(strides), tuple(reaches), chips[0], boards[0])
+    token = wiring(wires.array)
+    return Cube(token, first, tuple(strides), tuple(reaches), chips[0], boards[0])
 
 
 def widest(wires: Wires, first: int, strides: Sequence[int]) -> tuple[int, tuple[int, ...]]:

@@ -48,6 +48,17 @@ class Quotient:
         self.sections = [section for _, sections in self._reaches for section in sections]
         """All links, by sorts."""
 
+    def __eq__(self, other: object) -> bool:
+        """Quotients of equal cubes and copies number links alike."""
+        return isinstance(other, Quotient) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Cube, Copies]:
+        return self.cube, self.copies
+
     def _sections(self, links: Links | Line | Pairs) -> Iterator[Section]:
         if isinstance(links, Line):
             yield self._placed(LineSection(links, self.size, self.copies))
@@ -144,6 +155,9 @@ class Quotient:
 
     def everywhere(self, load: Load) -> Load:
         """A load of these links as one of the array's links."""
+        return KEPT.get("everywhere", load, partial(self._everywhere, load))
+
+    def _everywhere(self, load: Load) -> Load:
         dense = np.zeros(self.size)
         dense[load.links] = load.flows
         links, flows = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
