@@ -10,10 +10,10 @@ from planners import (
     PartitionType,
     PlanError,
     Split,
-    hierarchy,
     load_planner,
 )
-from planners.hierarchy import Level, Search, plan_hierarchy
+from planners.hierarchy import Search, plan_hierarchy
+from planners.level import Level
 from planners.min_sum import TooWideError
 from planners.objective import Prices
 from planners.partition import LAYOUTS, WHOLE, legal, sizes
@@ -115,7 +115,7 @@ def test_a_graph_too_wide_for_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPa
     def refuse(*_: object) -> None:
         raise TooWideError("elimination needs a table over 13 layers")
 
-    monkeypatch.setattr(hierarchy, "minimise", refuse)
+    monkeypatch.setattr("planners.level.minimise", refuse)
     plan = load_planner("accpar")(small(), array, 8)
     found = plan.root
     assert found is not None
