@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import simpy
+from numpy.typing import ArrayLike
 
 from simulator.engine.cores import Cores, Done, Span, latest, number_of, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
@@ -49,9 +50,12 @@ class Machine:
         self._cores = [
             Cores(self.env, station.cores, self._log) for station in self.stations.workers
         ]
-        wires = program.wires.bandwidth if program.wires else np.zeros(0)
-        self._wires = len(wires)
-        regions = [wires, *([bandwidth] for bandwidth in program.hbms)]
+        self._links = program.followed()
+        self._wires = len(self._links.bandwidth)
+        regions: list[ArrayLike] = [
+            self._links.bandwidth,
+            *([bandwidth] for bandwidth in program.hbms),
+        ]
         if program.shared_memory:
             regions = [np.concatenate(regions)]
         self.interconnect = Interconnect(self.env, *regions)
@@ -159,6 +163,7 @@ class Machine:
             self._log.columns(),
             self._log.joins(),
             events,
+            self._links,
             tuple(moved[: self._wires]),
             tuple(moved[self._wires :]),
         )
@@ -241,7 +246,7 @@ class Machine:
     def _carry(self, meeting: Meeting) -> Process:
         """An exchange's jobs, one after the other."""
         for job in meeting.operation.jobs:
-            yield self.interconnect.submit(job)
+            yield self.interconnect.submit(self._links.carry(job))
         self._fire(meeting, 0)
 
     def _met(self, meeting: Any) -> None:
