@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from hardware.array import Array, Device, Group
-from hardware.interconnect.routing import Wires
 from hardware.topology import Topology
+
+if TYPE_CHECKING:
+    from hardware.interconnect.routing import Wires
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +129,6 @@ def wires_of(array: Array) -> Wires:
 
 @lru_cache(maxsize=3)
 def _made(name: str, kinds: tuple[tuple[Device, int], ...], topology: Topology) -> Wires:
+    from hardware.interconnect.routing import Wires
+
     return Wires(Array(name, "", Group(kinds), topology=topology))

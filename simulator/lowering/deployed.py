@@ -214,8 +214,8 @@ class Deployed(Rules):
             part.partitions[v].type is I if part.halves else any(t[v] is I for t in part.types)
             for part in self._parts
         )
-        blocks = (part for part in self._parts if summed and not part.halves)
-        return max((self._gradient_bytes(v, part.largest[v]) for part in blocks), default=0.0)
+        blocks = (part.block for part in self._parts if summed and part.block is not None)
+        return max((self._gradient_bytes(v, block.largest[v]) for block in blocks), default=0.0)
 
     def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
         elements = pairs * shard.inputs * shard.outputs * shard.groups
@@ -260,7 +260,8 @@ def _alike(found: Iterable[Part], u: int, v: int) -> bool:
     return all(
         part.partitions[u].type is part.partitions[v].type
         if part.halves
-        else (part.mask((u,)) == part.mask((v,))).all()
+        else part.block is not None
+        and (part.block.busy((u,)) == part.block.busy((v,))).all()
         and all(types[u] is types[v] for types in part.types)
         for part in found
     )
