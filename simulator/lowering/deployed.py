@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import starmap
 
 from hardware import Device, Wires, wires_of
@@ -16,7 +17,7 @@ from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import I, Shard
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
-from simulator.cost.roofline import bounds, core_of, costs
+from simulator.cost.roofline import Core, bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
@@ -60,13 +61,17 @@ class Deployed(Rules):
         counting = Counting.WHOLE if self.execution.whole_shards else Counting.EXACT
         return Division(self.graph, counting, True, self.shared, self.wires)
 
+    @cached_property
+    def _parts(self) -> list[Part]:
+        return list(parts(self.root))
+
     def order(self) -> Iterator[Item]:
         """Gradients go in buckets while backward goes on, or, without overlap, behind it."""
         graph = self.graph
         buckets = order.Buckets(
             graph,
-            lambda v: self._gradient_bytes(v, self.root.shards[v]),
-            lambda u, v: _alike(self.root, u, v),
+            self._sent_bytes,
+            lambda u, v: _alike(self._parts, u, v),
             self.execution.bucket_bytes,
         )
         yield from order.forward(graph)
@@ -82,7 +87,7 @@ class Deployed(Rules):
 
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
-        core = core_of(device)
+        core = self._core(device)
         done = costs(self._work[v].of(phase), self._held(v, shard), core)
         if not done:
             return None
@@ -163,7 +168,7 @@ class Deployed(Rules):
         """Bring a tensor of ``whole`` bytes from the first layout to the second."""
         layer = " to ".join(self.graph[node].name for node in nodes)
         requests: list[Request] = []
-        Relay(*layouts, requests.append).move(self.root, whole)
+        Relay(*layouts, whole, requests.append).move(self.root, whole)
         return self._carried(requests, Kind.BOUNDARY, phase, layer, nodes)
 
     def _carried(
@@ -203,6 +208,15 @@ class Deployed(Rules):
         rest *= self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
 
+    def _sent_bytes(self, v: int) -> float:
+        """Of a layer's gradient, what the core with the most of it has to exchange."""
+        summed = any(
+            part.partitions[v].type is I if part.halves else any(t[v] is I for t in part.types)
+            for part in self._parts
+        )
+        blocks = (part.block for part in self._parts if summed and part.block is not None)
+        return max((self._gradient_bytes(v, block.largest[v]) for block in blocks), default=0.0)
+
     def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
         elements = pairs * shard.inputs * shard.outputs * shard.groups
         return elements * self._arithmetic.gradient_bytes
@@ -230,21 +244,24 @@ class Deployed(Rules):
         held = tuple(starmap(self._held, enumerate(shards)))
         key = (device, held)
         if key not in self._uses:
-            self._uses[key] = memory_use(self._operators, held, core_of(device))
+            self._uses[key] = memory_use(self._operators, held, self._core(device))
         return self._uses[key]
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:
         """A core's own slice of its chip's HBM."""
-        return core_of(device).hbm_bytes_per_s
+        return self._core(device).hbm_bytes_per_s
+
+    def _core(self, device: Device) -> Core:
+        return core_of(device, whole=self.execution.whole_shards)
 
 
-def _alike(root: Part, u: int, v: int) -> bool:
-    """Whether two layers' gradients are summed over the same groups."""
+def _alike(found: Iterable[Part], u: int, v: int) -> bool:
+    """Whether two layers' gradients are summed over the same groups of all parts."""
     return all(
         part.partitions[u].type is part.partitions[v].type
         if part.halves
         else part.block is not None
         and (part.block.busy((u,)) == part.block.busy((v,))).all()
         and all(types[u] is types[v] for types in part.types)
-        for part in parts(root)
+        for part in found
     )

@@ -12,10 +12,9 @@ from functools import cached_property
 from itertools import count
 
 from hardware import Device, Half, bisection_of
-from planners import PlanError
 from planners.medium import check_medium
 from planners.order import Item, Kind, Phase, flops, published_order, received
-from planners.partition import Shard, Sizes, legal, sizes
+from planners.partition import Shard, Sizes, sizes
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
@@ -38,15 +37,11 @@ class Published(Rules):
 
     @cached_property
     def _splits(self) -> list[tuple[Part, list[Sizes], tuple[Half, Half]]]:
-        """Every split, top first, with the sizes of its nodes and its halves.
-
-        Raises PlanError for a type that a node cannot have.
-        """
+        """Every split, top first, with the sizes of its nodes and its halves."""
         bisection = bisection_of(self.array)
         found = []
         for part in parts(self.root):
             if part.halves:
-                self._check_types(part)
                 size = list(map(self._size, count(), part.shards))
                 found.append((part, size, bisection.halves(part.group)))
         return found
@@ -54,15 +49,6 @@ class Published(Rules):
     def _division(self) -> Division:
         """Boards, down to single ones, each with fractions of everything."""
         return Division(self.graph, Counting.FRACTIONS, blocks=False, folded=self.shared)
-
-    def _check_types(self, part: Part) -> None:
-        for node, shard, partition in zip(self.graph, part.shards, part.partitions, strict=True):
-            if partition.type not in legal(node, shard):
-                raise PlanError(
-                    f"the plan splits {node.name!r} ({node.kind}) by type {partition.type} at "
-                    f"level {part.level}, which it cannot be; one of "
-                    f"{', '.join(map(str, legal(node, shard)))}"
-                )
 
     def _size(self, v: int, shard: Shard) -> Sizes:
         found = self._known.get((v, shard))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hardware import Array, Device, Wires
 from hardware.array import Unit
 from planners import Plan, PlanError
+from planners.legality import check_types
 from planners.order import Item, Phase
 from planners.partition import Shard
 from simulator.cost.memory import MemoryUse
@@ -56,10 +57,11 @@ class Rules(ABC):
         *,
         folded: bool,
     ) -> None:
-        """Raises PlanError when the plan is for another network or array."""
+        """Raises PlanError for a plan for something else, or with types that layers cannot have."""
         self.graph = partition_graph(network)
         if tuple(node.name for node in self.graph) != plan.nodes:
             raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
+        check_types(plan, self.graph)
         self.plan = plan
         self.array = array
         self.execution = execution

@@ -127,7 +127,7 @@ class _Tree:
         self._rules = rules
         self._under = under
         self._apart = apart
-        self._tasks = {id(s): tuple(s.tasks) for s in under[id(rules.root)]}
+        self._tasks = {id(s): s.template() for s in under[id(rules.root)]}
         self.sites: list[Site] = []
         self.workers: list[Worker] = []
         self.hbms: list[float] = []
