@@ -55,6 +55,7 @@ class Wires:
         self._join()
         self.bandwidth = np.concatenate([subnet.fabric.bandwidth for subnet in self.subnets])
         self.latency_s = np.concatenate([subnet.fabric.latency_s for subnet in self.subnets])
+        self._delays = bool(self.latency_s.any())
 
     def _place_cores(self, devices: list[Device], boards: list[int]) -> None:
         kind_of_board = np.repeat(np.arange(len(devices)), boards)
@@ -166,6 +167,8 @@ class Wires:
 
     def message_latency_s(self, sources: ArrayLike, targets: ArrayLike) -> float:
         """The longest latency among messages between cores, besides the time of their bytes."""
+        if not self._delays:
+            return 0.0
         a, b, _ = _flat(sources, targets, 1.0)
         latencies = (
             subnet.fabric.latencies(subnet.node[a[chosen]], subnet.node[b[chosen]]).max()

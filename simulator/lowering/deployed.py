@@ -8,13 +8,14 @@ the array's own wires.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import starmap
 
 from hardware import Device, Wires, wires_of
 from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import I, Shard
+from simulator.collectives.kept import wiring
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
 from simulator.cost.roofline import Core, bounds, core_of, costs
@@ -38,7 +39,7 @@ from simulator.lowering.reshard import Relay
 from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.sums import Sums
 from simulator.lowering.transport import carried
-from workloads import Network
+from simulator.lowering.written import apart_from_speeds, splits_of
 
 
 class Deployed(Rules):
@@ -48,13 +49,27 @@ class Deployed(Rules):
     joint = True
     wires: Wires
 
-    def _prepare(self, network: Network) -> None:
+    def _prepare(self) -> None:
         self.overlap = self.execution.overlap
         self.wires = wires_of(self.array)
-        self._operators = operators(network)
+        self._operators = operators(self.network)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
         self._uses: dict[tuple[Device, Shards], MemoryUse] = {}
+
+    @property
+    def apart_from_speeds(self) -> Hashable | None:
+        """Folded, all but speeds: network, splits, wiring, devices and how it is executed."""
+        if not self.folded:
+            return None
+        devices = apart_from_speeds([device for device, _ in self.array.group.kinds])
+        splits, plan = splits_of(self.plan), self.plan
+        return (
+            self.network,
+            (splits, plan.batch, plan.communication),
+            (wiring(self.wires), devices, self.array.group.leaf),
+            self.execution,
+        )
 
     def _division(self) -> Division:
         """Cores, down to single ones; alike ones in blocks."""
@@ -181,13 +196,21 @@ class Deployed(Rules):
     ) -> Iterator[Exchange]:
         """Requests on the wires: those who have something of the nodes take part."""
         for request in requests:
-            part = request.part
-            jobs, received = carried(request, self.wires, self.execution.algorithm)
-            energy_j = receiving_j(part.group.halves(), received)
-            operation = Operation(
-                kind, phase, layer, part.level, received=received, energy_j=energy_j, jobs=jobs
-            )
-            yield Exchange(part, operation, nodes)
+            yield Exchange(request.part, kind, phase, layer, request, nodes)
+
+    def carry(self, exchange: Exchange) -> Operation:
+        """The jobs of the request, for all copies of the part."""
+        part, kind, phase, layer, request, _ = exchange
+        jobs, received = carried(request, self.wires, self.execution.algorithm)
+        return Operation(
+            kind,
+            phase,
+            layer,
+            part.level,
+            received=received,
+            energy_j=receiving_j(part.group.halves(), received),
+            jobs=jobs,
+        )
 
     def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
         node = self.graph[v]

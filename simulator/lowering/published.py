@@ -20,7 +20,6 @@ from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.rules import Exchange, Rules
-from workloads import Network
 
 
 class Published(Rules):
@@ -29,9 +28,8 @@ class Published(Rules):
     unit = "board"
     joint = False
 
-    def _prepare(self, network: Network) -> None:
+    def _prepare(self) -> None:
         """Raises PlanError for a plan that no bus can run."""
-        del network  # the graph says it all
         check_medium(self.array, self.plan)
         self._known: dict[tuple[int, Shard], Sizes] = {}
 
@@ -85,21 +83,16 @@ class Published(Rules):
             first, second = received(item, self.graph, part.partitions, size, table)
             amounts = (first * element_bytes, second * element_bytes)
             if any(amounts):
-                yield Exchange(part, self._exchange(item, layer, part.level, sides, amounts))
+                yield Exchange(part, item.kind, item.phase, layer, (sides, amounts))
 
-    def _exchange(
-        self,
-        item: Item,
-        layer: str,
-        level: int,
-        sides: tuple[Half, Half],
-        amounts: tuple[float, float],
-    ) -> Operation:
+    def carry(self, exchange: Exchange) -> Operation:
+        """Both ways at once, on the halves' links."""
+        sides, amounts = exchange.what
         return Operation(
-            item.kind,
-            item.phase,
-            layer,
-            level,
+            exchange.kind,
+            exchange.phase,
+            exchange.layer,
+            exchange.part.level,
             max(
                 duration_ps(amount, side.link_bytes_per_s)
                 for amount, side in zip(amounts, sides, strict=True)
