@@ -55,6 +55,7 @@ class Deployed(Rules):
         self._operators = operators(self.network)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
+        self._cores: dict[int, Core] = {}
         self._uses: dict[tuple[Device, Shards], MemoryUse] = {}
 
     @property
@@ -275,7 +276,9 @@ class Deployed(Rules):
         return self._core(device).hbm_bytes_per_s
 
     def _core(self, device: Device) -> Core:
-        return core_of(device, whole=self.execution.whole_shards)
+        if id(device) not in self._cores:
+            self._cores[id(device)] = core_of(device, whole=self.execution.whole_shards)
+        return self._cores[id(device)]
 
 
 def _alike(found: Iterable[Part], u: int, v: int) -> bool:
