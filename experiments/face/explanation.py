@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.explain.study import Explanation, explain, messages, steps_of
+from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case
+from experiments.studies.estimate import forewarning
 from planners import Plan
 from simulator import Timeline
 
@@ -102,5 +104,8 @@ def explained(
     """Explain a case; ``array`` and ``changes`` name its array, where it has them from a spec."""
     from experiments.face.progress import hearing
 
-    with hearing(progress, steps_of(case, changes)) as heard:
+    steps = steps_of(case, changes)
+    if said := forewarning([case] * steps):
+        tell(said)
+    with hearing(progress, steps) as heard:
         return ExplanationResult(explain(case, array, changes, heard))
