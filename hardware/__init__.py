@@ -14,7 +14,7 @@ from hardware.array import (
     Setting,
     SpecError,
 )
-from hardware.bisection import Bisection, Half, bisection_of, by_core, wires_of
+from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, wires_of
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_names, catalog_rows, spec_kind
 from hardware.topology import Topology
@@ -48,6 +48,7 @@ __all__ = [
     "Group",
     "Half",
     "Roofline",
+    "Section",
     "Setting",
     "SpecError",
     "Topology",

@@ -6,7 +6,8 @@ bandwidth its halves exchange depends on the array that they are part of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,19 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """A group where it stands in the array: its ``halves``, and their sections ``below``.
+
+    Sections that are alike, with all splits below, are one object. That of a
+    single leaf has neither.
+    """
+
+    group: Group
+    halves: tuple[Half, ...] = ()
+    below: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Bisection:
     """An array as it is bisected: every group's halves, and the bandwidth between them.
 
@@ -38,17 +52,37 @@ class Bisection:
 
     array: Array
     wires: Wires | None = None
+    _alike: dict[Hashable, Section] = field(default_factory=dict)
 
-    def halves(self, group: Group) -> tuple[Half, Half]:
-        """The halves of a group; alike halves have alike links.
+    def section(self, group: Group, first: int = 0) -> Section:
+        """A group whose first leaf is number ``first`` of the array, with all that is below."""
+        if group.size == 1:
+            return self._alike.setdefault(group, Section(group))
+        sides = group.halves()
+        where = group, self._place(sides, first)
+        if where not in self._alike:
+            halves = self.halves(group, first)
+            starts = (first, first + sides[0].size)
+            below = tuple(self.section(*item) for item in zip(sides, starts, strict=True))
+            made = Section(group, halves, below)
+            self._alike[where] = self._alike.setdefault((group, halves, below), made)
+        return self._alike[where]
+
+    def _place(self, sides: tuple[Group, Group], first: int) -> tuple[int, int]:
+        """What tells a split from others of its group."""
+        return (-1, 0) if self.wires is None else self.wires.place(*_ranges(sides, first))
+
+    def halves(self, group: Group, start: int = 0) -> tuple[Half, Half]:
+        """The halves of a group whose first leaf is number ``start`` of the array.
 
         Raises ValueError for a single accelerator.
         """
         first, second = group.halves()
         if self.wires is not None:
+            one, other = _ranges((first, second), start)
             return (
-                Half(first, self.wires.injection_bytes_per_s(first, second)),
-                Half(second, self.wires.injection_bytes_per_s(second, first)),
+                Half(first, self.wires.injection_bytes_per_s(one, other)),
+                Half(second, self.wires.injection_bytes_per_s(other, one)),
             )
         streams = self._streams(group)
         return (
@@ -59,6 +93,12 @@ class Bisection:
     def _streams(self, group: Group) -> int:
         """How many streams share the link of a split of ``group``: on a bus all of its level."""
         return 2 * self.array.group.size // group.size if self.array.topology.shared else 1
+
+
+def _ranges(sides: tuple[Group, Group], start: int) -> tuple[range, range]:
+    """The cores of two halves, the first of them number ``start``."""
+    middle = start + sides[0].cores
+    return range(start, middle), range(middle, middle + sides[1].cores)
 
 
 def _slowest_port(group: Group) -> float:

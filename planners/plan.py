@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planners.partition import III, Communication, Partition, PartitionType
@@ -41,6 +41,22 @@ class Split:
             return None
         above = self.cost - self.lower_bound
         return above / self.lower_bound if self.lower_bound > 0 else math.inf if above else 0.0
+
+
+def one_of(first: Split | None, second: Split | None) -> tuple[Split | None] | None:
+    """Both halves' sub-plan where they follow the same, as the one entry of a split's halves.
+
+    Costs may differ where the halves' wires do: it has those of the dearer one.
+    """
+    if first is second or first is None or second is None:
+        return (first,) if first is second else None
+    if first.partitions != second.partitions or len(first.halves) != len(second.halves):
+        return None
+    below = [one_of(*pair) for pair in zip(first.halves, second.halves, strict=True)]
+    if None in below:
+        return None
+    dearer = max(first, second, key=lambda split: split.cost)
+    return (replace(dearer, halves=tuple(split for found in below if found for split in found)),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields
 from operator import attrgetter
 
-from hardware import Array, Group, bisection_of
+from hardware import Array, Group, Section, bisection_of
 from planners.level import Level
 from planners.medium import check_array
 from planners.objective import Objective
 from planners.partition import I, PartitionType, Shard, Sizes, legal, shrunk, sizes
-from planners.plan import Split
+from planners.plan import Split, one_of
 from planners.terms import Domains, links_of, terms_of
 from workloads import Graph, Node
 
@@ -46,20 +46,23 @@ class Search:
         self._levels = [list(zip(domains, _numbered(domains), strict=True)) for domains in wanted]
         self._sizes: dict[tuple[int, Shard], Sizes] = {}
         self._legal: dict[tuple[int, int, int, float], tuple[PartitionType, ...]] = {}
-        self._solved: dict[tuple[Group, tuple[Shard, ...], int], Split] = {}
+        self._solved: dict[tuple[Section, tuple[Shard, ...], int], Split] = {}
 
     def split(self, group: Group, shards: tuple[Shard, ...], depth: int = 0) -> Split | None:
         """The cheapest split of a group that earlier splits have left so much; None for one."""
-        if group.size == 1:
+        return self._split(self.bisection.section(group), shards, depth)
+
+    def _split(self, section: Section, shards: tuple[Shard, ...], depth: int) -> Split | None:
+        if not section.halves:
             return None
         level = min(depth, len(self._levels) - 1)
-        key = (group, shards, level)
+        key = (section, shards, level)
         if key not in self._solved:
-            self._solved[key] = self._solve(group, shards, depth, level)
+            self._solved[key] = self._solve(section, shards, depth, level)
         return self._solved[key]
 
-    def _solve(self, group: Group, shards: tuple[Shard, ...], depth: int, level: int) -> Split:
-        halves = self.bisection.halves(group)
+    def _solve(self, section: Section, shards: tuple[Shard, ...], depth: int, level: int) -> Split:
+        group, halves = section.group, section.halves
         first, second = (half.group for half in halves)
         prices = (self.objective.prices(halves[0]), self.objective.prices(halves[1]))
         share = None if self.balance and first != second else first.size / group.size
@@ -71,10 +74,9 @@ class Search:
         )
         cost, partitions, lower = problem.solve()
         kept = shrunk(shards, partitions)
-        alike = first == second  # so their share is one half, and both keep the same
-        sides = zip((first,) if alike else (first, second), kept, strict=False)
-        below = tuple(self.split(*side, depth + 1) for side in sides)
-        return Split(tuple(partitions), cost, below, lower)
+        below = [self._split(*item, depth + 1) for item in zip(section.below, kept, strict=True)]
+        same = one_of(*below) if first == second else None  # with shares of one half
+        return Split(tuple(partitions), cost, tuple(below) if same is None else same, lower)
 
     def _size(self, shards: Sequence[Shard]) -> list[Sizes]:
         known, found = self._sizes, []

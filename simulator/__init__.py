@@ -18,7 +18,7 @@ from simulator.lowering.models import rules_of
 from simulator.lowering.training_step import training_step
 from workloads import Network
 
-MODEL_VERSION = 3
+MODEL_VERSION = 4
 """Changes whenever any result does: stored results of another version are not used."""
 
 

@@ -56,7 +56,7 @@ EXECUTIONS = {
     "deployed": Execution("deployed"),
     "in-turn": Execution("deployed", overlap=False),
     "exact": Execution("deployed", whole_shards=False),
-    "bucket": Execution("deployed", bucket_bytes=25e6),
+    "each": Execution("deployed", bucket_bytes=0.0),
     "ring": Execution("deployed", algorithm="ring"),
     "direct": Execution("deployed", algorithm="direct"),
     "halving-doubling": Execution("deployed", algorithm="halving-doubling"),

@@ -32,6 +32,13 @@ def nodes(
     return Wires(Array(kind, "", Group(((board, count),)), (), topology))
 
 
+def ranges(group: Group, start: int = 0) -> tuple[range, range]:
+    """The cores of a group's halves, its first core being number ``start``."""
+    first, second = group.halves()
+    middle = start + first.cores
+    return range(start, middle), range(middle, middle + second.cores)
+
+
 @st.composite
 def wires(draw: st.DrawFn, most: int = 6) -> Wires:
     """Any topology over one or two kinds of boards with up to four cores."""

@@ -126,7 +126,9 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--shards", choices=("whole", "exact"), help="whole samples and channels, or fractions"
     )
     only.add_argument(
-        "--bucket", metavar="BYTES", help='exchange gradients together up to this size, as "25 MB"'
+        "--bucket",
+        metavar="BYTES",
+        help='exchange gradients together until they have so many bytes ("25 MiB"; 0: each alone)',
     )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
     only.add_argument(

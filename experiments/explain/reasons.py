@@ -75,9 +75,9 @@ _TOPICS = {
     "links.latency": "latency",
     "topology.latency": "latency",
     "roofline.matrix_efficiency": "core",
-    "roofline.pad_matrix_unit": "core",
+    "roofline.pad_matrix_unit": "padding",
     "roofline.memory_efficiency": "hbm",
-    "roofline.tile": "hbm",
+    "roofline.tile": "padding",
     "roofline.overhead": "overhead",
 }
 
@@ -91,14 +91,17 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"
-    if (ignored := "roofline" if "roofline." in key else topic) in ignores:
-        return ignores[ignored]
+    for ignored in ("roofline" if "roofline." in key else topic, topic):
+        if ignored in ignores:
+            return ignores[ignored]
     if topic == "capacity":
         return "hbm.capacity matters only for whether the plan fits"
     if "wires" not in ignores and topic in ("port", "wires", "latency"):
         reason = _unused(key, topic, before.case.array, after.case.array)
         if reason:
             return reason
+    if topic == "padding":
+        topic = "hbm" if key.endswith("tile") else "core"
     if topic not in BOUND_OF:
         return "what it changes is not on the critical path"
     bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]

@@ -44,8 +44,8 @@ class Options(TypedDict, total=False):
 
     ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted";
     ``overlap`` "full" or "none", ``shards`` "whole" or "exact", ``bucket`` bytes or
-    "25 MB", ``algorithm`` that of every collective; with ``strict_memory`` what
-    does not fit is an error.
+    "25 MiB" (0: each gradient by itself), ``algorithm`` that of every collective;
+    with ``strict_memory`` what does not fit is an error.
     """
 
     objective: str

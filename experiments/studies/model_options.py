@@ -37,6 +37,9 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
 
 
 def _bytes(text: str) -> float:
+    """A size, or nothing at all: each gradient by itself."""
+    if text.removesuffix("B").strip() in ("0", "0.0"):
+        return 0.0
     try:
         return parse_quantity(text, "B")
     except ValueError as error:

@@ -52,10 +52,10 @@ class Wires:
         self.topology = array.topology
         self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
         self.subnets: list[Subnet] = []
-        self._chips_of: dict[int, Subnet] = {}
         self._join()
         self.bandwidth = np.concatenate([subnet.fabric.bandwidth for subnet in self.subnets])
         self.latency_s = np.concatenate([subnet.fabric.latency_s for subnet in self.subnets])
+        self._delays = bool(self.latency_s.any())
 
     def _place_cores(self, devices: list[Device], boards: list[int]) -> None:
         kind_of_board = np.repeat(np.arange(len(devices)), boards)
@@ -76,25 +76,20 @@ class Wires:
             here = self.kind == kind
             chips = self.chip - self.chip[here][0]
             if self.topology.joins == "chips":
-                self._chips_of[kind] = self._add(
-                    self._between_chips(kind), np.where(here, 0, -1), chips
-                )
+                self._add(self._between_chips(kind), np.where(here, 0, -1), chips)
             elif device.chips > 1:
-                self._chips_of[kind] = self._add(
-                    self._inside_boards(kind), np.where(here, self.board, -1), chips
-                )
+                self._add(self._inside_boards(kind), np.where(here, self.board, -1), chips)
         if self.topology.joins == "boards":
-            self._boards = self._add(self._between_boards(), np.zeros_like(self.board), self.board)
+            self._add(self._between_boards(), np.zeros_like(self.board), self.board)
         elif len(kinds) > 1:
             ports, latency_s = self._board_ports()
             switch = Switch(ports, latency_s, lambda board: f"board{board}")
-            self._boards = self._add(switch, np.zeros_like(self.board), self.board)
+            self._add(switch, np.zeros_like(self.board), self.board)
 
-    def _add(self, fabric: Fabric, region: Ints, node: Ints) -> Subnet:
+    def _add(self, fabric: Fabric, region: Ints, node: Ints) -> None:
         first = self.subnets[-1].links.stop if self.subnets else 0
         links = slice(first, first + len(fabric.bandwidth))
         self.subnets.append(Subnet(fabric, links, region, node))
-        return self.subnets[-1]
 
     def _board_ports(self) -> tuple[Floats, Floats]:
         """Bandwidth and latency of every board's network port."""
@@ -172,6 +167,8 @@ class Wires:
 
     def message_latency_s(self, sources: ArrayLike, targets: ArrayLike) -> float:
         """The longest latency among messages between cores, besides the time of their bytes."""
+        if not self._delays:
+            return 0.0
         a, b, _ = _flat(sources, targets, 1.0)
         latencies = (
             subnet.fabric.latencies(subnet.node[a[chosen]], subnet.node[b[chosen]]).max()
@@ -189,24 +186,36 @@ class Wires:
                 yield subnet, left[here]
             left = left[~here]
 
-    def injection_bytes_per_s(self, side: Group, other: Group) -> float:
-        """Bandwidth from one half of a bisected group to the other while both send.
+    def injection_bytes_per_s(self, side: range, other: range) -> float:
+        """Bandwidth from one range of cores to another while both send.
 
-        ``side`` and ``other`` are halves as ``Group.halves`` makes them. Where
-        splits of such counts are not all alike, the first one is taken, with
-        ``side`` in front: halves that are alike have the same bandwidth.
+        The ranges are the halves of a split: cores of neighbouring boards, of
+        neighbouring chips of a board, or of one chip.
         """
-        (device, count), (sibling, rest) = side.kinds[0], other.kinds[0]
-        if len(side.kinds) > 1 or len(other.kinds) > 1 or device != sibling:
-            return self._between_kinds(side, other)
-        if side.unit == "core":  # every byte is written and read
-            return device.hbm_bytes_per_s * count / device.cores_per_chip / 2
-        kind = [d for d, _ in self.array.group.kinds].index(device)
-        if side.unit == "board" and self.topology.joins == "boards":
-            start = int(self.board[self.kind == kind][0])
-            return _injection(self._boards, start, count, start + count, rest)
-        each = device.chips if side.unit == "board" else 1
-        return _injection(self._chips_of[kind], 0, count * each, count * each, rest * each)
+        subnet = self._joining(side.start, other.start)
+        if subnet is self.subnets[0]:  # every byte is written and read
+            chip = self.array.group.kinds[self.kind[side.start]][0]
+            return float(chip.hbm_bytes_per_s * len(side) / chip.cores_per_chip / 2)
+        nodes = (subnet.node[[cores.start, cores.stop - 1]].tolist() for cores in (side, other))
+        first, second = (range(start, last + 1) for start, last in nodes)
+        return subnet.fabric.injection(first, second)
+
+    def place(self, side: range, other: range) -> tuple[int, int]:
+        """What tells a split from others of as many cores: equal ones are alike, with all below.
+
+        Nothing does where messages between its halves meet no other nodes;
+        on a ring, torus or mesh it is the nodes that it is of.
+        """
+        subnet = self._joining(side.start, other.start)
+        if not subnet.fabric.has_places:
+            return (-1, 0)
+        region = subnet.region[side.start]
+        return (self.subnets.index(subnet), side.start - int(np.argmax(subnet.region == region)))
+
+    def _joining(self, source: int, target: int) -> Subnet:
+        return next(
+            subnet for subnet in self.subnets if subnet.region[source] == subnet.region[target] >= 0
+        )
 
     def interchangeable(self, first: int, second: int, cores: int) -> bool:
         """Whether nothing on the wires tells two ranges of alike cores apart.
@@ -222,16 +231,6 @@ class Wires:
                 if (one & other) - {-1}:
                     return False
         return True
-
-    def _between_kinds(self, side: Group, other: Group) -> float:
-        starts = np.cumsum([0, *(count for _, count in self.array.group.kinds)])
-        first = int(starts[self.array.group.kinds.index(side.kinds[0])])
-        second = int(starts[self.array.group.kinds.index(other.kinds[0])])
-        return _injection(self._boards, first, side.units, second, other.units)
-
-
-def _injection(subnet: Subnet, first: int, count: int, second: int, rest: int) -> float:
-    return subnet.fabric.injection(range(first, first + count), range(second, second + rest))
 
 
 def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Ints, Ints, Floats]:

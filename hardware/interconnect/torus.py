@@ -236,5 +236,18 @@ class Grid:
         return f"{self._label(copy)}{at}" if len(self.shape) == 1 else f"{self._label(copy)}({at})"
 
     def injection(self, first: range, second: range) -> float:
-        """The links cut between the sides."""
-        return cut(self.bandwidth, self.ends, first, second)
+        """The links cut between the sides; where none joins them, what their messages share."""
+        return cut(self.bandwidth, self.ends, first, second) or self._between(first, second)
+
+    def _between(self, first: range, second: range) -> float:
+        """What one side sends to the other by way of other nodes, as its routes share links.
+
+        Each node of both sides sends or receives as much, those opposite each
+        other (of 2 and 3: two thirds of what the first node has, then a third).
+        """
+        a, b = len(first), len(second)
+        marks = np.union1d(np.arange(a) * b, np.arange(b) * a)
+        flows = np.diff(marks, append=a * b).astype(np.float64)
+        loads = self.loads(first.start + marks // b, second.start + marks // a, flows)
+        used = loads > 0
+        return float((self.bandwidth[used] * (a * b) / loads[used]).min())

@@ -169,7 +169,7 @@ def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
         if reach is None:
             return None
         reaches.append(reach)
-    token = wiring(wires.array)
+    token = wiring(wires)
     return Cube(token, first, tuple(strides), tuple(reaches), chips[0], boards[0])
 
 

@@ -53,7 +53,7 @@ class Groups(ABC):
     @cached_property
     def speeds(self) -> Token:
         """How fast the wires are, for keys."""
-        return speeds(self.wires.array)
+        return speeds(self.wires)
 
     @abstractmethod
     def carry(self, messages: Messages) -> Carried:
@@ -93,7 +93,7 @@ class Anywhere(Groups):
 
     @cached_property
     def key(self) -> Hashable:  # type: ignore[override]  # noqa: D102
-        return wiring(self.wires.array), digest(self.rows)
+        return wiring(self.wires), digest(self.rows)
 
     def carry(self, messages: Messages) -> Carried:  # noqa: D102
         if messages.everyone:
@@ -287,7 +287,7 @@ def _mirrored(wires: Wires, lattice: Lattice) -> Mirrored | None:
     """
     strides = sorted(lattice.members + lattice.beside)
     for first, all_strides in (widest(wires, lattice.first, strides), (lattice.first, strides)):
-        key = wiring(wires.array), first, tuple(all_strides)
+        key = wiring(wires), first, tuple(all_strides)
         cube = KEPT.get("cube", key, partial(cube_of, wires, first, all_strides))
         if cube is not None:
             axis = {stride: i for i, stride in enumerate(cube.strides)}

@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware import Array, Topology
+from hardware import Array, Topology, Wires
 
 Made = TypeVar("Made")
 MOST_BYTES = 64 << 20
@@ -83,19 +83,30 @@ class Token:
     __slots__ = ()
 
 
-@lru_cache(maxsize=64)
-def speeds(array: Array) -> Token:
+def speeds(wires: Wires) -> Token:
     """All that times on an array's wires depend on."""
-    del array
-    return Token()
+    if _speeds not in wires.kept:
+        wires.kept[_speeds] = _speeds(wires.array)
+    return cast("Token", wires.kept[_speeds])
 
 
-@lru_cache(maxsize=64)
-def wiring(array: Array) -> Token:
+def wiring(wires: Wires) -> Token:
     """All that routes depend on: how many there are of what, and how they are joined.
 
     Not how fast anything is: arrays that differ in that have one wiring.
     """
+    if _wiring not in wires.kept:
+        wires.kept[_wiring] = _wired(wires.array)
+    return cast("Token", wires.kept[_wiring])
+
+
+@lru_cache(maxsize=64)
+def _speeds(array: Array) -> Token:
+    del array
+    return Token()
+
+
+def _wired(array: Array) -> Token:
     counts = tuple((d.chips, d.cores_per_chip, count) for d, count in array.group.kinds)
     plain = Topology(array.topology.kind).factor
     return _wiring(counts, replace(array.topology, factor=plain, bytes_per_s=None, latency_s=None))

@@ -16,7 +16,7 @@ from simulator.collectives.algorithms import FLAT, Algorithm, CollectivePhase
 from simulator.collectives.groups import Groups
 from simulator.collectives.kept import KEPT
 from simulator.collectives.quotient import Quotient
-from simulator.engine.jobs import Floats, Job, Load
+from simulator.engine.jobs import Job, Load
 from simulator.engine.picoseconds import whole_ps
 
 Jobs = tuple[Job, ...]
@@ -142,16 +142,15 @@ def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed
     return tuple(
         Timed(
             phase,
-            phase.load.seconds_per_byte(_bandwidth(groups, phase.load)),
+            _byte_s(phase.load, wires),
             wires.message_latency_s(*phase.far),
         )
         for phase in algorithm.pattern(collective, groups)
     )
 
 
-def _bandwidth(groups: Groups, load: Load) -> Floats:
-    """Of the links that the load numbers."""
+def _byte_s(load: Load, wires: Wires) -> float:
     on = load.on
-    if not isinstance(on, Quotient):
-        return groups.wires.bandwidth
-    return KEPT.get("bandwidth", (groups.speeds, on), lambda: on.bandwidth(groups.wires))
+    if isinstance(on, Quotient):
+        return on.seconds_per_byte(load, wires)
+    return load.seconds_per_byte(wires.bandwidth)

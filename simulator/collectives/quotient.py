@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -150,8 +151,33 @@ class Quotient:
 
     def range_of(self, number: int, wires: Wires) -> tuple[float, float]:
         """The least and the largest bandwidth of all links that a section may stand for."""
-        key = speeds(wires.array), self.cube, number
-        return KEPT.get("slowest and fastest", key, partial(_range, self.sections[number], wires))
+        return self._ranges(wires)[number]
+
+    def _ranges(self, wires: Wires) -> list[tuple[float, float]]:
+        key = speeds(wires), self.cube
+        return KEPT.get("ranges", key, lambda: [_range(one, wires) for one in self.sections])
+
+    def seconds_per_byte(self, load: Load, wires: Wires) -> float:
+        """How long a byte of every flow takes when a load has the wires for itself."""
+        ranges, found = self._ranges(wires), 0.0
+        for number, most in KEPT.get("most", load, partial(self._most, load)):
+            low, high = ranges[number]
+            if low != high:
+                key = speeds(wires), self
+                bandwidth = KEPT.get("bandwidth", key, partial(self.bandwidth, wires))
+                return load.seconds_per_byte(bandwidth)
+            found = max(found, most / low)
+        return found
+
+    def _most(self, load: Load) -> list[tuple[int, float]]:
+        """The most flows on a link of each section that carries some."""
+        starts = [*(section.start for section in self.sections), self.size]
+        bounds = np.searchsorted(load.links, starts).tolist()
+        return [
+            (number, float(load.flows[first:end].max()))
+            for number, (first, end) in enumerate(pairwise(bounds))
+            if first < end
+        ]
 
     def everywhere(self, load: Load) -> Load:
         """A load of these links as one of the array's links."""

@@ -62,7 +62,7 @@ def swap(
 
 def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneWay:
     """Kept, as halves meet again and again."""
-    key = wiring(wires.array), digest(sources, targets, shares)
+    key = wiring(wires), digest(sources, targets, shares)
     return KEPT.get("swap", key, lambda: _opposite(wires, sources, targets, shares))
 
 

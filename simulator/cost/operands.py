@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from planners.partition import II, III, I, PartitionType
 from simulator.cost.hbm_tensors import gradient, owners, tensors
-from simulator.cost.operators import Map
+from simulator.cost.operators import Map, Minor
 from workloads import Layer, Network, Tensor
 from workloads.layers import CELLS, INPUT
 
@@ -41,7 +41,7 @@ class Operands:
             channels /= share
         else:
             area /= share
-        return self._scaled(layer, root, side, channels, area, share)
+        return self._scaled(layer, root, side, channels, area, held, share)
 
     def output(self, layer: Layer, tensor: str) -> Map:
         """A tensor in the shape of a layer's output: its values, or a gradient of them."""
@@ -99,7 +99,7 @@ class Operands:
         return II if self.owner[layer.name][1] else side
 
     def _map(self, layer: Layer, tensor: str, side: PartitionType, shape: Tensor) -> Map:
-        return self._scaled(layer, tensor, side, shape.channels, shape.area)
+        return self._scaled(layer, tensor, side, shape.channels, shape.area, shape)
 
     def _scaled(
         self,
@@ -108,8 +108,12 @@ class Operands:
         side: PartitionType,
         channels: float,
         area: float,
+        shape: Tensor,
         share: float = 1.0,
     ) -> Map:
         node = self.all.graph[self.owner[layer.name][0]]
         whole = {I: 1, II: node.in_channels, III: node.out_channels}[side]
-        return Map(tensor, side, channels / whole, area, share)
+        heads = node.kind == "matmul" and side is III
+        minor = Minor.HEADS if heads else Minor.POSITIONS
+        minor = minor if shape.width == 1 < shape.height else Minor.SAMPLES
+        return Map(tensor, side, channels / whole, area, share, minor)

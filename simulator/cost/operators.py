@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from planners.order import Phase
@@ -38,6 +39,18 @@ class Moved(NamedTuple):
 NOTHING = Moved()
 
 
+class Minor(Enum):
+    """Which two dimensions of an activation are its minor ones, side by side in HBM.
+
+    Of a map (or vector) samples and channels, of a sequence positions and
+    features, of what a product of heads makes those of each head.
+    """
+
+    SAMPLES = "samples and channels"
+    POSITIONS = "positions and features"
+    HEADS = "positions and features of a head"
+
+
 @dataclass(frozen=True, slots=True)
 class Map:
     """An activation or its gradient: ``channels`` of ``area`` elements, of which ``share`` is used.
@@ -52,6 +65,7 @@ class Map:
     channels: float
     area: float
     share: float = 1.0
+    minor: Minor = Minor.SAMPLES
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from hardware import Device
 from planners.order import Phase
 from planners.partition import II, I, Shard
 from simulator.cost.number_bytes import NumberBytes, number_bytes
-from simulator.cost.operators import Map, Operator
+from simulator.cost.operators import Map, Minor, Operator
 
 TILE = (8, 128)
-"""How XLA lays activations out in a TPU's HBM: rows and channels in tiles, either way round."""
+"""How XLA lays a tensor out in a TPU's HBM: its minor dimensions in tiles, either way round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,20 @@ class Core:
     bytes: NumberBytes
 
 
-def core_of(device: Device) -> Core:
-    """One core of a device: an equal share of its chip."""
+def core_of(device: Device, *, whole: bool = True) -> Core:
+    """One core of a device: an equal share of its chip.
+
+    What is not ``whole`` samples and channels, but fractions of them, fills no
+    tiles and no matrix units: it is not padded.
+    """
     model, cores = device.roofline, device.cores_per_chip
     return Core(
         flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / cores,
         hbm_bytes_per_s=model.memory_efficiency * device.hbm_bytes_per_s / cores,
         hbm_capacity_bytes=device.hbm_capacity_bytes / cores,
         overhead_s=model.overhead_s,
-        tile=model.tile,
-        pad_matrix_unit=model.pad_matrix_unit,
+        tile=model.tile and whole,
+        pad_matrix_unit=model.pad_matrix_unit if whole else 0,
         bytes=number_bytes(device.arithmetic),
     )
 
@@ -130,16 +134,22 @@ def map_channels(tensor: Map, shard: Shard) -> float:
 
 
 def map_bytes(tensor: Map, shard: Shard, core: Core) -> float:
-    """Bytes of a whole map in HBM; tiled whichever way round wastes less."""
+    """Bytes of a whole map in HBM; its minor dimensions tiled whichever way wastes less."""
     rows, channels = shard.rows, map_channels(tensor, shard)
     if not core.tile:
         return rows * channels * tensor.area * core.bytes.activation
+    heads = shard.groups if tensor.minor is Minor.HEADS else 1
+    if tensor.minor is Minor.SAMPLES:
+        tiles = tiled(rows, channels) * tensor.area
+    else:
+        tiles = tiled(tensor.area, channels / heads) * heads * rows
+    return tiles * core.bytes.activation
+
+
+def tiled(tall: float, wide: float) -> int:
+    """Elements of so many tiles as two dimensions need."""
     low, high = TILE
-    layouts = (
-        padded(rows, high) * padded(channels, low),
-        padded(rows, low) * padded(channels, high),
-    )
-    return min(layouts) * tensor.area * core.bytes.activation
+    return min(padded(tall, high) * padded(wide, low), padded(tall, low) * padded(wide, high))
 
 
 def padded(number: float, multiple: int) -> int:

@@ -74,7 +74,13 @@ class Block:
 
     def busy(self, nodes: Sequence[int]) -> Mask:
         """Which of the shards have something of any of these nodes."""
-        found: Mask = np.all(self.counts[list(nodes)] > 0, axis=1).any(axis=0)
+        found: Mask = np.any(self._having[list(nodes)], axis=0)
+        return found
+
+    @cached_property
+    def _having(self) -> Mask:
+        """Which of the shards have something of each node."""
+        found: Mask = np.all(self.counts > 0, axis=1)
         return found
 
     def mask(self, nodes: Sequence[int]) -> Mask:

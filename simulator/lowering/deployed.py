@@ -8,15 +8,17 @@ the array's own wires.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import starmap
 
 from hardware import Device, Wires, wires_of
 from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import I, Shard
+from simulator.collectives.kept import wiring
 from simulator.cost.energy import computing_j, receiving_j
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
-from simulator.cost.roofline import bounds, core_of, costs
+from simulator.cost.roofline import Core, bounds, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
@@ -37,7 +39,7 @@ from simulator.lowering.reshard import Relay
 from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.sums import Sums
 from simulator.lowering.transport import carried
-from workloads import Network
+from simulator.lowering.written import apart_from_speeds, splits_of
 
 
 class Deployed(Rules):
@@ -47,26 +49,45 @@ class Deployed(Rules):
     joint = True
     wires: Wires
 
-    def _prepare(self, network: Network) -> None:
+    def _prepare(self) -> None:
         self.overlap = self.execution.overlap
         self.wires = wires_of(self.array)
-        self._operators = operators(network)
+        self._operators = operators(self.network)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
+        self._cores: dict[int, Core] = {}
         self._uses: dict[tuple[Device, Shards], MemoryUse] = {}
+
+    @property
+    def apart_from_speeds(self) -> Hashable | None:
+        """Folded, all but speeds: network, splits, wiring, devices and how it is executed."""
+        if not self.folded:
+            return None
+        devices = apart_from_speeds([device for device, _ in self.array.group.kinds])
+        splits, plan = splits_of(self.plan), self.plan
+        return (
+            self.network,
+            (splits, plan.batch, plan.communication),
+            (wiring(self.wires), devices, self.array.group.leaf),
+            self.execution,
+        )
 
     def _division(self) -> Division:
         """Cores, down to single ones; alike ones in blocks."""
         counting = Counting.WHOLE if self.execution.whole_shards else Counting.EXACT
         return Division(self.graph, counting, True, self.shared, self.wires)
 
+    @cached_property
+    def _parts(self) -> list[Part]:
+        return list(parts(self.root))
+
     def order(self) -> Iterator[Item]:
         """Gradients go in buckets while backward goes on, or, without overlap, behind it."""
         graph = self.graph
         buckets = order.Buckets(
             graph,
-            lambda v: self._gradient_bytes(v, self.root.shards[v]),
-            lambda u, v: _alike(self.root, u, v),
+            self._sent_bytes,
+            lambda u, v: _alike(self._parts, u, v),
             self.execution.bucket_bytes,
         )
         yield from order.forward(graph)
@@ -82,7 +103,7 @@ class Deployed(Rules):
 
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
-        core = core_of(device)
+        core = self._core(device)
         done = costs(self._work[v].of(phase), self._held(v, shard), core)
         if not done:
             return None
@@ -163,7 +184,7 @@ class Deployed(Rules):
         """Bring a tensor of ``whole`` bytes from the first layout to the second."""
         layer = " to ".join(self.graph[node].name for node in nodes)
         requests: list[Request] = []
-        Relay(*layouts, requests.append).move(self.root, whole)
+        Relay(*layouts, whole, requests.append).move(self.root, whole)
         return self._carried(requests, Kind.BOUNDARY, phase, layer, nodes)
 
     def _carried(
@@ -176,13 +197,21 @@ class Deployed(Rules):
     ) -> Iterator[Exchange]:
         """Requests on the wires: those who have something of the nodes take part."""
         for request in requests:
-            part = request.part
-            jobs, received = carried(request, self.wires, self.execution.algorithm)
-            energy_j = receiving_j(part.group.halves(), received)
-            operation = Operation(
-                kind, phase, layer, part.level, received=received, energy_j=energy_j, jobs=jobs
-            )
-            yield Exchange(part, operation, nodes)
+            yield Exchange(request.part, kind, phase, layer, request, nodes)
+
+    def carry(self, exchange: Exchange) -> Operation:
+        """The jobs of the request, for all copies of the part."""
+        part, kind, phase, layer, request, _ = exchange
+        jobs, received = carried(request, self.wires, self.execution.algorithm)
+        return Operation(
+            kind,
+            phase,
+            layer,
+            part.level,
+            received=received,
+            energy_j=receiving_j(part.group.halves(), received),
+            jobs=jobs,
+        )
 
     def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
         node = self.graph[v]
@@ -202,6 +231,15 @@ class Deployed(Rules):
         rest = work.channel_parameters * held.outputs * held.groups
         rest *= self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
+
+    def _sent_bytes(self, v: int) -> float:
+        """Of a layer's gradient, what the core with the most of it has to exchange."""
+        summed = any(
+            part.partitions[v].type is I if part.halves else any(t[v] is I for t in part.types)
+            for part in self._parts
+        )
+        blocks = (part.block for part in self._parts if summed and part.block is not None)
+        return max((self._gradient_bytes(v, block.largest[v]) for block in blocks), default=0.0)
 
     def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
         elements = pairs * shard.inputs * shard.outputs * shard.groups
@@ -230,21 +268,26 @@ class Deployed(Rules):
         held = tuple(starmap(self._held, enumerate(shards)))
         key = (device, held)
         if key not in self._uses:
-            self._uses[key] = memory_use(self._operators, held, core_of(device))
+            self._uses[key] = memory_use(self._operators, held, self._core(device))
         return self._uses[key]
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:
         """A core's own slice of its chip's HBM."""
-        return core_of(device).hbm_bytes_per_s
+        return self._core(device).hbm_bytes_per_s
+
+    def _core(self, device: Device) -> Core:
+        if id(device) not in self._cores:
+            self._cores[id(device)] = core_of(device, whole=self.execution.whole_shards)
+        return self._cores[id(device)]
 
 
-def _alike(root: Part, u: int, v: int) -> bool:
-    """Whether two layers' gradients are summed over the same groups."""
+def _alike(found: Iterable[Part], u: int, v: int) -> bool:
+    """Whether two layers' gradients are summed over the same groups of all parts."""
     return all(
         part.partitions[u].type is part.partitions[v].type
         if part.halves
         else part.block is not None
         and (part.block.busy((u,)) == part.block.busy((v,))).all()
         and all(types[u] is types[v] for types in part.types)
-        for part in parts(root)
+        for part in found
     )

@@ -24,11 +24,20 @@ PUBLISHED_IGNORES = {
 DEPLOYED_IGNORES = {
     "fused": "the deployed model counts two FLOPs a multiply-accumulate either way",
 }
+EXACT_IGNORES = {
+    "padding": "fractions of samples and channels (--shards exact) fill no tiles and no matrix "
+    "units: nothing is padded",
+}
+"""What the deployed model does not read where shards are fractions."""
 IGNORES: dict[Model, Mapping[str, str]] = {
     "published": PUBLISHED_IGNORES,
     "deployed": DEPLOYED_IGNORES,
 }
 """Topic of a key of a spec to why it means nothing to an execution model."""
+
+
+BUCKET_BYTES = 25.0 * 2**20
+"""What practice takes: ``bucket_cap_mb`` of PyTorch's DistributedDataParallel is 25 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +46,15 @@ class Execution:
 
     ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
     splits into whole samples and channels; gradients of consecutive layers
-    are exchanged together until they have ``bucket_bytes``; ``algorithm`` is
-    that of every collective ("auto": the cheapest predicted). With
+    are exchanged together until they have ``bucket_bytes`` (0: each by
+    itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
     """
 
     model: Model = "published"
     overlap: bool = True
     whole_shards: bool = True
-    bucket_bytes: float = 0.0
+    bucket_bytes: float = BUCKET_BYTES
     algorithm: str = "auto"
     strict_memory: bool = False
 
@@ -56,7 +65,7 @@ class Execution:
             words.append("overlap none")
         if not self.whole_shards:
             words.append("shards exact")
-        if self.bucket_bytes:
+        if self.bucket_bytes != BUCKET_BYTES:
             words.append(f"bucket {self.bucket_bytes:g} B")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
@@ -65,7 +74,8 @@ class Execution:
     @property
     def ignores(self) -> Mapping[str, str]:
         """Topics of a spec that these rules do not read, each with the reason as a sentence."""
-        return IGNORES[self.model]
+        exact = {} if self.whole_shards else EXACT_IGNORES
+        return {**IGNORES[self.model], **exact}
 
     def planned(self, array: Array) -> Array:
         """The array as planners see it: boards with their ports, or cores with real wires."""

@@ -52,7 +52,8 @@ def update(graph: Graph) -> Iterator[Item]:
 class Buckets:
     """Gradients that wait to be exchanged together.
 
-    ``size`` gives the bytes of a layer's gradient, ``alike`` says whether two
+    ``size`` gives the bytes that a core exchanges of a layer's gradient, which
+    fill the bucket (none: it needs no exchange), ``alike`` says whether two
     layers' are summed over the same groups; only such share a bucket.
     """
 

@@ -13,16 +13,14 @@ from itertools import count
 from typing import NamedTuple
 
 from hardware import Device, bisection_of
-from planners import PlanError
 from planners.medium import check_medium
 from planners.order import SUMMED_IN, Item, Kind, Phase, flops, published_order, received
-from planners.partition import PartitionType, Shard, Sizes, legal, sizes
+from planners.partition import PartitionType, Shard, Sizes, sizes
 from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.rules import Exchange, Rules
-from workloads import Network
 
 
 class Published(Rules):
@@ -31,20 +29,18 @@ class Published(Rules):
     unit = "board"
     joint = False
 
-    def _prepare(self, network: Network) -> None:
+    def _prepare(self) -> None:
         """Raises PlanError for a plan that no bus can run."""
-        del network  # the graph says it all
         check_medium(self.array, self.plan)
         self._known: dict[tuple[int, Shard], Sizes] = {}
 
     @cached_property
     def _splits(self) -> list[_Divided]:
-        """Every split, top first; raises PlanError for a type that a node cannot have."""
+        """Every split, top first."""
         bisection = bisection_of(self.array)
         found = []
         for part in parts(self.root):
             if part.halves:
-                self._check_types(part)
                 size = list(map(self._size, count(), part.shards))
                 sides = bisection.halves(part.group)
                 rates = sides[0].link_bytes_per_s, sides[1].link_bytes_per_s
@@ -64,15 +60,6 @@ class Published(Rules):
     def _division(self) -> Division:
         """Boards, down to single ones, each with fractions of everything."""
         return Division(self.graph, Counting.FRACTIONS, blocks=False, folded=self.shared)
-
-    def _check_types(self, part: Part) -> None:
-        for node, shard, partition in zip(self.graph, part.shards, part.partitions, strict=True):
-            if partition.type not in legal(node, shard):
-                raise PlanError(
-                    f"the plan splits {node.name!r} ({node.kind}) by type {partition.type} at "
-                    f"level {part.level}, which it cannot be; one of "
-                    f"{', '.join(map(str, legal(node, shard)))}"
-                )
 
     def _size(self, v: int, shard: Shard) -> Sizes:
         found = self._known.get((v, shard))
@@ -112,17 +99,17 @@ class Published(Rules):
             first, second = received(item, self.graph, part.partitions, split.size, table)
             if first or second:
                 amounts = (first * element_bytes, second * element_bytes)
-                yield Exchange(part, self._exchange(item, layer, split, amounts))
+                yield Exchange(part, item.kind, item.phase, layer, (split, amounts))
 
-    def _exchange(
-        self, item: Item, layer: str, split: _Divided, amounts: tuple[float, float]
-    ) -> Operation:
+    def carry(self, exchange: Exchange) -> Operation:
+        """Both ways at once, on the halves' links."""
+        split, amounts = exchange.what
         (first, second), (rate, other), (each, its) = amounts, split.rates, split.joules
         return Operation(
-            item.kind,
-            item.phase,
-            layer,
-            split.part.level,
+            exchange.kind,
+            exchange.phase,
+            exchange.layer,
+            exchange.part.level,
             max(duration_ps(first, rate), duration_ps(second, other)),
             received=amounts,
             energy_j=first * each + second * its,

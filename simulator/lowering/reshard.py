@@ -19,13 +19,17 @@ from simulator.lowering.layouts import Layout, TiedLayout
 from simulator.lowering.placement import Part
 from simulator.lowering.requests import Bytes, Emit, Request, Types
 
+ROUNDING = 1e-9
+"""What of a tensor is no part of it: shares that should be equal differ by their last digits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """Moving one tensor from the layout it is ``held`` in to the one it is ``read`` in."""
+    """Moving one tensor of ``whole`` bytes from how it is ``held`` to how it is ``read``."""
 
     held: Layout | TiedLayout
     read: Layout
+    whole: float
     emit: Emit
 
     @property
@@ -39,6 +43,7 @@ class Relay:
         The part reads ``old`` bytes that it holds in their first layout, and
         ``new`` that came from outside and are spread over its cores.
         """
+        old, new = self._real(old), self._real(new)
         if not part.busy(self.nodes) or not (old or new):
             return
         if not part.halves:
@@ -74,10 +79,14 @@ class Relay:
         keeps = self._keeps(part, i)
         if not reads:
             return 0.0, 0.0, 0.0
-        received = old * (reads - keeps)
+        lacks = received = self._real(old * (reads - keeps))
         if self.read.at(part)[0] is III:
-            received += new * (1 - self._readers(part, i))
-        return old * keeps, received, old * (reads - keeps) + new * reads
+            received += self._real(new * (1 - self._readers(part, i)))
+        return old * keeps, received, lacks + new * reads
+
+    def _real(self, bytes_: float) -> float:
+        """So many bytes, or none where they are what rounding has left of none."""
+        return bytes_ if bytes_ > ROUNDING * self.whole else 0.0
 
     def _spread(self, part: Part, received: float) -> Bytes:
         """What each busy core takes of what its part receives: of what it reads, its share."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from hardware import Array, Device, Wires
 from hardware.array import Unit
 from planners import Plan, PlanError
-from planners.order import Item, Phase
+from planners.legality import check_types
+from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
@@ -23,11 +25,15 @@ from workloads import Network, partition_graph
 class Exchange(NamedTuple):
     """An exchange among all the devices of a part that have something of any of ``nodes``.
 
-    Without ``nodes`` every device takes part.
+    Without ``nodes`` every device takes part. ``what`` is exchanged is for the
+    rules that ask for it to say.
     """
 
     part: Part
-    operation: Operation
+    kind: Kind
+    phase: Phase
+    layer: str
+    what: Any
     nodes: Sequence[int] = ()
 
 
@@ -39,7 +45,7 @@ class Rules(ABC):
     without, all that it does waits for what it did before. ``joint`` exchanges
     are one operation for all copies of a part, whose transfers share the
     ``wires``; so there is a single way to write a part for all of its copies
-    only where they are not. ``root`` says who holds what.
+    only where they are not.
     """
 
     unit: Unit
@@ -56,24 +62,38 @@ class Rules(ABC):
         *,
         folded: bool,
     ) -> None:
-        """Raises PlanError when the plan is for another network or array."""
+        """Raises PlanError for a plan for something else, or with types that layers cannot have."""
         self.graph = partition_graph(network)
         if tuple(node.name for node in self.graph) != plan.nodes:
             raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
+        check_types(plan, self.graph)
         self.plan = plan
         self.array = array
         self.execution = execution
         self.folded = folded
-        self._prepare(network)
-        self.root = self._division().divide(plan.root, array.group, plan.batch)
+        self.network = network
+        self._prepare()
+
+    @cached_property
+    def root(self) -> Part:
+        """Who holds what; raises PlanError when the plan is for an array of another shape."""
+        return self._division().divide(self.plan.root, self.array.group, self.plan.batch)
 
     @property
     def shared(self) -> bool:
         """Whether devices that do the same follow one script."""
         return self.folded or not self.joint
 
+    @property
+    def apart_from_speeds(self) -> Hashable | None:
+        """What the step is written by, speeds apart: equal for those that are written alike.
+
+        None where that is not worth knowing.
+        """
+        return None
+
     @abstractmethod
-    def _prepare(self, network: Network) -> None:
+    def _prepare(self) -> None:
         """What the rules need to know before the array is divided."""
 
     @abstractmethod
@@ -91,6 +111,10 @@ class Rules(ABC):
     @abstractmethod
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """What completes the partial sums of a product, or re-lays the tensor at a boundary."""
+
+    @abstractmethod
+    def carry(self, exchange: Exchange) -> Operation:
+        """An exchange as the array's links do it."""
 
     def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
         """How full each device's HBM gets, of classes of so many workers that hold these shards.

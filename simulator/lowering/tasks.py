@@ -64,6 +64,25 @@ class Script:
         for key in makes:
             self.made[key] = (place,)
 
+    def template(self) -> tuple[Task, ...]:
+        """Its lines, every exchange right behind the last computation that it waits for.
+
+        A worker comes to its lines in this order, and waits at computations
+        alone: so exchanges begin when what they need is there, whatever was
+        written between. Cores compute in the order in which that is written.
+        """
+        computed, ready = -1, list[int]()
+        for task in self.tasks:
+            computed += not task.parties
+            needed = max((ready[i] for i in task.needs), default=-1)
+            ready.append(needed if task.parties else computed)
+        order = sorted(range(len(ready)), key=ready.__getitem__)
+        place = {line: number for number, line in enumerate(order)}
+        lines = (self.tasks[line] for line in order)
+        return tuple(
+            task._replace(needs=tuple(sorted(place[i] for i in task.needs))) for task in lines
+        )
+
     def hand_on(self, after: Sequence[Key], makes: Sequence[Key]) -> None:
         """Where nothing has to be done, ``makes`` is there when ``after`` is."""
         found = self.makers(after)

@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
-from simulator.collectives.link_classes import links_of
-from simulator.engine.links import Links
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.blocks import Alike
 from simulator.lowering.dataflow import Dataflow
 from simulator.lowering.placement import Part
-from simulator.lowering.rules import Rules
+from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.tasks import Key, Script
+from simulator.lowering.written import Kept, Made, Written, devices_of, followed
+
+STEPS = Kept()
+"""Those of the process that were written last."""
 
 
 def training_step(rules: Rules) -> Program:
@@ -25,11 +27,18 @@ def training_step(rules: Rules) -> Program:
 
     Folded, a worker stands for all devices that do the same, and a site for
     all splits; without it every device is a worker, and every split a site.
+    What differs in speeds alone from a step written lately is not written again.
     """
+    key = rules.apart_from_speeds
+    if key is not None and (before := STEPS.get(key)) is not None:
+        return before.again(rules)
     writer = _Writer(rules)
     for item in rules.order():
         writer.write(item)
-    return writer.program()
+    written = writer.written()
+    if key is not None:
+        STEPS.put(key, written)
+    return written.program
 
 
 class _Writer:
@@ -43,6 +52,8 @@ class _Writer:
         self._apart = rules.shared and not rules.folded
         self._flow = Dataflow(rules.graph)
         self._under: dict[int, tuple[Script, ...]] = {}
+        self._products: dict[Operation, Made] = {}
+        self._exchanges: dict[Operation, Exchange] = {}
         self._scripts = self._open(rules.root)
         self._memory = rules.memory([(s.device, s.shards, s.copies) for s in self._scripts])
 
@@ -78,9 +89,12 @@ class _Writer:
         if self._rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
             for script in self._scripts:
                 script.hand_on([self._flow.source(item)], makes)
-        for part, operation, nodes in self._rules.exchanges(item):
-            takers = [s for s in self._under[id(part)] if s.holds(nodes)]
+        for exchange in self._rules.exchanges(item):
+            part = exchange.part
+            takers = [s for s in self._under[id(part)] if s.holds(exchange.nodes)]
             parties = part.group.size if self._apart else len(takers)
+            operation = self._rules.carry(exchange)
+            self._exchanges[operation] = exchange
             for script in takers:
                 script.exchange(operation, after, makes, parties)
 
@@ -90,34 +104,29 @@ class _Writer:
         for script in self._scripts:
             key = (id(script.device), script.shards[v])
             if key not in made:
-                made[key] = self._rules.product(v, phase, script.shards[v], script.device)
+                of = (v, phase, script.shards[v], script.device)
+                made[key] = self._rules.product(*of)
+                if (product := made[key]) is not None:
+                    self._products[product] = of
             operation = made[key]
             if operation is not None:
                 script.compute(v, operation, after, makes)
             elif self._rules.overlap:
                 script.hand_on(after, makes)
 
-    def program(self) -> Program:
+    def written(self) -> Written:
         """The workers and their splits, from the top down."""
         tree = _Tree(self._rules, self._under, self._apart)
         tree.grow(self._rules.root, (), 0, 1)
-        return Program(
+        program = Program(
             tuple(tree.workers),
             tuple(tree.sites),
             self._rules.wires,
-            self._links(),
+            followed(self._rules, self._exchanges),
             tuple(tree.hbms),
             memory=self._memory,
         )
-
-    def _links(self) -> Links | None:
-        """Folded, links that all jobs load alike are one."""
-        if self._rules.wires is None or not self._rules.folded:
-            return None
-        operations = {task.operation for script in self._scripts for task in script.tasks}
-        return links_of(
-            self._rules.wires, (job.load for operation in operations for job in operation.jobs)
-        )
+        return Written(program, devices_of(self._rules), self._products, self._exchanges)
 
 
 class _Tree:
@@ -127,7 +136,7 @@ class _Tree:
         self._rules = rules
         self._under = under
         self._apart = apart
-        self._tasks = {id(s): tuple(s.tasks) for s in under[id(rules.root)]}
+        self._tasks = {id(s): s.template() for s in under[id(rules.root)]}
         self.sites: list[Site] = []
         self.workers: list[Worker] = []
         self.hbms: list[float] = []

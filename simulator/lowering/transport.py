@@ -36,5 +36,5 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
         """The cheaper way, where cores that hold nothing may stand between the others."""
         return cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
 
-    key = speeds(wires.array), *(way.key for way in ways), request.collective, size, by
+    key = speeds(wires), *(way.key for way in ways), request.collective, size, by
     return KEPT.get("jobs", key, jobs), (half, half)

@@ -1,6 +1,7 @@
 """What halves can send each other: the papers' links, a bus's share, and wires."""
 
 import gc
+import itertools
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from hardware import (
     Device,
     Group,
     Half,
+    Section,
     SpecError,
     Topology,
     Wires,
@@ -24,16 +26,22 @@ from hardware import (
     wires_of,
 )
 from tests.strategies import arrays
-from tests.wiring import KINDS, device
+from tests.wiring import KINDS, device, ranges
 
 
 def splits(bisection: Bisection, group: Group) -> Iterator[tuple[Group, Half, Half]]:
     """Every split below a group, with its halves."""
-    if group.size > 1:
-        first, second = bisection.halves(group)
-        yield group, first, second
-        yield from splits(bisection, first.group)
-        yield from splits(bisection, second.group)
+    for found, _, first, second in placed(bisection.section(group)):
+        yield found, first, second
+
+
+def placed(section: Section, start: int = 0) -> Iterator[tuple[Group, int, Half, Half]]:
+    """Every split below a section, with the number of its first leaf."""
+    if section.halves:
+        first, second = section.halves
+        yield section.group, start, first, second
+        yield from placed(section.below[0], start)
+        yield from placed(section.below[1], start + first.group.size)
 
 
 @given(arrays(most=9))
@@ -77,11 +85,38 @@ def test_on_wires_a_half_has_what_the_wires_say(
     array = by_core(Array("any", "", Group(kinds), topology=Topology(kind, joins)))
     bisection = bisection_of(array)
     wires = Wires(array)
-    for group, first, second in splits(bisection, array.group):
-        one_group, other_group = group.halves()
-        assert first == Half(one_group, wires.injection_bytes_per_s(one_group, other_group))
-        assert second == Half(other_group, wires.injection_bytes_per_s(other_group, one_group))
-        assert (first.group == second.group) == (first == second)  # alike halves, alike links
+    for group, start, first, second in placed(bisection.section(array.group)):
+        for half, side, sides in zip(
+            (first, second),
+            group.halves(),
+            itertools.permutations(ranges(group, start)),
+            strict=True,
+        ):
+            assert half == Half(side, wires.injection_bytes_per_s(*sides))
+
+
+def test_a_split_has_the_width_of_its_own_place() -> None:
+    """Of a mesh of 2 x 4 boards, where boards 3 and 4 are no neighbours:
+
+    0 1 4 5        two and one:    0 1 | 2  one link      1 2 | 3  two links
+    2 3 6 7                        2 3 | 4  none: both go by way of board 1
+    """
+    boards = Array("mesh", "", Group(((device(), 8),)), topology=Topology("mesh", "boards", (2, 4)))
+    bisection = bisection_of(by_core(boards))
+    three = Group(((device(), 3),), leaf="core")
+    widths = [bisection.section(three, first).halves[0].link_bytes_per_s for first in range(6)]
+    assert widths == [1e9, 2e9, 1e9, 1e9, 1e9, 2e9]
+
+
+def test_alike_sections_are_one_object() -> None:
+    """A torus of powers of two has one section of each size, however many places."""
+    array = by_core(load_array("tpu-v3-pod", ["devices.0.count=16"]))
+    section, sizes = bisection_of(array).section(array.group), []
+    while section.halves:
+        assert section.below[0] is section.below[1]
+        section = section.below[0]
+        sizes.append(section.group.size)
+    assert sizes == [64, 32, 16, 8, 4, 2, 1]
 
 
 def leaves(group: Group) -> list[tuple[Device, str]]:

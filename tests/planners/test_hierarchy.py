@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, Group
+from hardware import Array, Group, bisection_of, by_core, load_array
 from planners import (
     TIME,
     TRAFFIC,
@@ -22,6 +22,8 @@ from planners import (
 from planners.partition import WHOLE, I, Sizes, boundary, legal, sizes
 from tests.strategies import arrays, networks, port_bytes_per_s
 from workloads import Graph, Network, load_network, partition_graph
+
+LENET = load_network("lenet")
 
 
 def joined(graph: Graph, v: int, types: Sequence[PartitionType]) -> PartitionType:
@@ -269,3 +271,25 @@ def test_plans_say_who_made_them() -> None:
     )
     assert plan.nodes == ("conv1", "conv2", "fc1", "fc2")
     assert I in plan.root.types if plan.root else False
+
+
+@pytest.mark.parametrize("kind", ["torus", "mesh"])
+@pytest.mark.parametrize("counts", [(1, 3), (3, 5), (5, 7)])
+def test_unlike_boards_on_a_grid_are_planned(kind: str, counts: tuple[int, int]) -> None:
+    """Halves of such splits need not be neighbours: others pass their messages on."""
+    settings = [f"devices.{i}.count={count}" for i, count in enumerate(counts)]
+    array = load_array("accpar-mixed", [f"topology.kind={kind}", *settings])
+    plan = load_planner("hypar")(LENET, by_core(array), 64)
+    assert all(0 < split.cost < 1 for split in plan.splits())
+
+
+def test_halves_that_do_the_same_are_one_entry_whatever_their_wires() -> None:
+    """On a torus of 2 x 3 boards those of one half are joined otherwise than the other's."""
+    array = by_core(load_array("accpar-homogeneous", ["topology.kind=torus", "devices.0.count=6"]))
+    first, second = bisection_of(array).section(array.group).below
+    assert first.group == second.group
+    assert first is not second
+    plan = load_planner("data_parallel")(LENET, array, 64)
+    assert plan.levels() is None  # 3 boards are 2 and 1
+    assert plan.root is not None
+    assert len(plan.root.halves) == 1

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Partition, PartitionType, Plan, PlanError, Split
+from planners.plan import one_of
 from tests.strategies import arrays, networks, plans
 
-I = PartitionType.I  # noqa: E741
+I, II = PartitionType.I, PartitionType.II  # noqa: E741
 
 
 @settings(max_examples=50, deadline=None)
@@ -128,3 +129,14 @@ def test_a_cost_that_is_no_number_is_refused() -> None:
 def test_damaged_json_is_no_plan(change: dict[str, object]) -> None:
     with pytest.raises(PlanError, match=r"not a plan|partitions for"):
         Plan.from_json(make(0.5, 0.5).to_json() | change)
+
+
+def test_one_entry_for_halves_that_do_the_same_at_the_dearer_ones_costs() -> None:
+    def tree(costs: tuple[float, float], kind: PartitionType = I) -> Split:
+        leaf = Split((Partition(kind, 0.5),), costs[1], (None,))
+        return Split((Partition(I, 0.5),), costs[0], (leaf,))
+
+    assert one_of(None, None) == (None,)
+    assert one_of(tree((1.0, 4.0)), tree((2.0, 3.0))) == (tree((2.0, 4.0)),)
+    assert one_of(tree((1.0, 4.0)), tree((1.0, 4.0), II)) is None
+    assert one_of(tree((1.0, 4.0)), None) is None

@@ -69,6 +69,13 @@ def test_what_the_rules_do_not_read_is_said_by_the_rules(key: str, value: str) -
     assert "published model" not in reason(key, value, "accpar-mixed", DEPLOYED)
 
 
+def test_what_exact_shards_do_not_read_is_said() -> None:
+    exact = replace(DEPLOYED, whole_shards=False)
+    said = reason("devices.0.roofline.tile", "false", "tpu-v3-8", exact)
+    assert "--shards exact" in said
+    assert said != reason("devices.0.roofline.tile", "false", "tpu-v3-8", PUBLISHED)
+
+
 def test_the_port_counts_under_both_models() -> None:
     """Splits have links of their accelerators' ports: a faster one that changes nothing is off
     the path, or carries nothing."""

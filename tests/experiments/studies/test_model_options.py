@@ -30,6 +30,11 @@ def test_every_choice_is_taken_and_no_other(name: str) -> None:
         with_options(DEPLOYED, {name: "half"})
 
 
+@pytest.mark.parametrize("text", ["0", "0 B", "0.0 B"])
+def test_without_buckets_each_gradient_goes_by_itself(text: str) -> None:
+    assert with_options(DEPLOYED, {"bucket": text}).bucket_bytes == 0
+
+
 @pytest.mark.parametrize("text", ["25", "x MB", "25 Gbit/s", "-1 MB"])
 def test_buckets_are_bytes(text: str) -> None:
     with pytest.raises(UsageError, match=f"bucket={text}: "):

@@ -7,7 +7,7 @@ import pytest
 
 from hardware import Wires
 from tests.hardware.interconnect.slow_routes import crossings, pairs, route
-from tests.wiring import nodes
+from tests.wiring import nodes, ranges
 
 Case = tuple[str, tuple[int, ...], int, bool]
 GRIDS: list[Case] = [
@@ -91,13 +91,8 @@ def test_bandwidth_of_half_a_grid_is_that_of_the_links_between(case: Case) -> No
     wires = wired(case)
     if wires.cores < 2:
         return
-    first, second = wires.array.group.halves()
-    straight = {
-        links[0]
-        for a in range(first.size)
-        for b in range(first.size, wires.cores)
-        if len(links := slow(case, a, b)) == 1
-    }
+    first, second = ranges(wires.array.group)
+    straight = {links[0] for a in first for b in second if len(links := slow(case, a, b)) == 1}
     assert wires.injection_bytes_per_s(first, second) == pytest.approx(1e9 * len(straight))
 
 

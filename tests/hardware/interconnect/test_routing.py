@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hardware import Array, Group, SpecError, Topology, Wires, load_array
 from hardware.interconnect.torus import Grid, places
 from tests.effort import calls
-from tests.wiring import KINDS, device, nodes, wires
+from tests.wiring import KINDS, device, nodes, ranges, wires
 
 SHAPES = [(1,), (2,), (5,), (8,), (2, 2), (4, 2), (3, 5), (4, 4), (2, 3, 4), (4, 4, 4), (1, 6)]
 
@@ -169,8 +169,9 @@ def test_the_published_trees_splits_have_their_accelerators_bandwidth() -> None:
     group = w.array.group
     while group.size > 1:
         first, second = group.halves()
-        for side, other in ((first, second), (second, first)):
-            ports = sum(count * d.network_bytes_per_s for d, count in side.kinds)
+        sides = ranges(group)
+        for half, side, other in ((first, *sides), (second, *sides[::-1])):
+            ports = sum(count * d.network_bytes_per_s for d, count in half.kinds)
             assert w.injection_bytes_per_s(side, other) == ports
         group = first
 
@@ -180,26 +181,34 @@ def test_the_published_trees_splits_have_their_accelerators_bandwidth() -> None:
 def test_injection_is_what_the_wires_between_halves_carry(w: Wires) -> None:
     """Against the links that routes between the halves use, for fabrics with links to cut."""
     direct = ("ring", "torus", "mesh", "fully_connected")
-    group, start = w.array.group, 0
-    while group.size > 1:
-        first, second = group.halves()
-        got = w.injection_bytes_per_s(first, second)
-        assert got > 0
-        one_kind = len(group.kinds) == 1
-        if w.topology.kind in direct and (one_kind or w.topology.joins == "boards"):
-            a = cores_of(w, start, first.size)
-            b = cores_of(w, start + first.size, second.size)
-            assert got == pytest.approx(cut(w, a, b))
-        if not one_kind:
+
+    def follow(group: Group, start: int) -> None:
+        if group.size == 1:
             return
-        group = first
+        sides = ranges(group, start)
+        one_kind = len(group.kinds) == 1
+        for side, other in (sides, sides[::-1]):
+            got = w.injection_bytes_per_s(side, other)
+            assert got > 0
+            if w.topology.kind in direct and (one_kind or w.topology.joins == "boards"):
+                assert got == pytest.approx(cut(w, side, other) or shared(w, side, other))
+        for half, side in zip(group.halves(), sides, strict=True):
+            follow(half, side.start)
+
+    follow(w.array.group, 0)
 
 
-def cores_of(w: Wires, board: int, boards: int) -> set[int]:
-    return set(np.flatnonzero((w.board >= board) & (w.board < board + boards)).tolist())
+def shared(w: Wires, first: range, second: range) -> float:
+    """Messages between those opposite each other, cut to crumbs and added link by link."""
+    crumbs = len(first) * len(second)
+    load = [0.0] * len(w.bandwidth)
+    for crumb in range(crumbs):
+        for link in w.route(first[crumb // len(second)], second[crumb // len(first)]):
+            load[link] += 1.0
+    return crumbs / float((np.array(load) / w.bandwidth).max())
 
 
-def cut(w: Wires, first: set[int], second: set[int]) -> float:
+def cut(w: Wires, first: range, second: range) -> float:
     """Links that are a whole route from one set to the other, added up."""
     links = {w.route(a, b) for a in first for b in second}
     return float(sum(w.bandwidth[route[0]] for route in links if len(route) == 1))
@@ -208,7 +217,7 @@ def cut(w: Wires, first: set[int], second: set[int]) -> float:
 def test_injection_by_topology() -> None:
     def of(kind: str, shape: tuple[int, ...] = ()) -> float:
         w = nodes(16, kind, shape)
-        return w.injection_bytes_per_s(*w.array.group.halves())
+        return w.injection_bytes_per_s(*ranges(w.array.group))
 
     assert of("switch") == of("tree") == 8e9
     assert of("ring") == 2e9
@@ -217,19 +226,16 @@ def test_injection_by_topology() -> None:
     assert of("fully_connected") == 64e9
     assert of("bus") == 0.5e9
     bus = nodes(16, "bus")
-    quarter = bus.array.group.halves()[0].halves()[0].halves()
-    assert bus.injection_bytes_per_s(*quarter) == 0.5e9 / 4
+    quarter = bus.array.group.halves()[0].halves()[0]
+    assert bus.injection_bytes_per_s(*ranges(quarter)) == 0.5e9 / 4
 
 
 def test_injection_inside_boards_and_chips() -> None:
     w = Wires(load_array("tpu-v2-pod"))
-    board = w.array.group.kinds[0][0]
-    two, one = Group(((board, 2),), "chip"), Group(((board, 1),), "chip")
-    assert w.injection_bytes_per_s(two, two) == 2 * 62e9
-    assert w.injection_bytes_per_s(one, one) == 62e9
-    core = Group(((board, 1),), "core")
+    assert w.injection_bytes_per_s(range(4), range(4, 8)) == 2 * 62e9
+    assert w.injection_bytes_per_s(range(2), range(2, 4)) == 62e9
     # a byte each way: both written and read
-    assert w.injection_bytes_per_s(core, core) == 700e9 / 4
+    assert w.injection_bytes_per_s(range(1), range(1, 2)) == 700e9 / 4
     loads = w.loads([0, 1], [1, 0])
     assert 1 / (loads / w.bandwidth).max() == pytest.approx(700e9 / 4)
 
@@ -242,10 +248,10 @@ def test_injection_is_never_nothing(kind: str, joins: str, count: int) -> None:
     group = Group(((device(chips=3), count),))
     w = Wires(Array("any", "", group, (), Topology(kind, joins)))
     while group.size > 1:
-        first, second = group.halves()
+        first, second = ranges(group)
         assert w.injection_bytes_per_s(first, second) > 0
         assert w.injection_bytes_per_s(second, first) > 0
-        group = first
+        group = group.halves()[0]
 
 
 @pytest.mark.parametrize("name", ["accpar-mixed", "tpu-mixed", "tpu-v3-pod"])

@@ -89,13 +89,13 @@ WIRES = ("devices.0.count=64", "devices.1.chips=2", "devices.0.chip.cores=1", "t
 
 
 def test_a_wiring_is_all_that_routes_depend_on() -> None:
-    mixed = load_array("accpar-mixed")
+    mixed = Wires(load_array("accpar-mixed"))
     for change in SPEEDS:
-        faster = load_array("accpar-mixed", [change])
+        faster = Wires(load_array("accpar-mixed", [change]))
         assert wiring(faster) is wiring(mixed), change
         assert speeds(faster) is not speeds(mixed), change
     for change in WIRES:
-        assert wiring(load_array("accpar-mixed", [change])) is not wiring(mixed), change
+        assert wiring(Wires(load_array("accpar-mixed", [change]))) is not wiring(mixed), change
 
 
 def work(change: str) -> None:

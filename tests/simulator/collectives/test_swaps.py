@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simulator import CollectiveError, run_alone
 from simulator.collectives.swaps import swap
-from tests.wiring import nodes
+from tests.wiring import nodes, ranges
 
 B, S = 1e9, 1e8
 
@@ -35,7 +35,7 @@ def test_a_swap_crosses_the_middle_of_a_torus_on_all_links() -> None:
     """Half of the messages go each way round, so that what the planner was told is what it gets."""
     w = nodes(64, "torus", (8, 8), bytes_per_s=B)
     time_s, _ = run_alone(w, swap(w, np.arange(32), np.arange(32, 64), S / 32, S / 32))
-    assert time_s == pytest.approx(S / w.injection_bytes_per_s(*w.array.group.halves()))
+    assert time_s == pytest.approx(S / w.injection_bytes_per_s(*ranges(w.array.group)))
 
 
 def test_swaps_of_nothing_or_with_oneself() -> None:

@@ -4,10 +4,12 @@ import pytest
 
 from planners.partition import II, III, I, Shard
 from simulator.cost.operands import Operands
-from simulator.cost.operators import Map
+from simulator.cost.operators import Map, Minor
 from simulator.cost.roofline import map_bytes, map_channels
 from tests.simulator.shapes import PLAIN
 from workloads import Builder, Layer, Network, Tensor
+
+POSITIONS, HEADS = Minor.POSITIONS, Minor.HEADS
 
 
 def of(network: Network) -> tuple[Operands, dict[str, Layer]]:
@@ -79,8 +81,8 @@ def test_a_slice_of_channels_and_a_slice_of_positions() -> None:
     net.linear("two", 5, after=rows)
     maps, layers = of(net.build())
     one, two = maps.input(layers["one"]), maps.input(layers["two"])
-    assert one == Map("fused", II, 4.0, 10, 0.25)  # 12 channels for 3 inputs
-    assert two == Map("fused", II, 1.0, 10, 0.2)
+    assert one == Map("fused", II, 4.0, 10, 0.25, POSITIONS)  # 12 channels for 3 inputs
+    assert two == Map("fused", II, 1.0, 10, 0.2, POSITIONS)
     whole = 7 * 12 * 10 * 2
     assert map_bytes(one, Shard(7, 3, 5), PLAIN) == whole
     assert map_bytes(two, Shard(7, 12, 5), PLAIN) == whole
@@ -91,7 +93,7 @@ def test_ids_are_split_by_rows_alone() -> None:
     net.embedding("table", 100, 8)
     maps, layers = of(net.build())
     ids = maps.input(layers["table"])
-    assert ids == Map("input", I, 1.0, 5)
+    assert ids == Map("input", I, 1.0, 5, minor=POSITIONS)
     for shard in (Shard(3, 100, 8), Shard(3, 50, 8), Shard(3, 100, 1)):
         assert map_channels(ids, shard) == 1
         assert map_bytes(ids, shard, PLAIN) == 3 * 5 * 2
@@ -110,8 +112,10 @@ def test_operands_of_a_product_of_maps() -> None:
         assert read.along is written.along is II
         assert map_channels(read, whole) * read.area == pytest.approx(elements)
         assert map_channels(written, whole) * written.area == pytest.approx(elements)
+        assert read.minor is POSITIONS  # as it was written
         half = whole._replace(groups=1)
         assert map_channels(read, half) == map_channels(read, whole) / 2
+    assert maps.output(scores, "scores").minor is HEADS
 
 
 @pytest.mark.parametrize(("kind", "gates"), [("lstm", 4), ("gru", 3)])
@@ -140,4 +144,6 @@ def test_gradients_of_parts_come_in_their_own_shapes() -> None:
     whole = Shard(1, 4, 12)
     assert [map_channels(part, whole) * part.area for part in parts] == pytest.approx([40, 80])
     assert all(part.along is III for part in parts)
-    assert maps.product_gradient(layers["fused"]) == Map("gradient of fused", III, 1.0, 10)
+    assert maps.product_gradient(layers["fused"]) == Map(
+        "gradient of fused", III, 1.0, 10, minor=POSITIONS
+    )

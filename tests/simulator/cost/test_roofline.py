@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hardware import Device, Roofline, load_device
 from planners.order import Phase
 from planners.partition import II, III, IV, Shard, legal
-from simulator.cost.operators import Map, Moved, Operator
+from simulator.cost.operators import Map, Minor, Moved, Operator
 from simulator.cost.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.cost.training_operators import operators
 from tests.effort import calls
@@ -102,6 +102,46 @@ def test_tiles_counted_one_by_one(rows: int, channels: int) -> None:
     elements = min(tiled(rows, channels), tiled(channels, rows))
     shard = Shard(rows, channels, 1)
     assert map_bytes(Map("x", II, 1.0, 1), shard, TILED) == elements * 2
+
+
+@given(st.integers(1, 9), st.integers(2, 300), st.integers(1, 100), st.integers(1, 4))
+def test_tiles_of_a_sequence_are_each_samples_own(
+    rows: int, positions: int, features: int, heads: int
+) -> None:
+    """Samples stand beside each other whole; so do heads where each has its features."""
+
+    def least(wide: int) -> int:
+        ways = (
+            len(range(0, a, 8)) * len(range(0, b, 128)) * 8 * 128
+            for a, b in ((positions, wide), (wide, positions))
+        )
+        return min(ways)
+
+    shard = Shard(rows, 1, features, heads)
+    together = Map("x", III, 1.0, positions, minor=Minor.POSITIONS)
+    assert map_bytes(together, shard, TILED) == least(features * heads) * rows * 2
+    each = Map("x", III, 1.0, positions, minor=Minor.HEADS)
+    assert map_bytes(each, shard, TILED) == least(features) * heads * rows * 2
+
+
+@pytest.mark.parametrize("name", ["gpt2:seq=128", "bert-base:seq=128", "llama3-8b:seq=128"])
+def test_one_sample_of_a_transformer_loses_nothing_to_tiles(name: str) -> None:
+    """Its positions and features fill tiles whatever the number of samples."""
+    ops = operators(load_network(name))
+    for rows in (1, 8):
+        shards = [unsplit(node, rows) for node in ops.graph]
+        moved = [
+            sum(traffic(op, shards[op.node], core) for op in ops.schedule())
+            for core in (PLAIN, TILED)
+        ]
+        assert moved[1] == pytest.approx(moved[0], rel=2e-3)
+
+
+def test_fractions_of_samples_and_channels_are_not_padded() -> None:
+    device = load_device("tpu-v3", ["roofline.pad_matrix_unit=128"])[0]
+    whole, fractions = (core_of(device, whole=whole) for whole in (True, False))
+    assert (whole.tile, whole.pad_matrix_unit) == (True, 128)
+    assert fractions == replace(whole, tile=False, pad_matrix_unit=0)
 
 
 def test_parts_of_channels_do_not_round_up_by_accident() -> None:

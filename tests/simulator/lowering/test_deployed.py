@@ -25,6 +25,7 @@ from simulator.analysis.exposure import core_times
 from tests.strategies import arrays, networks, plans
 from workloads import Builder, Network, load_network
 
+EXACT = Execution("deployed", whole_shards=False)
 KINDS = ("tree", "switch", "bus", "ring", "mesh", "fully_connected")
 executions = st.builds(
     Execution,
@@ -185,6 +186,20 @@ def test_a_published_plan_does_not_fit() -> None:
     plan = plan_of(Case(network, "owt", array, 512, execution=PUBLISHED))
     with pytest.raises(PlanError, match=r"of this shape .* plan for execution.planned\(array\)"):
         simulate(network, plan, array, DEPLOYED)
+
+
+def test_exact_shards_fill_no_tiles() -> None:
+    """A quarter of a sample is a quarter of a sample's bytes; whole samples do fill tiles."""
+    tiled = load_array("tpu-v3-8")
+    plain = load_array("tpu-v3-8", ["devices.0.roofline.tile=false"])
+    for execution, same in ((EXACT, True), (DEPLOYED, False)):
+        cases = (
+            Case(load_network("lenet"), "data_parallel", array, 2, execution=execution)
+            for array in (tiled, plain)
+        )
+        steps = [step_of(case)[1] for case in cases]
+        assert (steps[0].iteration_ps == steps[1].iteration_ps) is same
+        assert (steps[0].memory == steps[1].memory) is same
 
 
 def test_tiny_shares_round_to_nothing_and_take_no_part() -> None:

@@ -1,13 +1,15 @@
 """The deployed model on every kind of layer: each gradient once, tied weights, the zoo."""
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, by_core, load_array
-from planners import Partition, Plan, Split
+from planners import Partition, Plan, PlanError, Split
 from planners.order import Kind, Phase
 from planners.partition import II, III, I, PartitionType
-from simulator import DEPLOYED, program_of, simulate
+from simulator import DEPLOYED, PUBLISHED, Execution, program_of, simulate
 from workloads import Builder, Network, load_network, partition_graph
 from workloads.zoo import NETWORKS
 
@@ -51,6 +53,21 @@ def test_the_zoo_runs_and_folds(name: str) -> None:
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_all_of_the_zoo_under_every_planner(name: str, planner: str) -> None:
     check_zoo(name, planner)
+
+
+@pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED], ids=str)
+def test_a_type_that_a_layer_cannot_have_is_refused(execution: Execution) -> None:
+    """A depthwise layer has no inputs to split apart from its outputs."""
+    network, array = load_network("mobilenet-v2"), pod(2)
+    plan = plan_of(Case(network, "data_parallel", array, 64, execution=execution))
+    assert plan.root is not None
+    depthwise = plan.nodes.index("block0.0.depthwise")
+    partitions = list(plan.root.partitions)
+    partitions[depthwise] = Partition(II, 0.5)
+    plan = replace(plan, root=replace(plan.root, partitions=tuple(partitions)))
+    words = r"'block0.0.depthwise' \(conv\) by type II at level 0, .* one of I, IV"
+    with pytest.raises(PlanError, match=words):
+        simulate(network, plan, array, execution)
 
 
 def tied() -> Network:

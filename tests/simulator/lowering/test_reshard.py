@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import Array, by_core
+from hardware import Array, Group, by_core
+from planners import Partition, Split
 from planners.partition import II, III, IV, I, PartitionType
 from simulator.lowering.blocks import Shards
 from simulator.lowering.layouts import backward_layouts, forward_layouts
@@ -16,7 +17,8 @@ from simulator.lowering.requests import Request
 from simulator.lowering.reshard import Relay
 from simulator.lowering.sums import Sums
 from tests.strategies import arrays, networks, plans
-from workloads import Graph, Node, partition_graph
+from tests.wiring import device
+from workloads import Builder, Graph, Node, partition_graph
 
 BATCH = 24
 
@@ -112,7 +114,7 @@ def test_every_core_receives_what_it_reads_and_lacks(
     producer, consumer = data.draw(st.sampled_from(edges))
     requests: list[Request] = []
     layouts = (forward_layouts if forward else backward_layouts)(graph, producer, consumer)
-    Relay(*layouts, requests.append).move(root, 1.0)
+    Relay(*layouts, 1.0, requests.append).move(root, 1.0)
     got = received(requests, root.cores)
     holder, reader = (producer, consumer) if forward else (consumer, producer)
     for number, shards, path in paths(root):
@@ -131,7 +133,21 @@ def test_every_core_receives_what_it_reads_and_lacks(
         has = prod(overlap(*pair) for pair in pairs) if reads else 0.0
         if shards[holder].empty:
             has = 0.0
-        assert isclose(got[number], reads - has, rel_tol=1e-9, abs_tol=1e-12)
+        assert isclose(got[number], reads - has, rel_tol=1e-9, abs_tol=1e-8)
+
+
+@pytest.mark.parametrize(("apart", "moves"), [(3e-17, False), (1e-10, False), (1e-6, True)])
+def test_shares_that_differ_by_rounding_move_nothing(apart: float, moves: bool) -> None:
+    """A producer keeps 0.2 of its rows in the first half, its consumer reads a last digit less."""
+    net = Builder("pair", 16, 1)
+    net.linear("one", 16)
+    net.linear("two", 16)
+    graph, group = partition_graph(net.build()), Group(((device(), 2),), leaf="core")
+    split = Split((Partition(I, 0.2), Partition(I, 0.2 - apart)), 0.0, (None, None))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 1024)
+    requests: list[Request] = []
+    Relay(*forward_layouts(graph, 0, 1), 1e9, requests.append).move(root, 1e9)
+    assert bool(requests) is moves
 
 
 @pytest.mark.parametrize("kind", [I, II, III])

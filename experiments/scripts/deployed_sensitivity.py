@@ -1,0 +1,141 @@
+"""How far the deployed study's speedups depend on what is assumed: one change at a time."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas
+
+from experiments.output import progress_bar
+from experiments.scripts.deployed_study import BATCHES, WIRES, array_of
+from experiments.studies.comparison import compare
+from experiments.studies.runner import Runner
+from experiments.studies.speedups import geometric_mean
+from hardware import Array, Device
+from planners import PLANNERS
+from simulator import Execution
+from workloads import ZOO, Network, load_network
+
+Change = tuple[Callable[[Device], Device], Callable[[Execution], Execution]]
+AS_IT_IS = "as it is"
+
+
+def _constant(value: float) -> Callable[[Device], Device]:
+    return lambda device: replace(
+        device, roofline=replace(device.roofline, memory_efficiency=value)
+    )
+
+
+def _latency(ports_s: float, links_s: float) -> Callable[[Device], Device]:
+    return lambda device: replace(
+        device,
+        network_latency_s=ports_s,
+        links=device.links and replace(device.links, latency_s=links_s),
+    )
+
+
+def _untiled(device: Device) -> Device:
+    return replace(device, roofline=replace(device.roofline, tile=False))
+
+
+def _same(device: Device) -> Device:
+    return device
+
+
+def _as_asked(execution: Execution) -> Execution:
+    return execution
+
+
+CHANGES: dict[str, Change] = {
+    AS_IT_IS: (_same, _as_asked),
+    "the other rule of tiles": (_untiled, lambda execution: replace(execution, whole_shards=True)),
+    "fitted constant 0.65": (_constant(0.65), _as_asked),
+    "fitted constant 0.85": (_constant(0.85), _as_asked),
+    "no latency": (_latency(0.0, 0.0), _as_asked),
+    "ports 5 us, links 3 us": (_latency(5e-6, 3e-6), _as_asked),
+    "each gradient by itself": (_same, lambda execution: replace(execution, bucket_bytes=0.0)),
+}
+"""What is done to each device, and to how the step is run.
+
+Of tiles: exact shards fill none, and become whole samples that do, on as many cores as
+there are samples; whole shards that fill some are left untiled.
+"""
+
+
+def main(folder: str = "docs", *networks: str) -> None:
+    """Write ``deployed_sensitivity.csv`` and its tables (Markdown) into a folder."""
+    table = study([load_network(name) for name in networks or ZOO])
+    target = Path(folder)
+    table.to_csv(target / "deployed_sensitivity.csv", index=False, float_format="%.6g")
+    (target / "deployed-sensitivity.md").write_text(tables(table))
+
+
+def study(networks: Sequence[Network]) -> pandas.DataFrame:
+    """One row a mean: array, wires, batch, change, planner, geometric mean of the speedups."""
+    cells = list(itertools.product(("mixed", "homogeneous"), WIRES, BATCHES, CHANGES))
+    rows = []
+    with progress_bar(len(cells) * len(networks) * len(PLANNERS)) as progress:
+        for kind, wires, batch, name in cells:
+            samples, whole = BATCHES[batch]
+            array, execution = changed(
+                array_of(wires, kind), Execution("deployed", whole_shards=whole), name
+            )
+            result = compare(
+                array,
+                networks,
+                list(PLANNERS),
+                samples,
+                progress,
+                execution=execution,
+                runner=Runner(jobs=None),
+            ).to_frame()
+            for planner, own in result.groupby("planner", sort=False):
+                if planner != "data_parallel":
+                    mean = geometric_mean(list(own["speedup"]))
+                    rows.append((kind, wires, batch, name, planner, mean))
+    return pandas.DataFrame(
+        rows, columns=["array", "wires", "batch", "change", "planner", "speedup"]
+    )
+
+
+def changed(array: Array, execution: Execution, name: str) -> tuple[Array, Execution]:
+    """An array and how a step is run on it with one of the changes."""
+    of_device, of_execution = CHANGES[name]
+    if of_device is _untiled and not execution.whole_shards:
+        of_device = _same  # whole samples fill the tiles that there are
+    kinds = tuple((of_device(device), count) for device, count in array.group.kinds)
+    return replace(array, group=replace(array.group, kinds=kinds)), of_execution(execution)
+
+
+def tables(table: pandas.DataFrame) -> str:
+    """A table for each planner: arrays, wires and batches by changes."""
+    lines = [
+        "# What the deployed study's speedups depend on",
+        "",
+        "Made by `python -m experiments.scripts.deployed_sensitivity docs`: geometric means over "
+        "the nine networks, with overlap, under one change at a time. The other rule of tiles: "
+        "exact shards, which fill no tiles, become whole samples, which do (512 samples on 512 "
+        "cores, the others idle); whole shards are left untiled. "
+        "[What they say](deployed-study.md).",
+    ]
+    for planner, part in table.groupby("planner", sort=False):
+        lines += [
+            "",
+            f"## {planner}",
+            "",
+            "| array | wires | batch | " + " | ".join(CHANGES) + " |",
+        ]
+        lines.append("|---" * 3 + "|---:" * len(CHANGES) + "|")
+        for (array, wires, batch), own in part.groupby(["array", "wires", "batch"], sort=False):
+            by = own.set_index("change")["speedup"]
+            cells = [f"{by[name]:.2f}" for name in CHANGES]
+            lines.append(f"| {array} | {wires} | {batch} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
