@@ -19,7 +19,7 @@ COLUMNS = ("network", "devices", "batch_per_device", "step_ns")
 SHIPPED = "astra_sim_steps.csv"
 MOST_DEVICES = 1 << 12
 _MOST_ROWS_PER_DEVICE = 1 << 12
-RING = Execution("deployed", algorithm="ring")
+RING = Execution("deployed", bucket_bytes=0.0, algorithm="ring")
 """Each gradient in an all-reduce of its own, round the ring, while cores compute on."""
 
 

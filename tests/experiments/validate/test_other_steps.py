@@ -1,6 +1,7 @@
 """Whole steps beside those of ASTRA-sim, and tables of that kind."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from experiments.validate.other_steps import (
     shipped,
 )
 from hardware import load_array
-from simulator import Execution
 from workloads import load_network
 
 HEADER = ",".join(COLUMNS)
@@ -51,8 +51,8 @@ def test_without_queues_or_overlap_steps_are_not_theirs() -> None:
     array = load_array("ring-8", ["topology.latency=500 ns"])
     network = load_network("vgg16")
     for execution in (
-        Execution("deployed", overlap=False, algorithm="ring"),
-        Execution("deployed", bucket_bytes=1e12, algorithm="ring"),
+        replace(RING, overlap=False),
+        replace(RING, bucket_bytes=1e12),
     ):
         _, timeline = step_of(Case(network, "data_parallel", array, 256, execution=execution))
         assert abs(timeline.iteration_s / SMALL.step_s - 1) > 1e-2
