@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from math import prod
 
 from hardware.array import Device, Group
+from hardware.interconnect.tiers import with_members
 from hardware.interconnect.topologies import DESIGNS
-from hardware.topology import Topology
+from hardware.topology import Tier, Topology
 
 _MEANINGS = {
     "shape": "has a shape",
@@ -19,6 +20,9 @@ _MEANINGS = {
 
 def faults_of(topology: Topology, group: Group) -> Iterator[tuple[str, str]]:
     """What is wrong with a topology for these accelerators: (key, what) of every fault."""
+    if topology.levels:
+        yield from _level_faults(topology, group)
+        return
     if topology.kind not in DESIGNS:
         yield "topology.kind", f"{topology.kind!r} is none of {', '.join(DESIGNS)}"
         return
@@ -70,3 +74,53 @@ def _link_faults(topology: Topology, device: Device, chips: int) -> Iterator[tup
             f"a {topology.kind} of {chips} chips needs {needed} links per chip; "
             f"{device.name} has {device.links.per_chip}",
         )
+
+
+def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]:
+    """What is wrong with tiers: what they do not read, and counts that do not come out."""
+    plain = Topology()
+    for key in ("shape", "factor", "two_way"):
+        if getattr(topology, key) != getattr(plain, key):
+            yield f"topology.{key}", "is of a topology without levels; a level has its own shape"
+    for key, value in (("bandwidth", topology.bytes_per_s), ("latency", topology.latency_s)):
+        if value is not None:
+            yield f"topology.{key}", f"every level has its own; write topology.levels.0.{key}"
+    for number, tier in enumerate(topology.levels):
+        yield from _tier_faults(f"topology.levels.{number}", tier)
+    if any(not tier.members for tier in topology.levels[:-1]):
+        number = next(i for i, tier in enumerate(topology.levels) if not tier.members)
+        yield f"topology.levels.{number}.members", "only the outermost level may leave it out"
+        return
+    counts = [(group.units, "boards")]
+    if topology.joins == "chips":
+        counts = [(count * device.chips, f"{device.name} chips") for device, count in group.kinds]
+    for nodes, what in counts:
+        yield from _tiers_faults(topology, nodes, what)
+
+
+def _tier_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:
+    if tier.kind != "switch":
+        if tier.oversubscription != 1:
+            yield f"{key}.oversubscription", f"only a switch has one, not a {tier.kind}"
+        if tier.rails != 1:
+            yield f"{key}.rails", f"only a switch has rails, not a {tier.kind}"
+    if tier.shape and tier.kind not in ("torus", "mesh"):
+        yield f"{key}.shape", f"only a torus or mesh has a shape, not a {tier.kind}"
+
+
+def _tiers_faults(topology: Topology, nodes: int, what: str) -> Iterator[tuple[str, str]]:
+    below = 1
+    for number, tier in enumerate(with_members(topology.levels, nodes)):
+        key = f"topology.levels.{number}"
+        if below > 1 and below % tier.rails:
+            yield f"{key}.rails", f"{below} {what} do not share {tier.rails} rails evenly"
+        if below == 1 and tier.rails > 1:
+            yield f"{key}.rails", "a single node has one port; give it more bandwidth instead"
+        if tier.shape and prod(tier.shape) != tier.members:
+            yield f"{key}.shape", f"{list(tier.shape)} is {prod(tier.shape)}, not {tier.members}"
+        most = DESIGNS[tier.kind].most
+        if most is not None and tier.members > most:
+            yield f"{key}.members", f"{tier.members} units; at most {most} {tier.kind}"
+        below *= tier.members
+    if below != nodes:
+        yield "topology.levels", f"join {below} {what}; there are {nodes}"

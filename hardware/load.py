@@ -22,13 +22,16 @@ from hardware.schema import (
     ArrayTable,
     DeviceTable,
     EnergyTable,
+    LevelTable,
+    LinksTable,
+    NetworkTable,
     TopologyTable,
     check,
     device_faults,
     peaks_of,
 )
 from hardware.spec import Settings, beneath, command_line, load_settings
-from hardware.topology import Topology
+from hardware.topology import TIERS, Tier, Topology
 
 MOST_ACCELERATORS = 1 << 17
 FORMAT_OF_WIDTH = {8.0: "fp64", 4.0: "fp32", 2.0: "bf16", 1.0: "fp8"}
@@ -75,6 +78,9 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     group = Group(_merge_alike(kinds))
     if group.size > MOST_ACCELERATORS:
         _raise([f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
+    if table.topology.levels and "topology.kind" in own:
+        origin = own["topology.kind"].origin
+        _raise([f"{origin}: topology.kind: each of topology.levels has its own; leave it out"])
     topology = _topology(table.topology)
     _raise(
         f"{own[key].origin if key in own else file}: {key}: {what}"
@@ -85,14 +91,38 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
 
 def _topology(table: TopologyTable) -> Topology:
     return Topology(
-        kind=table.kind,
+        kind=TIERS if table.levels else table.kind,
         joins=table.joins,
         shape=tuple(table.shape),
         factor=table.factor,
         two_way=table.two_way,
         bytes_per_s=table.bandwidth,
         latency_s=table.latency,
+        levels=tuple(_tier(table.levels[i]) for i in sorted(table.levels, key=_numeric)),
     )
+
+
+def _tier(table: LevelTable) -> Tier:
+    bytes_per_s, latency_s = _reached(table)
+    return Tier(
+        table.kind,
+        table.members,
+        bytes_per_s,
+        latency_s,
+        table.rails,
+        table.oversubscription,
+        tuple(table.shape),
+    )
+
+
+def _reached(link: LevelTable | NetworkTable | LinksTable) -> tuple[float, float]:
+    """Bandwidth and latency that messages see.
+
+    One of s bytes takes latency + (s + half size) / bandwidth: half of the
+    bandwidth is reached at the half size, nearly all by large ones.
+    """
+    bytes_per_s = link.bandwidth * link.efficiency
+    return bytes_per_s, link.latency + link.half_size / bytes_per_s
 
 
 def _own(settings: Settings) -> Settings:
@@ -157,6 +187,7 @@ def _checked(settings: Settings, file: str, prefix: str = "") -> tuple[Any, list
 
 def _device(label: str, table: DeviceTable) -> Device:
     links = table.links
+    network_bytes_per_s, network_latency_s = _reached(table.network)
     return Device(
         name=label,
         chips=table.chips,
@@ -164,10 +195,10 @@ def _device(label: str, table: DeviceTable) -> Device:
         chip_peak_flops_per_s=_peak(table),
         hbm_capacity_bytes=table.hbm.capacity,
         hbm_bytes_per_s=table.hbm.bandwidth,
-        network_bytes_per_s=table.network.bandwidth,
+        network_bytes_per_s=network_bytes_per_s,
         description=table.description,
-        network_latency_s=table.network.latency,
-        links=ChipLinks(links.per_chip, links.bandwidth, links.latency) if links else None,
+        network_latency_s=network_latency_s,
+        links=ChipLinks(links.per_chip, *_reached(links)) if links else None,
         roofline=Roofline(
             matrix_efficiency=table.roofline.matrix_efficiency,
             memory_efficiency=table.roofline.memory_efficiency,

@@ -15,6 +15,7 @@ from hardware.spec import Settings, unflatten
 
 MOST_KINDS = 16
 MOST_MOMENTS = 8
+MOST_LEVELS = 8
 WIDEST_NUMBER = 16
 _DEFAULT = Roofline()
 
@@ -88,6 +89,8 @@ class NetworkTable(Table):
 
     bandwidth: ByteRate
     latency: Duration = 0.0
+    efficiency: Efficiency = 1.0
+    half_size: Bytes = 0.0
 
 
 class LinksTable(Table):
@@ -96,6 +99,8 @@ class LinksTable(Table):
     per_chip: int = Field(ge=1, le=4096)
     bandwidth: ByteRate
     latency: Duration = 0.0
+    efficiency: Efficiency = 1.0
+    half_size: Bytes = 0.0
 
 
 class RooflineTable(Table):
@@ -160,6 +165,26 @@ class ArrayNetworkTable(Table):
     latency: Duration | None = None
 
 
+class LevelTable(Table):
+    """One ``[[topology.levels]]``, innermost first (see ``hardware.topology.Tier``).
+
+    A message of ``half_size`` gets half of the bandwidth that large ones get,
+    which is ``efficiency`` of what is written.
+    """
+
+    kind: Literal["switch", "ring", "torus", "mesh", "fully_connected"]
+    members: int = Field(default=0, ge=2, le=1 << 17)
+    bandwidth: ByteRate
+    latency: Duration = 0.0
+    rails: int = Field(default=1, ge=1, le=4096)
+    oversubscription: float = Field(default=1.0, ge=1.0, le=1000.0)
+    shape: list[Annotated[int, Field(ge=1, le=1 << 17)]] = Field(
+        default=[], min_length=1, max_length=3
+    )
+    efficiency: Efficiency = 1.0
+    half_size: Bytes = 0.0
+
+
 class TopologyTable(Table):
     """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
 
@@ -172,6 +197,7 @@ class TopologyTable(Table):
     two_way: bool = True
     bandwidth: ByteRate | None = None
     latency: Duration | None = None
+    levels: dict[str, LevelTable] = Field(default={}, max_length=MOST_LEVELS)
 
 
 class ArrayTable(Table):

@@ -187,13 +187,15 @@ def merge(base: Settings, change: Settings) -> Settings:
     Two entries in a base and one in the file that extends it are one entry:
     else devices.1 would be left over, of a list that nobody sees.
     """
-    lists = {key.partition(".")[0] for key in change if _in_list(key)}
-    kept = {k: v for k, v in base.items() if k.partition(".")[0] not in lists}
-    return kept | change
+    lists = {found for key in change if (found := _list_of(key))}
+    return {k: v for k, v in base.items() if _list_of(k) not in lists} | change
 
 
-def _in_list(key: str) -> bool:
-    return key.partition(".")[2][:1].isdigit()
+def _list_of(key: str) -> str:
+    """The list that a key is in, as "topology.levels" of topology.levels.0.kind; "" if none."""
+    parts = key.split(".")
+    number = next((i for i, part in enumerate(parts) if part[:1].isdigit()), 0)
+    return ".".join(parts[:number])
 
 
 def command_line(assignments: Iterable[str]) -> Settings:

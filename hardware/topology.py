@@ -6,6 +6,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Tier:
+    """How the units of one tier are joined: single nodes, or groups of the tier below.
+
+    ``members`` units are joined by a ``kind``, each by ``rails`` ports with
+    ``bytes_per_s`` in each direction (0 members: as many as there are). A
+    switch with ``oversubscription`` carries so many times less than all its
+    ports together. ``shape`` is that of a torus or mesh.
+    """
+
+    kind: str
+    members: int
+    bytes_per_s: float
+    latency_s: float = 0.0
+    rails: int = 1
+    oversubscription: float = 1.0
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """Wires of an array; without any it is the published tree.
 
@@ -16,8 +35,9 @@ class Topology:
     belongs to tori and meshes, ``factor`` to trees: how much a split's link
     grows per level towards the root (2: every accelerator has its own
     bandwidth at every level; 1: all links alike). A ring with ``two_way``
-    false has links in one direction only. ``bytes_per_s`` and ``latency_s``
-    replace the devices' values.
+    false has links in one direction only. ``levels`` has tiers, innermost
+    first, of which such an array is made instead (``kind`` is then "tiers").
+    ``bytes_per_s`` and ``latency_s`` replace the devices' values.
     """
 
     kind: str = "tree"
@@ -27,6 +47,7 @@ class Topology:
     two_way: bool = True
     bytes_per_s: float | None = None
     latency_s: float | None = None
+    levels: tuple[Tier, ...] = ()
 
     @property
     def shared(self) -> bool:
@@ -39,6 +60,9 @@ class Topology:
             return (nodes,)
         return self.shape or near_square(nodes)
 
+
+TIERS = "tiers"
+"""What a topology with levels is called."""
 
 PUBLISHED = Topology()
 """The papers' tree: every accelerator has its own bandwidth at every level."""

@@ -11,17 +11,23 @@ from hardware.topology import Topology
 
 
 class FullyConnected:
-    """A link from every node to every other, as fast as the slower of the two."""
+    """A link from every node to every other, as fast as the slower of the two.
+
+    Or so many ``nodes`` after the other: of four nodes in twos, 0-1, 1-0, 2-3 and 3-2.
+    """
 
     has_places = False
 
-    def __init__(self, ports: Floats, latency_s: Floats, label: Label) -> None:
-        self._nodes = nodes = len(ports)
+    def __init__(
+        self, ports: Floats, latency_s: Floats, label: Label, nodes: int | None = None
+    ) -> None:
+        self._nodes = nodes = len(ports) if nodes is None else nodes
         self._label = label
         self._ports = ports
-        source = np.repeat(np.arange(nodes), max(nodes - 1, 0))
+        source = np.repeat(np.arange(len(ports)), max(nodes - 1, 0))
         target = np.arange(len(source)) % max(nodes - 1, 1)
-        target += target >= source
+        target += target >= source % nodes
+        target += source - source % nodes
         self._ends = source, target
         self.bandwidth = np.minimum(ports[source], ports[target])
         self.latency_s = latency_s[source]
@@ -33,10 +39,10 @@ class FullyConnected:
 
     def link(self, source: Ints, target: Ints) -> Ints:
         """A node's links to all others in a row: of 3 nodes 0-1 0-2, 1-0 1-2, 2-0 2-1."""
-        return source * (self._nodes - 1) + target - (target > source)
+        return source * (self._nodes - 1) + target % self._nodes - (target > source)
 
     def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        return [source * (self._nodes - 1) + target - (target > source)]
+        return [source * (self._nodes - 1) + target % self._nodes - (target > source)]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         links = self.link(sources, targets)

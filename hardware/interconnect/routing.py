@@ -14,7 +14,7 @@ from hardware.array import Array, Device, Group, SpecError
 from hardware.faults import faults_of
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
 from hardware.interconnect.switch import Switch
-from hardware.interconnect.topologies import DESIGNS, fabric_of
+from hardware.interconnect.topologies import DESIGNS, joined
 from hardware.interconnect.torus import Grid
 from hardware.topology import near_square
 
@@ -37,7 +37,10 @@ class Wires:
 
     Cores are numbered by the bisection: boards in the order of the array's
     kinds, chips in a board, cores in a chip, so that a subtree is a range.
-    ``board``, ``chip`` and ``kind`` say where a core is. ``bandwidth`` (B/s)
+    ``board``, ``chip`` and ``kind`` say where a core is, and ``units`` what it
+    is in that is joined more closely than all are, innermost first: its chip,
+    its board or, where chips are joined, the kind, and the groups of tiers.
+    ``bandwidth`` (B/s)
     and ``latency_s`` are per directed link. A message inside a chip crosses
     its HBM twice; one between chips crosses the links of the fabric that joins
     them, and nothing else.
@@ -52,6 +55,7 @@ class Wires:
         self.topology = array.topology
         self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
         self.subnets: list[Subnet] = []
+        self._groups = [np.full(self.cores, -1) for _ in array.topology.levels[1:]]
         self._join()
         self.bandwidth = np.concatenate([subnet.fabric.bandwidth for subnet in self.subnets])
         self.latency_s = np.concatenate([subnet.fabric.latency_s for subnet in self.subnets])
@@ -76,15 +80,28 @@ class Wires:
             here = self.kind == kind
             chips = self.chip - self.chip[here][0]
             if self.topology.joins == "chips":
-                self._add(self._between_chips(kind), np.where(here, 0, -1), chips)
+                self._tiers(self._chips(kind), np.where(here, chips, -1))
             elif device.chips > 1:
                 self._add(self._inside_boards(kind), np.where(here, self.board, -1), chips)
         if self.topology.joins == "boards":
-            self._add(self._between_boards(), np.zeros_like(self.board), self.board)
+            self._tiers(Nodes(self.array.group, *self._board_ports(), "board"), self.board)
         elif len(kinds) > 1:
             ports, latency_s = self._board_ports()
             switch = Switch(ports, latency_s, lambda board: f"board{board}")
             self._add(switch, np.zeros_like(self.board), self.board)
+        chips = self.topology.joins == "chips"
+        self.units = (self.chip, *([] if chips else [self.board]), *self._groups)
+        self.units += (self.kind,) if chips else ()
+
+    def _tiers(self, nodes: Nodes, of: Ints) -> None:
+        """The topology over some nodes; ``of`` is each core's, -1 where it has none."""
+        here = of >= 0
+        for number, tier in enumerate(joined(self.topology, nodes)):
+            region, port = (np.where(here, what[of], -1) for what in (tier.region, tier.port))
+            self._add(tier.fabric, region, port)
+            if number < len(self._groups):  # all but the outermost
+                group = self._groups[number]
+                group[here] = region[here] + group.max() + 1
 
     def _add(self, fabric: Fabric, region: Ints, node: Ints) -> None:
         first = self.subnets[-1].links.stop if self.subnets else 0
@@ -98,20 +115,17 @@ class Wires:
         bytes_per_s = np.repeat([d.network_bytes_per_s for d, _ in kinds], boards)
         return bytes_per_s, np.repeat([d.network_latency_s for d, _ in kinds], boards)
 
-    def _between_boards(self) -> Fabric:
-        return fabric_of(self.topology, Nodes(self.array.group, *self._board_ports(), "board"))
-
-    def _between_chips(self, kind: int) -> Fabric:
-        """One kind's chips on their links."""
+    def _chips(self, kind: int) -> Nodes:
+        """One kind's chips with their links."""
         device, count = self.array.group.kinds[kind]
         chips, links, topology = count * device.chips, device.links, self.topology
         bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
-        if links and DESIGNS[topology.kind].whole_ports:
+        if links and not topology.levels and DESIGNS[topology.kind].whole_ports:
             bytes_per_s *= links.per_chip
         ports = np.full(chips, bytes_per_s)
         latency_s = np.full(chips, links.latency_s if links else 0.0)
         group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
-        return fabric_of(topology, Nodes(group, ports, latency_s, name))
+        return Nodes(group, ports, latency_s, name)
 
     def _kind_name(self, kind: int) -> str:
         """What tells the chips of a kind from those of others."""

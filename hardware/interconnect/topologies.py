@@ -15,6 +15,7 @@ from hardware.interconnect.bus import Bus
 from hardware.interconnect.fabric import Fabric, Nodes
 from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.switch import Switch
+from hardware.interconnect.tiers import Joined, tiers_of
 from hardware.interconnect.torus import Grid
 from hardware.interconnect.tree import Tree
 from hardware.topology import Topology
@@ -63,8 +64,16 @@ DESIGNS = {
 """The names that ``topology.kind`` may have."""
 
 
+def joined(topology: Topology, nodes: Nodes) -> list[Joined]:
+    """The fabrics of a topology over some nodes, innermost first."""
+    if topology.levels:
+        return list(tiers_of(topology, nodes))
+    count = len(nodes.ports)
+    return [Joined(fabric_of(topology, nodes), np.zeros(count, dtype=np.int64), np.arange(count))]
+
+
 def fabric_of(topology: Topology, nodes: Nodes) -> Fabric:
-    """The fabric of a topology over some nodes; its own bandwidth and latency replace theirs."""
+    """The one fabric of a topology without levels; its own speeds replace the nodes'."""
     count = len(nodes.ports)
     if topology.bytes_per_s is not None:
         nodes = replace(nodes, ports=np.full(count, topology.bytes_per_s))

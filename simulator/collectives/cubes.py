@@ -86,11 +86,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Nodes with a link to every other, by the bits of ``axes``."""
+    """Nodes with a link to every other that differs in ``apart``, by the bits of ``axes``."""
 
     fabric: FullyConnected
     axes: int
     nodes: Ints
+    apart: int
     first_link: int
 
     @property
@@ -114,7 +115,7 @@ class Reach:
 class Cube:
     """Cores ``first`` + any sum of ``strides``: bit i of a core's number here is the i-th stride.
 
-    ``chips`` and ``boards`` are the axes that tell these apart. Arrays that are
+    ``units`` has the axes that tell apart what ``Wires.units`` does. Arrays that are
     wired alike (``wiring``) have the same cubes.
     """
 
@@ -122,8 +123,7 @@ class Cube:
     first: int
     strides: tuple[int, ...]
     reaches: tuple[Reach, ...] = field(compare=False)
-    chips: int = field(compare=False)
-    boards: int = field(compare=False)
+    units: tuple[int, ...] = field(compare=False)
 
     @property
     def nbytes(self) -> int:
@@ -157,8 +157,8 @@ def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
     cores = first + sums(tuple(strides))
     if cores[-1] >= wires.cores or wires.kind[first] != wires.kind[cores[-1]]:
         return None
-    chips, boards = _by_bits(wires.chip[cores]), _by_bits(wires.board[cores])
-    if chips is None or boards is None:
+    units = [_by_bits(unit[cores]) for unit in wires.units]
+    if any(unit is None for unit in units):
         return None
     reaches = []
     for subnet in wires.subnets:
@@ -170,7 +170,8 @@ def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
             return None
         reaches.append(reach)
     token = wiring(wires)
-    return Cube(token, first, tuple(strides), tuple(reaches), chips[0], boards[0])
+    apart = tuple(unit[0] for unit in units if unit is not None)
+    return Cube(token, first, tuple(strides), tuple(reaches), apart)
 
 
 def widest(wires: Wires, first: int, strides: Sequence[int]) -> tuple[int, tuple[int, ...]]:
@@ -219,7 +220,7 @@ def _reach(subnet: Subnet, region: Ints, node: Ints) -> Reach | None:
         lines = _lines(subnet.fabric, *ends, found[0], first)
         return None if lines is None else Reach(found[0], lines)
     if isinstance(subnet.fabric, FullyConnected):
-        return Reach(found[0], (Pairs(subnet.fabric, *ends, first),))
+        return Reach(found[0], (Pairs(subnet.fabric, *ends, ends[0] & ~found[0], first),))
     levels = [level for level in subnet.fabric.levels() if (level.up[ends[1]] >= 0).any()]
     links = tuple(_level(level, *ends, first) for level in levels)
     known = tuple(one for one in links if one is not None)

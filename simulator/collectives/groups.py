@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from simulator.collectives.quotient import Quotient
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
 from simulator.collectives.sections import MESSAGES_AT_ONCE, Copies
 from simulator.engine.jobs import Ints
-
-Level = Literal["chip", "board", "kind"]
 
 
 class Box(NamedTuple):
@@ -75,8 +73,8 @@ class Groups(ABC):
         """The same as boxes of a ring, torus or mesh; None where they are not."""
 
     @abstractmethod
-    def apart(self, level: Level, *, first_only: bool) -> tuple[Groups, Groups] | None:
-        """The members of each node of a level, and those at one place of all nodes.
+    def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:
+        """The members of each of ``Wires.units[level]``, and those at one place of all of them.
 
         With ``first_only`` the latter are the first of each node. None where
         nodes do not have equally many members, one behind the other.
@@ -136,9 +134,8 @@ class Anywhere(Groups):
             return None
         return Box(Anywhere(self.wires, members.reshape(self.rows.shape)), members.shape[1:])
 
-    def apart(self, level: Level, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
-        of = {"chip": self.wires.chip, "board": self.wires.board, "kind": self.wires.kind}[level]
-        nodes = runs(of, self.rows)
+    def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
+        nodes = runs(self.wires.units[level], self.rows)
         if nodes is None:
             return None
         inside = np.ascontiguousarray(nodes.reshape(-1, nodes.shape[2]))
@@ -259,8 +256,8 @@ class Mirrored(Groups):
         members = boxes(self.wires, self._row[np.newaxis])
         return None if members is None else self._numbers(members[0])
 
-    def apart(self, level: Level, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
-        of = {"chip": self.cube.chips, "board": self.cube.boards, "kind": 0}[level]
+    def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
+        of = self.cube.units[level]
         inside = [axis for axis in self._members if not of >> axis & 1]
         across = [axis for axis in self._members if of >> axis & 1]
         if tuple(inside) != self._members[: len(inside)]:

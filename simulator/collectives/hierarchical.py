@@ -1,10 +1,10 @@
-"""Collectives tier by tier: inside chips, between chips of a board, between boards and kinds."""
+"""Collectives tier by tier: inside chips, between chips of a board, between boards and so on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.collectives.groups import Groups, Level
+from simulator.collectives.groups import Groups
 from simulator.collectives.offers import Offer, cheapest, flat_offers
 
 NAME = "hierarchical"
@@ -48,10 +48,7 @@ def _every(collective: str, tiers: Sequence[Tier]) -> list[Offer]:
 def _tiers(groups: Groups, first_only: bool) -> list[Groups] | None:
     """Groups of each tier, innermost first; with ``first_only``, one of each node goes on."""
     tiers: list[Groups] = []
-    levels: tuple[Level, Level] = ("chip", "board")
-    if groups.wires.topology.joins == "chips":
-        levels = ("chip", "kind")
-    for level in levels:
+    for level in range(len(groups.wires.units)):
         found = groups.apart(level, first_only=first_only)
         if found is None:
             return None

@@ -118,18 +118,18 @@ class PairSection(Section):
     def __init__(self, links: Pairs, start: int, copies: Copies) -> None:
         self.links = links
         self.own = links.axes
-        self.each = 1 << links.axes.bit_count()
+        self.each = 1 << links.apart.bit_count()
         super().__init__(start, copies)
 
     def count(self, a: Ints, b: Ints, flows: Floats, weight: int = 1) -> None:  # noqa: D102
-        here = packed(a, self.axes) * self.each + packed(a ^ b, self.own)
+        here = packed(a, self.axes) * self.each + packed(a ^ b, self.links.apart)
         counts = np.bincount(here)
         flows[self.start : self.start + len(counts)] += counts * (weight * self.crossed(self.own))
 
     def real(self, bits: Ints) -> Ints:  # noqa: D102
-        source = packed(bits, self.own)[:, np.newaxis]
-        target = source ^ np.arange(self.each)
-        a, b = np.broadcast_arrays(self.links.nodes[source], self.links.nodes[target])
+        source = bits[:, np.newaxis]
+        ends = (packed(end, self.own) for end in (source, source ^ corners(self.links.apart)))
+        a, b = np.broadcast_arrays(*(self.links.nodes[end] for end in ends))
         return np.where(a == b, -1, self.links.first_link + self.links.fabric.link(a, b))
 
 
