@@ -153,6 +153,36 @@ def pipelined(groups: Groups) -> Pattern:
     return (replace(phase, stages=groups.size - 2),)
 
 
+def scatter_gather(groups: Groups) -> Pattern:
+    """Pieces go from the first member to all, dimension by dimension, and are gathered as by torus.
+
+    One part of the tensor per dimension, as there: part k goes along dimension
+    k first, from those who have it to their whole line, then along k + 1.
+    """
+    box, sides = _box(groups)
+    return tuple(_scattered(box, sides, turn) for turn in range(len(sides))) + torus(groups)[::-1]
+
+
+def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhase:
+    """The turn-th phase of a scatter: everyone who has some of a part sends it along a line."""
+    dimensions, places = len(sides), _places(sides)
+    ways: list[tuple[Carried, float]] = []
+    for part in range(dimensions):
+        done = [(part + earlier) % dimensions for earlier in range(turn)]
+        axis = (part + turn) % dimensions
+        if sides[axis] == 1:
+            continue
+        have = places[tuple(slice(None) if d in (*done, axis) else 0 for d in range(dimensions))]
+        line = sorted((*done, axis)).index(axis)
+        sources, targets = np.broadcast_arrays(
+            np.take(have, [0], axis=line), np.take(have, np.arange(1, sides[axis]), axis=line)
+        )
+        share = 1.0 / (dimensions * prod(sides[d] for d in done) * sides[axis])
+        ways.append((box.carry(Messages(sources.ravel(), targets.ravel())), share))
+    most = max(share for _, share in ways)
+    return _phase(add([(carried, share / most) for carried, share in ways]), most)
+
+
 def _once(collective: str, phases: Pattern) -> Pattern:  # noqa: ARG001
     return phases
 
@@ -227,6 +257,7 @@ FLAT = {
         Algorithm("direct", (*REDUCES, "all-to-all"), direct, _twice),
         Algorithm("binomial", ("broadcast",), binomial),
         Algorithm("pipelined", ("broadcast",), pipelined),
+        Algorithm("scatter-gather", ("broadcast",), scatter_gather, boxes=True),
     )
 }
 """The algorithms that treat all members alike, by name, in the order in which they are tried."""
