@@ -12,7 +12,7 @@ from experiments.commands.arguments import (
     add_output,
     add_step,
 )
-from experiments.commands.resolve import case_of, planners_of
+from experiments.commands.resolve import case_of, forewarn, planners_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     first = case_of(args, chosen[0])
     cases, metrics = [first, replace(first, planner=chosen[1])], parse_metrics(args.metrics)
     check_metrics(metrics, first.array)
+    warnings = [*first.network.notes, *forewarn(*cases)]
     steps = [step_of(case) for case in cases]
     for case, (plan, step) in zip(cases, steps, strict=True):
         warn_overflow(case, step)
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         save(_picture(cases, timelines), args.plot)
     both = [measured(metrics, step) for step in timelines]
     whole = {key: [values[key] for values in both] for key in both[0]}
-    data = about(first) | to_dict(result) | whole
+    data = about(first) | to_dict(result) | whole | {"warnings": warnings}
     text = to_json(data) if args.format == "json" else text_of(*tables(result, first, whole))
     deliver(text, args.output)
     return 0

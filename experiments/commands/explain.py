@@ -13,7 +13,7 @@ from experiments.commands.arguments import (
     add_planner,
     add_step,
 )
-from experiments.commands.resolve import case_of
+from experiments.commands.resolve import case_of, forewarn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,12 +51,15 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output, args.plot)
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
-    with progress_bar(steps_of(case, args.set)) as progress:
+    steps = steps_of(case, args.set)
+    warnings = [*case.network.notes, *forewarn(*[case] * steps)]
+    with progress_bar(steps) as progress:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
         save(plot_explanation(result), args.plot)
     json = args.format == "json"
-    text = to_json(to_dict(result)) if json else text_of(*tables(result, metrics))
+    data = to_dict(result) | {"warnings": warnings}
+    text = to_json(data) if json else text_of(*tables(result, metrics))
     deliver(text, args.output)
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -93,15 +94,36 @@ def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
 
 @contextmanager
 def runner_of(args: argparse.Namespace) -> Iterator[Runner]:
-    """Where the arguments want cases run and kept; the store is open meanwhile."""
+    """Where the arguments want cases run and kept; the store is open meanwhile.
+
+    What is said before the work is in ``args.forewarned`` then.
+    """
     from contextlib import nullcontext
 
     from experiments.studies.runner import Runner
     from experiments.studies.store import Store
 
     check_runner(args)
+    args.forewarned = []
     with nullcontext() if args.store is None else Store(args.store) as store:
-        yield Runner(store, args.jobs, args.cluster)
+        yield Runner(store, args.jobs, args.cluster, partial(_forewarn, args.forewarned))
+
+
+def forewarn(*cases: Case) -> list[str]:
+    """Say before the work what will take long or much memory; what was said."""
+    from experiments.studies.estimate import forewarning
+
+    told: list[str] = []
+    if said := forewarning(cases):
+        _forewarn(told, said)
+    return told
+
+
+def _forewarn(told: list[str], said: str) -> None:
+    from experiments.output import warn
+
+    warn(said)
+    told.append(said)
 
 
 def check_runner(args: argparse.Namespace) -> None:

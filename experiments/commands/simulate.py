@@ -15,7 +15,7 @@ from experiments.commands.arguments import (
     add_step,
     add_unfolded,
 )
-from experiments.commands.resolve import case_of
+from experiments.commands.resolve import case_of, forewarn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
+    forewarned = forewarn(case)
     plan = plan_of(case)
     started = time.perf_counter()
     timeline = simulated(case, plan)
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     overflows = warn_overflow(case, timeline)
     result = to_dict(case, plan, timeline) | {
         "wall_s": wall_s,
-        "warnings": [*case.network.notes, *overflows],
+        "warnings": [*case.network.notes, *forewarned, *overflows],
         **measured(metrics, timeline),
     }
     text = to_json(result) if args.format == "json" else text_of(*tables(result, plan))

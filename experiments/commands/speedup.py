@@ -109,7 +109,7 @@ def _networks(
     _warn(result)
     if args.format == "json":
         warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
-        warnings += result.overflows
+        warnings += [*args.forewarned, *result.overflows]
         text = to_json(speedup_tables.to_dict(result) | {"warnings": warnings})
     elif args.format == "csv":
         text = speedup_tables.to_csv(result.to_frame())
@@ -154,7 +154,8 @@ def _levels(
     for level in done:
         _warn(level.result)
     if args.format == "json":
-        text = to_json(speedup_tables.levels_to_dict(array.name, args.batch, done))
+        found = speedup_tables.levels_to_dict(array.name, args.batch, done)
+        text = to_json(found | {"warnings": args.forewarned})
     elif args.format == "csv":
         text = speedup_tables.to_csv(speedup_tables.levels_to_frame(done))
     else:

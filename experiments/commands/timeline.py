@@ -11,7 +11,7 @@ from experiments.commands.arguments import (
     add_step,
     add_unfolded,
 )
-from experiments.commands.resolve import case_of
+from experiments.commands.resolve import case_of, forewarn
 
 if TYPE_CHECKING:
     from experiments.pictures.resources import Site
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     check_ending(args.output)
     check_writable(args.output)
     case = replace(case_of(args), folded=not args.unfolded and args.devices is None)
+    forewarn(case)
     plan, timeline = step_of(case)
     warn_overflow(case, timeline)
     warn_inexact(case.network.name, plan)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import add_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from experiments.validate.measured import Validation
+    from experiments.validate.other_steps import Given
     from experiments.validate.section import Section
+    from experiments.validate.table import Measured
 
 NETWORK = "resnet50"
 
@@ -24,7 +26,8 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "--table",
         metavar="FILE",
-        help="measured steps to predict, in the columns of the shipped MLPerf table",
+        help="steps to predict, in the columns of the shipped table of measured ones (MLPerf) or "
+        "of that of another simulator (ASTRA-sim)",
     )
     parser.add_argument(
         "--set",
@@ -49,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         independent_section,
     )
     from experiments.validate.measured import section
+    from experiments.validate.other_steps import other_steps
+    from experiments.validate.other_steps import section as other_section
     from experiments.validate.picture import check_drawable, plot_validation
 
     if args.plot:
@@ -57,12 +62,14 @@ def run(args: argparse.Namespace) -> int:
         if change.partition("=")[0].strip() == "roofline.memory_efficiency":
             raise UsageError(f"--set {change}: this is the constant that validate fits")
     check_writable(args.output, args.plot)
+    measured, others = _tables(args.table)
     with progress_bar(None) as progress:
-        result = _measured(args, progress)
+        result = _measured(measured, args.set, progress)
         sections = [
             section(result, NETWORK),
             exact_section(list(closed_forms(progress))),
             independent_section(list(independent())),
+            other_section(list(other_steps(others, progress))),
         ]
     if args.plot:
         check_drawable(len(result.rows))
@@ -75,15 +82,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(args: argparse.Namespace, progress: Callable[[str], None]) -> Validation:
+def _tables(path: str | None) -> tuple[tuple[Measured, ...], tuple[Given, ...]]:
+    """Measured steps and another simulator's, the shipped ones where ``path`` has none such."""
+    from experiments.validate import other_steps, table
+    from experiments.validate.rows import has_columns, text_of
+
+    measured, others = table.shipped(), other_steps.shipped()
+    if path is None:
+        return measured, others
+    text = text_of(path)
+    if has_columns(text, path, other_steps.COLUMNS):
+        return measured, other_steps.parse(text, path)
+    return table.parse(text, path), others
+
+
+def _measured(
+    rows: Sequence[Measured], changes: Sequence[str], progress: Callable[[str], None]
+) -> Validation:
     from experiments.validate.measured import validate
     from experiments.validate.steps import Pod
-    from experiments.validate.table import SYSTEMS, read, shipped
+    from experiments.validate.table import SYSTEMS, shipped
     from hardware import load_device
     from workloads import load_network
 
-    rows = shipped() if args.table is None else read(args.table)
-    devices = {name: load_device(name, args.set)[0] for name in SYSTEMS}
+    devices = {name: load_device(name, changes)[0] for name in SYSTEMS}
     return validate(rows, shipped(), devices, Pod(load_network(NETWORK), progress))
 
 

@@ -20,6 +20,7 @@ from experiments.face.inputs import (
     planner_of,
     planners_of,
 )
+from experiments.face.notices import tell
 from experiments.face.progress import hearing
 from experiments.studies import vary
 from experiments.studies.case import Case, Planned
@@ -132,7 +133,7 @@ class Study:
         kept = Store(os.fspath(store)) if isinstance(store, str | PathLike) else nullcontext(store)
         with kept as open_store, hearing(hears, total) as progress:
             yield (
-                Runner(open_store, self.options.get("jobs"), self.options.get("cluster")),
+                Runner(open_store, self.options.get("jobs"), self.options.get("cluster"), tell),
                 progress,
             )
 

@@ -105,7 +105,7 @@ class ScalingResult(Result):
         """What ``accelarray speedup --levels --format json`` prints."""
         from experiments.commands.speedup_tables import levels_to_dict
 
-        return levels_to_dict(self.array, self.batch, list(self.levels))
+        return levels_to_dict(self.array, self.batch, list(self.levels)) | {"warnings": []}
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each size, network and planner."""

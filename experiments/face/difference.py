@@ -43,7 +43,8 @@ class DifferenceResult(Result):
         """What ``accelarray compare --format json`` prints."""
         from experiments.commands.compare import about, to_dict
 
-        return about(self.first.case) | to_dict(self.difference)
+        warnings = list(self.first.case.network.notes)
+        return about(self.first.case) | to_dict(self.difference) | {"warnings": warnings}
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer or boundary, the largest change first, and one for waiting.

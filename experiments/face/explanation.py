@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.explain.study import Explanation, explain, messages, steps_of
+from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case
+from experiments.studies.estimate import forewarning
 from planners import Plan
 from simulator import Timeline
 
@@ -66,7 +68,7 @@ class ExplanationResult(Result):
         """What ``accelarray explain --format json`` prints."""
         from experiments.commands.explain import to_dict
 
-        return to_dict(self.explanation)
+        return to_dict(self.explanation) | {"warnings": list(self.case.network.notes)}
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer or boundary, the largest part of the critical path first.
@@ -102,5 +104,8 @@ def explained(
     """Explain a case; ``array`` and ``changes`` name its array, where it has them from a spec."""
     from experiments.face.progress import hearing
 
-    with hearing(progress, steps_of(case, changes)) as heard:
+    steps = steps_of(case, changes)
+    if said := forewarning([case] * steps):
+        tell(said)
+    with hearing(progress, steps) as heard:
         return ExplanationResult(explain(case, array, changes, heard))

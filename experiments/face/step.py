@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case, plan_of, simulated
+from experiments.studies.estimate import forewarning
 from planners import Plan
 from simulator import Shares, Timeline, overflow, shares
 
@@ -135,6 +136,8 @@ class StepResult(Result):
 
 def stepped(case: Case) -> StepResult:
     """Plan and simulate a case; what does not fit in memory is a warning."""
+    if said := forewarning([case]):
+        tell(said)
     plan = plan_of(case)
     started = time.perf_counter()
     timeline = simulated(case, plan)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.cluster import on_cluster
+from experiments.studies.estimate import forewarning, together
 from experiments.studies.outputs import Outputs, run_case
 from experiments.studies.workers import Spread, here, on_cores
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from experiments.studies.store import Store
 
 PATIENCE_S = 2.0
-WORTH_S = 5.0
-"""Worker processes take seconds to start: without ``jobs``, cases are run here for PATIENCE_S,
-and from then on only what would take more than WORTH_S is given to workers."""
+WORKERS_S = 3.0
+"""What processes cost by the clock, each on its own core: to start, to load NumPy and the model,
+and to make again what is kept between cases (measured: two took 2.8 s of a processor each
+beyond what one process does, in ``speedup --levels 2-16``)."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -47,13 +49,19 @@ class Runner:
 
     Cases that ``store`` has are not run; others are put there one by one as
     they finish, so that what interrupts a run loses nothing that was finished.
-    ``jobs`` processes run cases; None is one, or all cores where that is worth it.
+    ``tell`` hears of a run that will take long or much memory, before it.
+
+    ``jobs`` processes run cases. None is one, unless workers bring more than they
+    cost: cases are run here for PATIENCE_S; what is left, by its ``estimate`` at the
+    pace of what is done, goes to as many workers as there are cores where the
+    time that they save is more than WORKERS_S.
     Raises UsageError for a number of processes that makes no sense.
     """
 
     store: Store | None = None
     jobs: int | None = 1
     cluster: str | None = None
+    tell: Callable[[str], None] = lambda said: None
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
@@ -70,18 +78,24 @@ class Runner:
         Raises RunError when workers are lost, and StoreError when the store fails.
         """
         everything = dict(cases)
+        self._forewarn(everything)
         waiting = deque(everything)
         seen: dict[str, Outputs] = {}
-        started = time.monotonic()
+        started, done_s = time.monotonic(), 0.0
+        left_s = together(everything.values()).seconds
         with self._workers() as spread:
             while waiting:
-                alone = self._alone(time.monotonic() - started, len(everything), len(waiting))
+                spent_s = time.monotonic() - started
+                alone = self._alone(spent_s, done_s, left_s, len(waiting))
                 wave = [waiting.popleft() for _ in range(1 if alone else len(waiting))]
                 asked = {name: everything[name] for name in wave}
+                begun_s = together(asked.values()).seconds
+                done_s, left_s = done_s + begun_s, left_s - begun_s
                 for finished in self._wave(asked, seen, here if alone else spread):
                     yield finished
                     more = then(finished.name, finished.outputs)
                     everything |= more
+                    left_s += together(more.values()).seconds
                     waiting.extendleft(reversed(list(more)))
 
     def _workers(self) -> AbstractContextManager[Spread]:
@@ -89,15 +103,29 @@ class Runner:
             return on_cluster(self.cluster)
         return nullcontext(partial(on_cores, self.jobs or os.cpu_count() or 1))
 
-    def _alone(self, spent_s: float, cases: int, left: int) -> bool:
-        """Whether the next case is run here."""
+    def _forewarn(self, cases: Mapping[K, Case]) -> None:
+        """Tell of a long or large run, but for what the store has already."""
+        if forewarning(cases.values(), self.jobs or 1) is None:
+            return
+        known = set[K]()
+        if self.store is not None:
+            keys = {name: case.key for name, case in cases.items() if case.is_settled}
+            stored = dict(self.store.get(keys.values()))
+            known = {name for name, key in keys.items() if key in stored}
+        left = [case for name, case in cases.items() if name not in known]
+        if said := forewarning(left, self.jobs or 1):
+            self.tell(said if self.store else f"{said}. --store FILE keeps what is finished")
+
+    def _alone(self, spent_s: float, done_s: float, left_s: float, left: int) -> bool:
+        """Whether the next case is run here, of ``left``; by estimate so much is done and left."""
         if self.cluster:
             return False
         if left == 1 or self.jobs is not None:
             return left == 1 or self.jobs == 1
-        if os.cpu_count() == 1 or spent_s < PATIENCE_S:
+        cores = os.cpu_count() or 1
+        if spent_s < PATIENCE_S or not done_s:
             return True
-        return spent_s / max(1, cases - left) * left <= WORTH_S
+        return spent_s / done_s * left_s * (1 - 1 / cores) <= WORKERS_S
 
     def _wave(
         self, cases: Mapping[K, Case], seen: dict[str, Outputs], spread: Spread

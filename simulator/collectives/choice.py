@@ -11,16 +11,18 @@ import simpy
 from numpy.typing import ArrayLike
 
 from hardware import Wires
+from simulator.collectives import hierarchical, overlapped
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
 from simulator.collectives.groups import Anywhere, Groups, groups_of
-from simulator.collectives.hierarchical import hierarchical
 from simulator.collectives.lattice import Members, Rows
 from simulator.collectives.offers import Jobs, Offer, cheapest, flat_offer, flat_offers
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats
 from simulator.engine.picoseconds import PICOSECONDS
 
-ALGORITHMS = (*FLAT, "hierarchical")
+TIERED = {hierarchical.NAME: hierarchical.hierarchical, overlapped.NAME: overlapped.overlapped}
+"""Ways that use tiers, by name."""
+ALGORITHMS = (*FLAT, *TIERED)
 
 
 def jobs(
@@ -73,10 +75,10 @@ def offer(
     members = _members(wires, groups)
     if algorithm == "auto":
         offers = list(flat_offers(members, collective, size_bytes))
-        tiers = hierarchical(members, collective, size_bytes)
-        return cheapest([*offers, *([tiers] if isinstance(tiers, Offer) else [])])
-    if algorithm == "hierarchical":
-        found = hierarchical(members, collective, size_bytes)
+        tiers = [how(members, collective, size_bytes) for how in TIERED.values()]
+        return cheapest([*offers, *(found for found in tiers if isinstance(found, Offer))])
+    if algorithm in TIERED:
+        found = TIERED[algorithm](members, collective, size_bytes)
     else:
         found = flat_offer(members, collective, size_bytes, FLAT[algorithm])
     if isinstance(found, Offer):

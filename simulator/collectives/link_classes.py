@@ -8,6 +8,7 @@ same at any time. A step on 65,536 boards keeps a few thousand links busy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -23,14 +24,44 @@ from simulator.engine.jobs import Floats, Ints, Load
 from simulator.engine.links import EveryLink, Links
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Together:
+    """Several loads at once, each so many times: the numbering of a load that is their sum."""
+
+    parts: tuple[tuple[Load, float], ...]
+
+    @staticmethod
+    def of(parts: Iterable[tuple[Load, float]]) -> Load:
+        """The sum of loads by weights; which links that makes, ``on`` can tell."""
+        nothing = np.zeros(0)
+        return Load(nothing.astype(np.int64), nothing, Together(tuple(parts)))
+
+    def everywhere(self, load: Load) -> Load:
+        """The sum on the wires' own links."""
+        del load
+        return _summed([(part.everywhere(), weight) for part, weight in self.parts])
+
+
+def _summed(parts: Iterable[tuple[Load, float]]) -> Load:
+    loads = [(load.links, load.flows * weight) for load, weight in parts]
+    links, flows = (np.concatenate(arrays) for arrays in zip(*loads, strict=True))
+    found, place = np.unique(links, return_inverse=True)
+    total: Floats = np.bincount(place, flows, minlength=len(found)).astype(np.float64)
+    return Load(found, total)
+
+
 def links_of(wires: Wires, loads: Iterable[Load]) -> Links:
     """What a run with these loads has to follow: classes of links if all are on one cube."""
-    found = dict.fromkeys(loads)
+    found = dict.fromkeys(part for load in loads for part in _apart(load))
     on = {load: load.on for load in found if isinstance(load.on, Quotient)}
     cubes = {quotient.cube for quotient in on.values()}
     if len(on) < len(found) or len(cubes) != 1:
         return EveryLink(wires.bandwidth)
     return LinkClasses(wires, cubes.pop(), on)
+
+
+def _apart(load: Load) -> list[Load]:
+    return [part for part, _ in load.on.parts] if isinstance(load.on, Together) else [load]
 
 
 class LinkClasses(Links):
@@ -59,6 +90,8 @@ class LinkClasses(Links):
         self.bandwidth = self._narrowest()
 
     def of(self, load: Load) -> Load:  # noqa: D102
+        if isinstance(load.on, Together):
+            return _summed([(self._found[part], weight) for part, weight in load.on.parts])
         return self._found[load]
 
     def which(self) -> Ints:  # noqa: D102

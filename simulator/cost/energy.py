@@ -34,11 +34,12 @@ def receiving_j(sides: Sequence[Group], received: Sequence[float]) -> float:
     Each of what a side's bisection ends in (accelerators, or cores) receives as much.
     """
     return sum(
-        amount * _transfer_j_per_byte(side) for side, amount in zip(sides, received, strict=True)
+        amount * transfer_j_per_byte(side) for side, amount in zip(sides, received, strict=True)
     )
 
 
-def _transfer_j_per_byte(group: Group) -> float:
+def transfer_j_per_byte(group: Group) -> float:
+    """Joules of a byte that each accelerator, or core, of a group receives, on average."""
     joules = 0.0
     for device, count in group.kinds:
         many = count * cores_in(device, group.unit) // cores_in(device, group.leaf)

@@ -145,12 +145,15 @@ class Division:
             block = self._halved(shards, below_types)
             return Part(level, group, copies, shards, types=below_types, block=block)
         sides = group.halves()
-        cuts = [self._cut(*item) for item in zip(self.graph, shards, split.partitions, strict=True)]
+        known: dict[tuple[int, int, bool], tuple[Shard, Shard, Partition]] = {}  # many are alike
+        cuts = []
+        for node, shard, partition in zip(self.graph, shards, split.partitions, strict=True):
+            key = (id(shard), id(partition), node.join)
+            if key not in known:
+                known[key] = self._cut(node, shard, partition)
+            cuts.append(known[key])
         first, second = tuple(cut[0] for cut in cuts), tuple(cut[1] for cut in cuts)
-        partitions = tuple(
-            Partition(partition.type, share)
-            for partition, (_, _, share) in zip(split.partitions, cuts, strict=True)
-        )
+        partitions = tuple(cut[2] for cut in cuts)
         below = (split.halves[0], split.halves[-1])
         behind = sides[0].size
         same = below[0] is below[1] and sides[0] == sides[1] and first == second
@@ -170,19 +173,21 @@ class Division:
         wires = self.wires
         return wires is None or wires.interchangeable(first, first + half.size, half.size)
 
-    def _cut(self, node: Node, shard: Shard, partition: Partition) -> tuple[Shard, Shard, float]:
-        """The halves' shards of one node, and the first's share of what was cut."""
+    def _cut(
+        self, node: Node, shard: Shard, partition: Partition
+    ) -> tuple[Shard, Shard, Partition]:
+        """The halves' shards of one node, and the partition with the share that was cut."""
         type_, share = partition.type, partition.share
         if _replicates(node, type_):  # every half that takes part has all of it
             kept = [shard if part > 0 else shard._replace(outputs=0) for part in (share, 1 - share)]
-            return kept[0], kept[1], share
+            return kept[0], kept[1], partition
         count = shard[type_]
         parts = self.counting.cut(count, share)
         field_ = Shard._fields[type_]
         first, second = (shard._replace(**{field_: part}) for part in parts)
         if self.counting is Counting.FRACTIONS:
-            return first, second, share
-        return first, second, parts[0] / count if count else 0.0
+            return first, second, partition
+        return first, second, Partition(type_, parts[0] / count if count else 0.0)
 
     def _halved(self, shards: Shards, types: Sequence[Sequence[PartitionType]]) -> Block:
         """What each core of a block holds: halved level by level, remainders first."""

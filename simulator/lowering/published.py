@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import count
+from typing import NamedTuple
 
-from hardware import Device, Half, bisection_of
+from hardware import Device, bisection_of
 from planners.medium import check_medium
-from planners.order import Item, Kind, Phase, flops, published_order, received
-from planners.partition import Shard, Sizes, sizes
-from simulator.cost.energy import computing_j, receiving_j
+from planners.order import SUMMED_IN, Item, Kind, Phase, flops, published_order, received
+from planners.partition import PartitionType, Shard, Sizes, sizes
+from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.placement import Counting, Division, Part, parts
@@ -34,14 +35,26 @@ class Published(Rules):
         self._known: dict[tuple[int, Shard], Sizes] = {}
 
     @cached_property
-    def _splits(self) -> list[tuple[Part, list[Sizes], tuple[Half, Half]]]:
-        """Every split, top first, with the sizes of its nodes and its halves."""
+    def _splits(self) -> list[_Divided]:
+        """Every split, top first."""
         bisection = bisection_of(self.array)
         found = []
         for part in parts(self.root):
             if part.halves:
                 size = list(map(self._size, count(), part.shards))
-                found.append((part, size, bisection.halves(part.group)))
+                sides = bisection.halves(part.group)
+                rates = sides[0].link_bytes_per_s, sides[1].link_bytes_per_s
+                joules = [transfer_j_per_byte(side.group) for side in sides]
+                found.append(_Divided(part, size, rates, (joules[0], joules[1])))
+        return found
+
+    @cached_property
+    def _by_type(self) -> list[dict[PartitionType, list[_Divided]]]:
+        """For each node, the splits of each type: the only ones to complete some partial sums."""
+        found: list[dict[PartitionType, list[_Divided]]] = [{} for _ in self.graph]
+        for split in self._splits:
+            for of, partition in zip(found, split.part.partitions, strict=True):
+                of.setdefault(partition.type, []).append(split)
         return found
 
     def _division(self) -> Division:
@@ -75,28 +88,38 @@ class Published(Rules):
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """One at every split that moves something, the top one first."""
-        layer = self.graph[item.node].name
+        layer, splits = self.graph[item.node].name, self._splits
         if item.kind is Kind.BOUNDARY:
             layer += f" to {self.graph[item.consumer].name}"
+        elif self.graph[item.node].tied is None:
+            splits = self._by_type[item.node].get(SUMMED_IN[item.phase], [])
         table, element_bytes = self.plan.communication, self.array.group.arithmetic.element_bytes
-        for part, size, sides in self._splits:
-            first, second = received(item, self.graph, part.partitions, size, table)
-            amounts = (first * element_bytes, second * element_bytes)
-            if any(amounts):
-                yield Exchange(part, item.kind, item.phase, layer, (sides, amounts))
+        for split in splits:
+            part = split.part
+            first, second = received(item, self.graph, part.partitions, split.size, table)
+            if first or second:
+                amounts = (first * element_bytes, second * element_bytes)
+                yield Exchange(part, item.kind, item.phase, layer, (split, amounts))
 
     def carry(self, exchange: Exchange) -> Operation:
         """Both ways at once, on the halves' links."""
-        sides, amounts = exchange.what
+        split, amounts = exchange.what
+        (first, second), (rate, other), (each, its) = amounts, split.rates, split.joules
         return Operation(
             exchange.kind,
             exchange.phase,
             exchange.layer,
             exchange.part.level,
-            max(
-                duration_ps(amount, side.link_bytes_per_s)
-                for amount, side in zip(amounts, sides, strict=True)
-            ),
+            max(duration_ps(first, rate), duration_ps(second, other)),
             received=amounts,
-            energy_j=receiving_j([side.group for side in sides], amounts),
+            energy_j=first * each + second * its,
         )
+
+
+class _Divided(NamedTuple):
+    """A split: the sizes of its nodes, each side's link (B/s), and its joules of a byte."""
+
+    part: Part
+    size: list[Sizes]
+    rates: tuple[float, float]
+    joules: tuple[float, float]

@@ -152,17 +152,47 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return given
 
 
-@pytest.mark.parametrize(("count", "by_processes"), [(7, 0), (8, 6), (40, 38)])
+@pytest.mark.parametrize(("count", "by_processes"), [(5, 0), (6, 4), (40, 38)])
 def test_workers_are_started_where_they_bring_more_than_they_cost(
     count: int, by_processes: int, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two seconds are spent here; what would then take more than five goes to workers."""
+    """Two seconds are spent here; then eight save more than three of what takes 3 3/7."""
     given = spied(monkeypatch)
     names = [f.name for f in Runner(jobs=None).run(cases(*range(1, count + 1)))]
     assert names == list(range(1, count + 1))
     assert sum(map(len, given)) == by_processes
     assert len(given) <= 1
     assert clock[0] == count
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_is_left_counts_by_its_work_not_by_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two large cases take the patience; three small ones behind them are next to nothing."""
+    given = spied(monkeypatch)
+    large = Case(load_network("resnet50"), "owt", load_array("accpar-mixed"), 1)
+    asked = {"a": large, "b": replace(large, batch=2)} | {
+        str(batch): Case(LENET, "owt", ARRAY, batch) for batch in range(3, 9)
+    }
+    assert len(list(Runner(jobs=None).run(asked))) == 8
+    assert given == []
+    assert len(list(Runner(jobs=None).run(dict(reversed(asked.items()))))) == 8
+    assert [len(batches) for batches in given] == [6]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_long_run_is_announced_but_for_what_is_stored(tmp_path: Path) -> None:
+    large = Case(load_network("gpt2:seq=8"), "owt", load_array("accpar-mixed"), 1, folded=False)
+    asked = {batch: replace(large, batch=batch) for batch in range(1, 21)}
+    told: list[str] = []
+    list(Runner(tell=told.append).run(cases(1, 2)))
+    assert told == []
+    with Store(tmp_path / "s.db") as store:
+        list(Runner(store, tell=told.append).run(asked))
+        assert told[0].startswith("20 steps will take about")
+        list(Runner(store, tell=told.append).run(asked))
+        assert len(told) == 1
+        list(Runner(tell=told.append).run(asked))
+        assert told[1].endswith("--store FILE keeps what is finished")
 
 
 @pytest.mark.usefixtures("clock")

@@ -12,8 +12,9 @@ from experiments.cli import main
 from experiments.output import UsageError
 from experiments.validate.fit import fit_efficiency, relative
 from experiments.validate.measured import Validation, validate
+from experiments.validate.rows import text_of
 from experiments.validate.steps import Pod, array_of, pod_side, torus
-from experiments.validate.table import COLUMNS, Measured, parse, read, shipped
+from experiments.validate.table import COLUMNS, Measured, parse, shipped
 from hardware import Device, load_array, load_device
 from planners.partition import Shard
 from simulator.cost.roofline import core_of, cost
@@ -272,7 +273,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         ("\0", "not a path"),
     ):
         with pytest.raises(UsageError, match=what):
-            read(str(path))
+            text_of(str(path))
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:

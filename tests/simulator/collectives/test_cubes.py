@@ -38,7 +38,7 @@ def test_the_cube_of_the_modules_text() -> None:
     assert w.cores == 8
     cube = cube_of(w, 0, (1, 2, 4))
     assert cube is not None
-    assert cube.units == (0b110, 0b100) if w.topology.joins == "boards" else (0b110, 0)
+    assert cube.units == (0b110, 0)  # chips, and kinds as chips are joined
     assert cube.cores(np.array([0b101])).tolist() == [5]
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Array, Group, Topology, Wires, load_array
+from hardware.topology import Tier
 from simulator import CollectiveError
-from simulator.collectives.algorithms import COLLECTIVES
+from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.choice import ALGORITHMS, chosen
 from simulator.collectives.swaps import swap
 from simulator.engine.jobs import Ints
@@ -102,6 +103,25 @@ def test_any_groups_load_what_all_of_them_load(
     )
     rows = np.array(members[: count * n]).reshape(count, n)
     for algorithm in (*ALGORITHMS, "auto"):
+        agree(w, collective, rows, algorithm)
+
+
+TIERS = (
+    (Tier("switch", 4, 3e9, 1e-6), Tier("switch", 4, 1e9, 2e-6, 2, 2.0)),
+    (Tier("fully_connected", 4, 3e9), Tier("ring", 4, 1e9, 2e-6)),
+    (Tier("torus", 4, 3e9, 1e-6), Tier("mesh", 2, 1e9), Tier("switch", 2, 1e9, 1e-6, 8)),
+)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(TIERS), st.sampled_from(COLLECTIVES), st.data())
+def test_groups_on_tiers_load_what_all_of_them_load(
+    levels: tuple[Tier, ...], collective: str, data: st.DataObject
+) -> None:
+    topology = Topology("tiers", levels=levels)
+    w = Wires(Array("tiers", "", Group(((device(), 16),)), topology=topology))
+    rows = data.draw(cubes(w))
+    for algorithm in FLAT:
         agree(w, collective, rows, algorithm)
 
 

@@ -1,0 +1,117 @@
+"""How long steps will take and how much memory, from counted work, before any of it is done.
+
+An order of magnitude. What is counted are nodes of the partition graph, levels of the
+bisection, kinds of devices, and, where every core is simulated by itself, cores.
+The rates are seconds of one processor and bytes of memory, measured on
+22 November 2026 on a 2-core Xeon (Python 3.11) with lenet, vgg16, resnet50, llama3-8b and
+llama3-405b on accpar-mixed, accpar-homogeneous and tpu-v3-pod; the geometric middle of
+what came out, which lies within a factor of five of each.
+``tests/experiments/studies/test_estimate.py`` compares them with what steps do take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from experiments.studies.case import Case
+from simulator import PUBLISHED
+from workloads.layers import PRODUCTS
+
+LONG_S = 30.0
+LARGE_BYTES = 2e9
+"""A run that will need more of either is announced."""
+
+
+class Rate(NamedTuple):
+    """Of one unit of work: seconds, and bytes that are held."""
+
+    seconds: float
+    held_bytes: float
+
+
+EACH = Rate(0.02, 3e6)
+"""Of a step, whatever it does."""
+FOLDED = {"published": Rate(80e-6, 2e3), "deployed": Rate(500e-6, 15e3)}
+"""Of a node at a level, for each kind of device; cores that do the same are simulated once."""
+UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
+"""Of a node at a level, for each core that is simulated by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Seconds of one processor, and bytes of memory at the most."""
+
+    seconds: float
+    held_bytes: float
+
+    @property
+    def large(self) -> bool:
+        """Whether to say so before the work."""
+        return self.seconds > LONG_S or self.held_bytes > LARGE_BYTES
+
+    def __str__(self) -> str:
+        return f"about {_duration(self.seconds)} and {_size(self.held_bytes)}"
+
+
+def estimate(case: Case) -> Estimate:
+    """What planning and simulating a case will take."""
+    deployed = case.execution.model == "deployed"
+    group = case.execution.planned(case.array).group
+    nodes = sum(layer.kind in PRODUCTS or len(layer.inputs) > 1 for layer in case.network.layers)
+    levels = max(1, math.ceil(math.log2(group.size)))
+    model = "deployed" if deployed else "published"
+    work = nodes * levels * len(group.kinds)
+    seconds, held = (a + work * b for a, b in zip(EACH, FOLDED[model], strict=True))
+    if not case.folded:
+        work = nodes * levels * group.size
+        seconds += work * UNFOLDED[model].seconds
+        held += work * UNFOLDED[model].held_bytes
+    return Estimate(seconds, held)
+
+
+def together(cases: Iterable[Case]) -> Estimate:
+    """What cases take one after another: the seconds of all, the memory of the largest."""
+    found = [estimate(case) for case in cases]
+    return Estimate(
+        sum(one.seconds for one in found), max((one.held_bytes for one in found), default=0.0)
+    )
+
+
+def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
+    """A sentence for a run that will need much, with what would be cheaper; None for others."""
+    asked = list(cases)
+    found = together(asked)
+    if not found.large:
+        return None
+    needed = Estimate(found.seconds / jobs, found.held_bytes * jobs)
+    steps = f"{len(asked):,} steps" if len(asked) > 1 else "this step"
+    cheaper = []
+    if any(not case.folded for case in asked):
+        folded = together(replace(case, folded=True) for case in asked)
+        cheaper.append(f"folded (the same result) {folded}")
+    if any(case.execution.model == "deployed" for case in asked):
+        published = [replace(case, execution=PUBLISHED) for case in asked]
+        cheaper.append(f"under the published model {together(published)}")
+    if len(asked) > 1:
+        cheaper.append("fewer networks, planners or values in proportion")
+    if not cheaper:
+        cheaper.append("a network of fewer layers, or an array of fewer kinds or levels, is less")
+    return f"{steps} will take {needed}, roughly; cheaper: {'; '.join(cheaper)}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{_number(seconds / size)} {unit}"
+    return f"{_number(seconds)} s"
+
+
+def _size(amount: float) -> str:
+    return f"{_number(amount / 1e9)} GB" if amount >= 1e9 else f"{_number(amount / 1e6)} MB"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1g}"

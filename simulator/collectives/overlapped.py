@@ -1,0 +1,75 @@
+"""Tiers at work at once: a collective in chunks, each a tier behind the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+
+from hardware import Wires
+from simulator.collectives.algorithms import CollectivePhase
+from simulator.collectives.groups import Groups
+from simulator.collectives.hierarchical import hierarchical
+from simulator.collectives.link_classes import Together, links_of
+from simulator.collectives.offers import Offer, Timed
+from simulator.engine.jobs import Load
+
+NAME = "hierarchical-overlapped"
+MOST_CHUNKS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overlapped(Timed):
+    """Tiers that chunks pass in turn: ``waits_s`` besides the bytes of the busiest links."""
+
+    waits_s: float
+
+    def wait_s(self, size_bytes: float) -> float:  # noqa: ARG002, D102
+        return self.waits_s
+
+
+def overlapped(groups: Groups, collective: str, size_bytes: float) -> Offer | str:
+    """The tiers of the hierarchical way as a pipeline of equal chunks; or why it does not apply.
+
+    The busiest links are busy all the time but for the first chunk's way to
+    them and the last one's from them, which is shorter the more chunks there
+    are, while every chunk more costs the latency of the slowest tier again.
+    """
+    if not groups.wires.topology.levels:
+        return f"{NAME} needs tiers (topology.levels)"
+    found = hierarchical(groups, collective, size_bytes)
+    if isinstance(found, str):
+        return found
+    tiers = [(timed, size, timed.phase.share * size) for _, timed, size in found.sequence]
+    together = Together.of([(timed.phase.load, moved / size_bytes) for timed, _, moved in tiers])
+    byte_s = _byte_s(groups.wires, together)
+    bytes_s = [timed.byte_s * moved for timed, _, moved in tiers]
+    waits_s = [timed.wait_s(size) for timed, size, _ in tiers]
+    busiest_s = byte_s * size_bytes
+    chunks = _chunks(bytes_s, waits_s, busiest_s)
+    whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
+    steps = sum(timed.phase.count for timed, _, _ in tiers)
+    phase = CollectivePhase(together, tiers[0][0].phase.far, 1.0, steps)
+    timed = Overlapped(phase, byte_s, 0.0, whole_s - busiest_s)
+    return Offer(groups.wires, NAME, ((f"{collective} {NAME}", timed, size_bytes),))
+
+
+def _byte_s(wires: Wires, together: Load) -> float:
+    """How long the busiest links are busy for each byte of the tensor."""
+    links = links_of(wires, [together])
+    return links.of(together).seconds_per_byte(links.bandwidth)
+
+
+def _chunks(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> set[int]:
+    """How many may be best: where a chunk more costs what it saves."""
+    most = max(waits_s)
+    best = sqrt(max(sum(bytes_s) - busiest_s, 0.0) / most) if most else MOST_CHUNKS
+    return {min(max(round_(best), 1), MOST_CHUNKS) for round_ in (floor, ceil)}
+
+
+def _pipeline_s(chunks: int, bytes_s: list[float], waits_s: list[float], busiest_s: float) -> float:
+    """A flow shop of equal chunks: all stages once, and the slowest for every chunk more.
+
+    Where a tier is passed twice (there and back), its links may be slower together.
+    """
+    stages = [sent_s / chunks + wait_s for sent_s, wait_s in zip(bytes_s, waits_s, strict=True)]
+    return sum(stages) + (chunks - 1) * max(*stages, busiest_s / chunks)

@@ -1,0 +1,144 @@
+"""Tiers of switches, rings and meshes: which way messages go, and what a side can send."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware import Array, Group, SpecError, Topology, Wires, load_array
+from hardware.topology import Tier
+from tests.wiring import device
+
+KINDS = ("switch", "ring", "mesh", "torus", "fully_connected")
+
+
+def wires(*levels: Tier, joins: str = "boards") -> Wires:
+    boards = prod(tier.members for tier in levels)
+    group = Group(((device(), boards),))
+    return Wires(Array("tiered", "", group, topology=Topology("tiers", joins, levels=levels)))
+
+
+@st.composite
+def tiered(draw: st.DrawFn) -> tuple[Tier, ...]:
+    """Two or three tiers with up to 24 nodes together."""
+    levels, below = [], 1
+    for _ in range(draw(st.integers(2, 3))):
+        kind = draw(st.sampled_from(KINDS))
+        members = draw(st.integers(2, 4 if below < 6 else 2))
+        switch = kind == "switch"
+        rails = draw(st.sampled_from([r for r in (1, 2, below) if not below % r])) if switch else 1
+        over = draw(st.sampled_from([1.0, 2.0, 3.0])) if switch else 1.0
+        bytes_per_s = draw(st.sampled_from([1e9, 3e9]))
+        levels.append(Tier(kind, members, bytes_per_s, 1e-6, rails, over))
+        below *= members
+    return tuple(levels)
+
+
+@given(tiered(), st.data())
+def test_a_message_takes_the_innermost_tier_that_joins_its_ends(
+    levels: tuple[Tier, ...], data: st.DataObject
+) -> None:
+    w = wires(*levels)
+    each = w.cores // prod(tier.members for tier in levels)
+    source, target = (data.draw(st.integers(0, w.cores - 1)) for _ in "ab")
+    a, b, number, below = source // each, target // each, 0, 1
+    if a == b:
+        return
+    while a // (below * levels[number].members) != b // (below * levels[number].members):
+        below *= levels[number].members
+        number += 1
+    tier = levels[number]
+    names = [w.names[link] for link in w.route(source, target)]
+    assert {float(w.bandwidth[link]) for link in w.route(source, target)[:1]} == {tier.bytes_per_s}
+    if tier.kind == "switch":
+        ports = [n // below * tier.rails + n % below * tier.rails // below for n in (a, b)]
+        name = "board" if number == 0 else f"tier {number} port"
+        wanted = [f"{name}{ports[0]} up", f"{name}{ports[1]} down"]
+        if tier.oversubscription > 1:
+            wanted.insert(1, f"{name}s' switch {a // (below * tier.members)}")
+        assert names == wanted
+    counted = np.zeros(len(w.bandwidth))
+    np.add.at(counted, list(w.route(source, target)), 1)
+    assert w.loads(source, target).tolist() == counted.tolist()
+
+
+def test_what_a_half_sends_to_the_other() -> None:
+    """Two nodes of four on 10 B/s, joined by two rails of 3 B/s, and by one switch of half."""
+    inner, outer = Tier("switch", 4, 10.0), Tier("switch", 2, 3.0, rails=2)
+    whole = wires(inner, outer)
+    each = whole.cores // 8
+    halves = range(4 * each), range(4 * each, 8 * each)
+    quarters = range(2 * each), range(2 * each, 4 * each)
+    assert whole.injection_bytes_per_s(*halves) == 2 * 3.0
+    assert whole.injection_bytes_per_s(*quarters) == 2 * 10.0
+    over = wires(inner, Tier("switch", 2, 3.0, rails=2, oversubscription=4.0))
+    assert over.injection_bytes_per_s(*halves) == 4 * 3.0 / 4 / 2
+    assert over.injection_bytes_per_s(*quarters) == 2 * 10.0
+
+
+SPEC = """
+kind = "array"
+[topology]
+joins = "boards"
+[[topology.levels]]
+kind = "switch"
+members = 4
+bandwidth = "100 GB/s"
+latency = "1 us"
+efficiency = 0.5
+half_size = "1 MB"
+[[topology.levels]]
+kind = "ring"
+bandwidth = "10 GB/s"
+[[devices]]
+device = "tpu-v3"
+count = 16
+"""
+
+
+def spec(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "tiers.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_spec_says_tiers(tmp_path: Path) -> None:
+    """A message of s bytes takes 1 us + (s + 1 MB) / 50 GB/s in the first; 4 units of 4 boards."""
+    array = load_array(spec(tmp_path, SPEC))
+    inner, outer = array.topology.levels
+    assert (array.topology.kind, inner.kind, outer.kind) == ("tiers", "switch", "ring")
+    assert inner.bytes_per_s == 50e9
+    assert inner.latency_s == pytest.approx(1e-6 + 1e6 / 50e9)
+    assert (outer.members, Wires(array).names[-8]) == (0, "tier 1 port0 +x")
+    changed = load_array(spec(tmp_path, SPEC), ["topology.levels.0.bandwidth=8 GB/s"])
+    assert changed.topology.levels[0].bytes_per_s == 4e9
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("members = 4", "members = 5", "topology.levels: join 15 boards; there are 16"),
+        ("members = 4", "", "levels.0.members: only the outermost level may leave it out"),
+        ('joins = "boards"', 'kind = "ring"', "topology.kind: each of topology.levels has its own"),
+        ('joins = "boards"', "factor = 1.5", "topology.factor: is of a topology without levels"),
+        ('joins = "boards"', 'latency = "1 us"', "topology.latency: every level has its own"),
+        ('kind = "ring"', 'kind = "ring"\nrails = 2', "rails: only a switch has rails, not a ring"),
+        ('kind = "ring"', 'kind = "ring"\nshape = [4]', "only a torus or mesh has a shape"),
+        ('kind = "ring"', 'kind = "torus"\nshape = [3, 2]', "[3, 2] is 6, not 4"),
+        ('kind = "ring"', 'kind = "switch"\nrails = 3', "4 boards do not share 3 rails evenly"),
+        ("members = 4", "members = 4\nrails = 2", "a single node has one port"),
+        ('kind = "ring"', 'kind = "ring"\noversubscription = 2.0', "only a switch has one"),
+        ('kind = "ring"', 'kind = "bush"', "levels.1.kind"),
+        ("efficiency = 0.5", "efficiency = 1.5", "levels.0.efficiency"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in SPEC
+    with pytest.raises(SpecError) as error:
+        load_array(spec(tmp_path, SPEC.replace(old, new)))
+    assert says in str(error.value)
