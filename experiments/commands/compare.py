@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.studies.messages import warn_inexact
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.unread import warnings
 
     chosen = planners_of(args)
     if len(chosen) != 2:
@@ -62,8 +63,9 @@ def run(args: argparse.Namespace) -> int:
     cases, metrics = [first, replace(first, planner=chosen[1])], parse_metrics(args.metrics)
     check_metrics(metrics, first.array)
     steps = [step_of(case) for case in cases]
+    unread, overflows = warnings(first.array, first.execution), list[str]()
     for case, (plan, step) in zip(cases, steps, strict=True):
-        warn_overflow(case, step)
+        overflows += warn_overflow(case, step)
         warn_inexact(case.network.name, plan)
     timelines = [step for _, step in steps]
     result = difference((chosen[0], chosen[1]), (timelines[0], timelines[1]))
@@ -72,7 +74,11 @@ def run(args: argparse.Namespace) -> int:
     both = [measured(metrics, step) for step in timelines]
     whole = {key: [values[key] for values in both] for key in both[0]}
     data = about(first) | to_dict(result) | whole
-    text = to_json(data) if args.format == "json" else text_of(*tables(result, first, whole))
+    data["warnings"] = [*first.network.notes, *overflows, *unread]
+    if args.format == "json":
+        text = to_json(data)
+    else:
+        text = text_of(*tables(result, first, whole), *unread)
     deliver(text, args.output)
     return 0
 

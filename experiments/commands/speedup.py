@@ -109,7 +109,7 @@ def _networks(
     _warn(result)
     if args.format == "json":
         warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
-        warnings += result.overflows
+        warnings += [*result.overflows, *result.unread]
         text = to_json(speedup_tables.to_dict(result) | {"warnings": warnings})
     elif args.format == "csv":
         text = speedup_tables.to_csv(result.to_frame())

@@ -147,7 +147,11 @@ def write_table(table: pandas.DataFrame, output: str) -> None:
 def records(table: pandas.DataFrame) -> list[dict[Hashable, Any]]:
     """The rows as JSON has them, None where a value is unknown."""
     known = table.astype(object).where(table.notna(), None)
-    return known.to_dict("records")
+    rows = known.to_dict("records")
+    for row in rows:
+        if "warnings" in row:
+            row["warnings"] = row["warnings"].splitlines()
+    return rows
 
 
 def tables(
@@ -172,6 +176,7 @@ def _rows(grid: Grid, cases: pandas.DataFrame) -> Table:
 def _sentences(
     grid: Grid, cases: pandas.DataFrame, crossed: list[Crossover] | None
 ) -> Iterator[str]:
+    from experiments.studies.sweep import all_unread
     from hardware import format_quantity
 
     for cross in crossed or []:
@@ -183,3 +188,4 @@ def _sentences(
         yield f"{planner} is slower than data parallelism for {network}{points}"
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"
+    yield from all_unread(grid)

@@ -37,13 +37,20 @@ class DifferenceResult(Result):
         """What ``accelarray compare`` prints."""
         from experiments.commands.compare import tables
 
-        return tables(self.difference, self.first.case)
+        return [*tables(self.difference, self.first.case), *self._unread()]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray compare --format json`` prints."""
         from experiments.commands.compare import about, to_dict
 
-        return about(self.first.case) | to_dict(self.difference)
+        steps = (self.first, self.second)
+        faults = [step.overflow for step in steps if step.overflow]
+        said = [*self.first.case.network.notes, *faults, *self._unread()]
+        return about(self.first.case) | to_dict(self.difference) | {"warnings": said}
+
+    def _unread(self) -> list[str]:
+        """What of either spec is not read, each sentence once."""
+        return list(dict.fromkeys([*self.first.unread, *self.second.unread]))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer or boundary, the largest change first, and one for waiting.

@@ -38,7 +38,8 @@ def scaled(array: Array, levels: int) -> Array:
         )
     kinds = tuple((device, count * wanted // size) for device, count in array.group.kinds)
     topology = replace(array.topology, shape=())
-    return replace(array, group=Group(kinds), settings=(), topology=topology)
+    settings = tuple(s for s in array.settings if not s.key.endswith((".count", "topology.shape")))
+    return replace(array, group=Group(kinds), settings=settings, topology=topology)
 
 
 def sweep(

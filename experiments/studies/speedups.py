@@ -84,6 +84,8 @@ class Comparison:
     cores: int = 0
     overflows: tuple[str, ...] = ()
     """Where a step does not fit in memory, a sentence each."""
+    unread: tuple[str, ...] = ()
+    """Which values of the array's spec the execution model does not read, in sentences."""
 
     @property
     def case(self) -> str:

@@ -15,6 +15,8 @@ from experiments.studies.model_options import MODEL_OPTIONS, with_options
 from experiments.studies.outputs import overflow_of
 from experiments.studies.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
+from experiments.studies.unread import changed as changed_unread
+from experiments.studies.unread import warnings
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
 from hardware import Array
 from planners import OBJECTIVES, Planner
@@ -66,6 +68,30 @@ class Grid:
             for network in self.networks
             for planner in planners.values()
         ]
+
+
+def unread(
+    grid: Grid, said: Callable[[Array, Execution], list[str]] = warnings
+) -> dict[tuple[str, ...], list[str]]:
+    """What of the specs is not read, in sentences, by the values of those axes that are names.
+
+    Numbers change nothing about what is read.
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    for point in grid.points():
+        if (kind := _names(grid, point)) not in found:
+            case = grid.cases(point)[0]
+            found[kind] = said(case.array, case.execution)
+    return found
+
+
+def all_unread(grid: Grid) -> list[str]:
+    """Those sentences, each once."""
+    return list(dict.fromkeys(one for said in unread(grid).values() for one in said))
+
+
+def _names(grid: Grid, point: tuple[Value, ...]) -> tuple[str, ...]:
+    return tuple(v.text for axis, v in zip(grid.axes, point, strict=True) if not axis.numeric)
 
 
 def _batch(text: str) -> int:
@@ -125,7 +151,7 @@ def _table(
     import pandas
 
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
-    shown = named(grid.planners)
+    shown, said = named(grid.planners), unread(grid, changed_unread)
     rows = []
     for place, case in cases.items():
         if place.planner not in shown:
@@ -141,6 +167,8 @@ def _table(
         outputs = {key: value for key, value in own.items() if key != "memory"}
         if own["memory"]:
             outputs["overflow"] = overflow_of(case, own)
+        if any(said.values()):
+            outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
         speedup = base_s / (own["iteration_s"] or math.nan)
         rows.append(inputs | varied | outputs | {"speedup": speedup, "key": found[place].key})
     return pandas.DataFrame(rows)

@@ -151,4 +151,4 @@ def test_the_title_says_which_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*args, "--execution", "deployed"]) == 0
     assert "batch 512, deployed" in capsys.readouterr().out
     assert main(args) == 0
-    assert "published" not in capsys.readouterr().out
+    assert "batch 512, published" not in capsys.readouterr().out
