@@ -27,7 +27,7 @@ from hardware.schema import (
     device_faults,
     peaks_of,
 )
-from hardware.spec import Settings, beneath, command_line, load_settings
+from hardware.spec import Settings, beneath, command_line, load_settings, rejoined
 from hardware.topology import Topology
 
 MOST_ACCELERATORS = 1 << 17
@@ -59,7 +59,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     label, file, written = load_settings(name, "array")
     changes = command_line(overrides)
     _check_entries_exist(changes, written)
-    own = _own(written) | _own(changes)
+    own = rejoined(_own(written), _own(changes))
     table, faults = check(ArrayTable, own, file)
     settings = dict(own)
     kinds: list[tuple[Device, int]] = []
@@ -80,7 +80,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
         f"{own[key].origin if key in own else file}: {key}: {what}"
         for key, what in faults_of(topology, group)
     )
-    return Array(label, table.description, group, _shown(settings), topology)
+    return Array(label, table.description, group, _shown(settings), topology, table.execution)
 
 
 def _topology(table: TopologyTable) -> Topology:

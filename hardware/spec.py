@@ -170,7 +170,14 @@ def merge(base: Settings, change: Settings) -> Settings:
     """
     lists = {key.partition(".")[0] for key in change if _in_list(key)}
     kept = {k: v for k, v in base.items() if k.partition(".")[0] not in lists}
-    return kept | change
+    return rejoined(kept, change)
+
+
+def rejoined(base: Settings, change: Settings) -> Settings:
+    """``change`` over ``base``; with other wires, what model the old ones were for is forgotten."""
+    if any(key.startswith("topology.") for key in change):
+        base = {key: entry for key, entry in base.items() if key != "execution"}
+    return base | change
 
 
 def _in_list(key: str) -> bool:

@@ -115,8 +115,8 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--execution",
         choices=("published", "deployed"),
-        default="published",
-        help="the papers' model (default), or real wires, memory and schedules",
+        help="the papers' model, or real wires, memory and schedules (default: what the array "
+        "is for, see: list arrays)",
     )
     only = parser.add_argument_group("with --execution deployed")
     only.add_argument(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
 from experiments.commands.resolve import network_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from hardware import Setting
     from workloads import Network, Sides
@@ -86,7 +87,15 @@ def _list_arrays() -> list[dict[str, Any]]:
     from hardware import catalog_names, load_array
 
     arrays = [load_array(name) for name in catalog_names("array")]
-    return [{"name": a.name, "accelerators": a.group.size, "about": a.description} for a in arrays]
+    return [
+        {
+            "name": a.name,
+            "accelerators": a.group.size,
+            "execution": a.model,
+            "about": a.description,
+        }
+        for a in arrays
+    ]
 
 
 def _list_devices() -> list[dict[str, Any]]:
@@ -123,7 +132,8 @@ def run_show(args: argparse.Namespace) -> int:
         raise UsageError(_unknown(args.name))
     if kind == "array":
         array = load_array(args.name, args.set)
-        _show_spec(args, "array", array.name, array.description, array.settings)
+        about = {"execution": array.model}
+        _show_spec(args, "array", array.name, array.description, array.settings, about)
     else:
         device, settings = load_device(args.name, args.set)
         _show_spec(args, "device", device.name, device.description, settings)
@@ -153,11 +163,19 @@ def _unknown(name: str) -> str:
 
 
 def _show_spec(
-    args: argparse.Namespace, kind: str, name: str, about: str, settings: Iterable[Setting]
+    args: argparse.Namespace,
+    kind: str,
+    name: str,
+    about: str,
+    settings: Iterable[Setting],
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     rows = [{"key": s.key, "value": s.value, "source": s.source} for s in settings]
-    data = {"kind": kind, "name": name, "description": about, "settings": rows}
-    _deliver(args, f"{name}: {about}", rows, data)
+    data = {"kind": kind, "name": name, "description": about, **further, "settings": rows}
+    words = [f"{key} {value}" for key, value in further.items()]
+    _deliver(
+        args, ": ".join(filter(None, [name, "; ".join(filter(None, [about, *words]))])), rows, data
+    )
 
 
 def _about(network: Network) -> str:

@@ -138,11 +138,7 @@ def tables(
     result: Difference, case: Case, whole: dict[str, list[float]] | None = None
 ) -> list[Table | str]:
     """By phase and kind, then the layers that contribute most; ``whole`` has other metrics."""
-    from simulator import Execution
-
-    title = f"{case.network.name} on {case.array.name}, batch {case.batch}"
-    if case.execution != Execution():
-        title += f", {case.execution}"
+    title = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
     phases = _table(result, title, "what")
     for part in result.phases:
         _add(phases, result, f"{part.phase} {part.kind}".strip(), part)

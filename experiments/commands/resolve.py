@@ -56,18 +56,24 @@ def planners_of(args: argparse.Namespace) -> list[str]:
     return chosen
 
 
-def execution_of(args: argparse.Namespace) -> Execution:
-    """The execution model that the arguments describe; raises UsageError."""
+def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execution:
+    """The execution model that the arguments describe, or else the one that their array is for.
+
+    Raises UsageError for options that it has not.
+    """
     from dataclasses import replace
 
     from experiments.output import UsageError
     from experiments.studies.model_options import MODEL_OPTIONS, with_options
     from simulator import DEPLOYED, PUBLISHED
 
+    array = array or array_of(args)
+    model = args.execution or array.model
     options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}
-    if args.execution == "published":
+    if model == "published":
+        said = "" if args.execution else f", which {array.name} is for; add --execution deployed"
         for name in (*options, *(["strict-memory"] if args.strict_memory else [])):
-            raise UsageError(f"--{name} has no meaning under --execution published")
+            raise UsageError(f"--{name} has no meaning under --execution published{said}")
         return PUBLISHED
     return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
 
@@ -79,14 +85,15 @@ def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
 
     chosen = planner or args.planner
     load_planner(chosen)
+    network, array = network_of(args.network), array_of(args)
     return Case(
-        network_of(args.network),
+        network,
         chosen,
-        array_of(args),
+        array,
         args.batch,
         args.objective,
         args.communication,
-        execution_of(args),
+        execution_of(args, array),
         not getattr(args, "unfolded", False),
     )
 

@@ -101,7 +101,7 @@ def swept(study: Study, varied: Vary) -> SweepResult:
         asked.batch,
         asked.objective,
         asked.communication,
-        asked.execution,
+        None if asked.as_usual else asked.execution,
     )
     points = grid.points()
     for point in points:

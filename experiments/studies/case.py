@@ -64,14 +64,12 @@ class Case:
         return planner_name(self.planner)
 
     def __str__(self) -> str:
-        """What titles call the step, with whatever is not the default."""
+        """What titles call the step: its model, and whatever else is not the default."""
         words = [f"{self.network.name}, {self.planner_name} on {self.array.name}"]
         words.append(f"batch {self.batch}")
         if self.communication != "printed":
             words.append(f"{self.communication} communication")
-        if self.execution != PUBLISHED:
-            words.append(str(self.execution))
-        return ", ".join(words)
+        return ", ".join([*words, str(self.execution)])
 
     @property
     def inputs(self) -> dict[str, Any]:

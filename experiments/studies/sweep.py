@@ -20,7 +20,7 @@ from experiments.studies.unread import warnings
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
 from hardware import Array
 from planners import OBJECTIVES, Planner
-from simulator import DEPLOYED, PUBLISHED, Execution
+from simulator import DEPLOYED, PUBLISHED, Execution, usual
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Grid:
     """What a sweep goes over; ``settings`` are fixed changes of the array's spec.
 
     An ``array`` that is no name or path has no spec of which values could be varied.
+    Without an ``execution`` every array is run under the model that it is for.
     """
 
     networks: tuple[Network, ...]
@@ -42,7 +43,7 @@ class Grid:
     batch: int = 512
     objective: str = "time"
     communication: str = "printed"
-    execution: Execution = PUBLISHED
+    execution: Execution | None = None
 
     def points(self) -> list[tuple[Value, ...]]:
         """Every combination of values, the last axis fastest."""
@@ -61,7 +62,8 @@ class Grid:
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
-        execution = with_options(_execution(chosen.get("execution"), self.execution), options)
+        given = self.execution or usual(array)
+        execution = with_options(_execution(chosen.get("execution"), given), options)
         planners = {BASELINE: BASELINE} | named(self.planners)
         return [
             Case(network, planner, array, batch, objective, self.communication, execution)

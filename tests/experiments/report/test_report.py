@@ -45,7 +45,7 @@ def test_speedup_tables_hold_the_numbers_of_the_json(
     for array in ("accpar-mixed", "accpar-homogeneous"):
         assert main(["speedup", "--array", array, "--format", "json"]) == 0
         wanted = json.loads(capsys.readouterr().out)
-        name = f"Speedups on {array}, batch 512"
+        name = f"Speedups on {array}, batch 512, published"
         exact, shown = parsed.exact[name], parsed.tables[name]
         for i, network in enumerate(dict.fromkeys(r["network"] for r in wanted["rows"]), 1):
             rows = [row for row in wanted["rows"] if row["network"] == network]
@@ -234,7 +234,8 @@ def test_a_deployed_steps_lanes_hold_every_record_and_never_overlap(tmp_path: Pa
     array, network = load_array("accpar-mixed-switch", SMALL[1::2]), load_network("lenet")
     timeline = step_of(Case(network, "accpar", array, 512, execution=Execution("deployed")))[1]
     assert operations == sum(total.operations for total in timeline.totals().values())
-    rows = parsed.exact["Where the time of lenet, accpar, on accpar-mixed-switch, batch 512 goes"]
+    step = "lenet, accpar on accpar-mixed-switch, batch 512, deployed"
+    rows = parsed.exact[f"Where the time of {step} goes"]
     spent = sum(row[1] or 0 for row in rows[1:-3])
     waiting = (rows[-1][1] or 0) * timeline.iteration_s
     assert spent + waiting == pytest.approx(timeline.iteration_s)
