@@ -72,6 +72,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
         layers.append(flatten(data, origin, near))
     merged: Settings = {}
     for layer in reversed(layers):
+        merged.pop("description", None)  # of what is extended, which is another machine
         merged = merge(merged, layer)
     return label, seen[0], merged
 
@@ -194,6 +195,15 @@ def command_line(assignments: Iterable[str]) -> Settings:
         for path, value in _leaves(_value(raw.strip()), key.strip()):
             settings[path] = Entry(value, f"--set {text}", COMMAND_LINE)
     return settings
+
+
+def words_of(changes: Settings) -> list[str]:
+    """What changes of a spec add to its name: "devices.0.count=16"."""
+    return [f"{key}={_word(entry.value)}" for key, entry in changes.items()]
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _value(raw: str) -> Any:

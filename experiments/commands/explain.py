@@ -69,6 +69,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
 
     paths, over = result.paths, [result.overflow] if result.overflow else []
     return result.case.inputs | {
+        "array": result.case.array.name,
         "iteration_s": result.iteration_s,
         "energy_j": result.energy_j,
         "traffic_bytes": result.traffic_bytes,

@@ -123,7 +123,8 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     from planners import OBJECTIVES
 
     unit = OBJECTIVES[plan.objective].unit
-    title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
+    made = f"{plan.network}, {plan.planner} by {plan.objective}"
+    title = f"{made} on {array.name}, batch {plan.batch}"
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
     parts: list[Table | str] = [title]

@@ -30,8 +30,9 @@ class DifferenceResult(Result):
         both = [
             f"{label} {readable(s.iteration_s)}" for label, s in zip(labels, steps, strict=True)
         ]
-        case = self.first.case
-        return f"{case.network.name} on {case.array.name}, batch {case.batch}: {' | '.join(both)}"
+        case, other = self.first.case, self.second.case
+        array = case.array.name if case.array == other.array else case.array.base
+        return f"{case.network.name} on {array}, batch {case.batch}: {' | '.join(both)}"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray compare`` prints."""
@@ -79,7 +80,7 @@ def differing(first: StepResult, second: StepResult) -> DifferenceResult:
     ours, theirs = first.case, second.case
     for what, one, other in (
         ("networks", ours.network.name, theirs.network.name),
-        ("arrays", ours.array.name, theirs.array.name),
+        ("arrays", ours.array.base, theirs.array.base),
         ("cores", first.timeline.cores, second.timeline.cores),
         ("batches", ours.batch, theirs.batch),
     ):

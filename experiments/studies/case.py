@@ -73,11 +73,14 @@ class Case:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The case in a few words, for people, with what the command line changed."""
+        """The case in a few words, for people, with what the command line changed.
+
+        Each of those has a key of its own here, so ``array`` is the name without them.
+        """
         return self._changes() | {
             "network": self.network.name,
             "planner": self.planner_name,
-            "array": self.array.name,
+            "array": self.array.base,
             "batch": self.batch,
             "objective": self.objective,
             "accelerators": self.array.group.size,

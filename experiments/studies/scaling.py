@@ -39,7 +39,18 @@ def scaled(array: Array, levels: int) -> Array:
     kinds = tuple((device, count * wanted // size) for device, count in array.group.kinds)
     topology = replace(array.topology, shape=())
     settings = tuple(s for s in array.settings if not s.key.endswith((".count", "topology.shape")))
-    return replace(array, group=Group(kinds), settings=settings, topology=topology)
+    sizes = ".count=", "topology.shape="
+    words = [word for word in array.changes if not any(key in word for key in sizes)]
+    changes = (*words, f"{wanted} accelerators")
+    return replace(
+        array,
+        name=", ".join([array.base, *changes]),
+        description="",
+        group=Group(kinds),
+        settings=settings,
+        topology=topology,
+        changes=changes,
+    )
 
 
 def sweep(

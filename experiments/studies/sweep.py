@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -166,6 +166,7 @@ def _table(
         own = found[place].outputs
         base_s = found[place._replace(planner=BASELINE)].outputs["iteration_s"] or 0
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
+        inputs["array"] = _name(case.array, changed)
         outputs = {key: value for key, value in own.items() if key != "memory"}
         if own["memory"]:
             outputs["overflow"] = overflow_of(case, own)
@@ -174,6 +175,12 @@ def _table(
         speedup = base_s / (own["iteration_s"] or math.nan)
         rows.append(inputs | varied | outputs | {"speedup": speedup, "key": found[place].key})
     return pandas.DataFrame(rows)
+
+
+def _name(array: Array, varied: Set[str]) -> str:
+    """An array's name with what holds in the whole sweep; what is varied has columns."""
+    fixed = [word for word in array.changes if word.partition("=")[0] not in varied]
+    return ", ".join([array.base, *fixed])
 
 
 @dataclass(frozen=True, slots=True)
