@@ -69,7 +69,7 @@ def test_the_lines_say_what_and_how_long() -> None:
     assert ", published: owt " in lines["comparison"]
     alone = accelarray.compare("lenet", "data_parallel", ARRAY, 64)
     assert repr(alone) == f"<Comparison lenet on {ARRAY.name}, batch 64, published: data_parallel>"
-    assert lines["scaling"] == f"<Scaling net on {ARRAY.name}, 2...4 accelerators>"
+    assert lines["scaling"] == "<Scaling net on accpar-mixed, 2...4 accelerators>"
     assert lines["sweep"] == "<Sweep 6 cases: 1 network x 2 planners x batch (3)>"
     assert lines["heat map"] == "<Sweep 4 cases: 1 network x 1 planner x batch (2) x objective (2)>"
 
