@@ -16,7 +16,7 @@ from simulator.cost.training_operators import operators
 from tests.planners.graphs import added_at_random
 from workloads import FURTHER, ZOO, load_network
 
-PLANNING_S = {"gpt2-xl": 5.0, "llama-7b": 5.0, "llama3-8b": 5.0}
+PLANNING_S = {"gpt2-xl": 5.0, "llama-7b": 5.0, "llama3-8b": 5.0, "llama3-405b": 15.0}
 
 
 def least_s(

@@ -22,7 +22,6 @@ from experiments.commands import (
     timeline,
     validate,
 )
-from experiments.version import version
 
 COMMANDS = (
     speedup,
@@ -47,11 +46,21 @@ def parser() -> argparse.ArgumentParser:
         prog="accelarray",
         description="How long does one training step take on an array of accelerators, and why?",
     )
-    top.add_argument("--version", action="version", version=f"accelarray {version()}")
+    top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.configure(commands)
     return top
+
+
+class _Version(argparse.Action):
+    """Look the version up when it is asked for: the metadata of packages take a while to load."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from experiments.version import version
+
+        print(f"accelarray {version()}")
+        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as of
-
 
 def version() -> str:
     """The installed version; "unknown" in a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as of
+
     try:
         return of("accelarray")
     except PackageNotFoundError:

@@ -1,5 +1,8 @@
 """What the machine is: devices, arrays, and the spec files they come from."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hardware.array import (
     Arithmetic,
     Array,
@@ -13,11 +16,27 @@ from hardware.array import (
     SpecError,
 )
 from hardware.bisection import Bisection, Half, bisection_of, by_core, wires_of
-from hardware.interconnect.routing import Wires
-from hardware.load import load_array, load_device
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
-from hardware.spec import COMMAND_LINE, catalog_names, spec_kind
+from hardware.spec import COMMAND_LINE, catalog_models, catalog_names, catalog_rows, spec_kind
 from hardware.topology import Topology
+
+if TYPE_CHECKING:
+    from hardware.interconnect.routing import Wires
+    from hardware.load import load_array, load_device
+else:
+    _HEAVY = {
+        "Wires": "hardware.interconnect.routing",
+        "load_array": "hardware.load",
+        "load_device": "hardware.load",
+    }
+    """Names that bring NumPy or pydantic, which lists of what there is do without."""
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HEAVY:
+            raise AttributeError(f"module 'hardware' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(_HEAVY[name]), name)
+        return found
+
 
 __all__ = [
     "COMMAND_LINE",
@@ -37,7 +56,9 @@ __all__ = [
     "Wires",
     "bisection_of",
     "by_core",
+    "catalog_models",
     "catalog_names",
+    "catalog_rows",
     "format_quantity",
     "load_array",
     "load_device",

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from hardware.array import Array, Device, Group
-from hardware.interconnect.routing import Wires
 from hardware.topology import Topology
+
+if TYPE_CHECKING:
+    from hardware.interconnect.routing import Wires
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +89,6 @@ def wires_of(array: Array) -> Wires:
 
 @lru_cache(maxsize=3)
 def _made(name: str, kinds: tuple[tuple[Device, int], ...], topology: Topology) -> Wires:
+    from hardware.interconnect.routing import Wires
+
     return Wires(Array(name, "", Group(kinds), topology=topology))

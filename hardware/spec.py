@@ -8,9 +8,11 @@ are all the same operation: later settings replace earlier ones.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ Settings = dict[str, Entry]
 """Flat key path to entry."""
 
 
+@cache
 def catalog() -> dict[str, str]:
     """Name to text of every spec that ships with accelarray."""
     folder = resources.files("hardware") / "catalog"
@@ -119,6 +122,28 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
 def catalog_names(kind: str) -> list[str]:
     """Names of the catalog's devices or arrays."""
     return [name for name, text in catalog().items() if tomllib.loads(text)["kind"] == kind]
+
+
+def catalog_rows(kind: str) -> list[tuple[str, int, str]]:
+    """Each of the catalog's devices or arrays: its name, cores or accelerators, and description.
+
+    Read as it is written, with what it extends, not checked as a spec that is used is.
+    """
+    rows = []
+    for name in catalog_names(kind):
+        values = {key: entry.value for key, entry in load_settings(name, kind)[2].items()}
+        if kind == "device":
+            size = values["chips"] * values["chip.cores"]
+        else:
+            size = sum(values[key] for key in values if re.fullmatch(r"devices\.\d+\.count", key))
+        rows.append((name, size, values.get("description", "")))
+    return rows
+
+
+def catalog_models() -> dict[str, str]:
+    """The execution model that each of the catalog's arrays says it is for, by its name."""
+    names = catalog_names("array")
+    return {name: load_settings(name, "array")[2]["execution"].value for name in names}
 
 
 def _parse(text: str, origin: str) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planners.steps import follow, steps_of
+
 Table = NDArray[np.float64]
 LARGEST = 3**12
 """Most entries of one intermediate table: 4 MB."""
@@ -76,10 +78,25 @@ def minimise(
     read from the last variable to the first. Raises TooWideError where a
     table would have more than ``largest`` entries.
     """
+    entries = [np.zeros(0), *(factor.table.ravel() for factor in factors)]
+    scopes = tuple(factor.scope for factor in factors)
+    return minimise_entries(tuple(domains), scopes, np.concatenate(entries), largest)
+
+
+def minimise_entries(
+    domains: tuple[int, ...],
+    scopes: tuple[tuple[int, ...], ...],
+    entries: NDArray[np.float64],
+    largest: int = LARGEST,
+) -> tuple[float, list[int]]:
+    """``minimise`` for tables over ``scopes``, whose entries lie one after the other."""
     # Of a chain a - b - c: a goes first, leaving the least of ab for every b; b goes
     # next, leaving the least of that + bc for every c. c is then chosen, then b, then a.
-    order = elimination_order(tuple(domains), tuple(factor.scope for factor in factors), largest)
-    pending = Pending(len(domains), factors)
+    order = elimination_order(domains, scopes, largest)
+    steps = steps_of(order, domains, scopes)
+    if steps is not None:
+        return follow(steps, entries.tolist(), len(domains))
+    pending = Pending(len(domains), factors_of(domains, scopes, entries))
     decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     total = 0.0
     for variable in order:
@@ -95,6 +112,18 @@ def minimise(
     for variable, scope, argmin in reversed(decisions):
         choice[variable] = int(argmin[tuple(choice[v] for v in scope)])
     return total, choice
+
+
+def factors_of(
+    domains: Sequence[int],
+    scopes: Sequence[tuple[int, ...]],
+    entries: NDArray[np.float64],
+) -> list[Factor]:
+    """The tables whose entries lie one after the other, as factors."""
+    shapes = [tuple(domains[v] for v in scope) for scope in scopes]
+    ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
+    parts = zip(scopes, shapes, [0, *ends], ends, strict=False)
+    return [Factor(scope, entries[a:b].reshape(shape)) for scope, shape, a, b in parts]
 
 
 def add_tables(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequence[int]) -> Table:

@@ -131,8 +131,11 @@ def shrunk(
 ) -> tuple[tuple[Shard, ...], tuple[Shard, ...]]:
     """What each side of a split keeps of every node."""
     pairs = list(zip(shards, partitions, strict=True))
-    first = tuple(shrink(shard, p.type, p.share) for shard, p in pairs)
-    return first, tuple(shrink(shard, p.type, 1.0 - p.share) for shard, p in pairs)
+    alike = {(id(shard), id(p)): (shard, p) for shard, p in pairs}  # many are one object
+    first = {key: shrink(shard, p.type, p.share) for key, (shard, p) in alike.items()}
+    second = {key: shrink(shard, p.type, 1.0 - p.share) for key, (shard, p) in alike.items()}
+    keys = [(id(shard), id(p)) for shard, p in pairs]
+    return tuple(first[key] for key in keys), tuple(second[key] for key in keys)
 
 
 @dataclass(frozen=True, slots=True)

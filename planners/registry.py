@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from importlib.metadata import entry_points
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hardware import Array
 from planners.accpar import accpar
@@ -16,6 +15,9 @@ from planners.objective import Objective
 from planners.owt import owt
 from planners.plan import Plan, PlanError
 from workloads import Network
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 
 class Planner(Protocol):
@@ -44,8 +46,15 @@ ENTRY_POINTS = "accelarray.planners"
 
 def planner_names() -> list[str]:
     """What comparisons take: built-in planners in the papers' order, then installed ones."""
-    others = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
+    others = sorted(entry.name for entry in _installed())
     return list(dict.fromkeys([*PLANNERS, *others]))
+
+
+def _installed() -> EntryPoints:
+    """Other packages' planners."""
+    from importlib.metadata import entry_points  # a tenth of a command's start, seldom needed
+
+    return entry_points(group=ENTRY_POINTS)
 
 
 def load_planner(planner: str | Planner) -> Planner:
@@ -57,7 +66,7 @@ def load_planner(planner: str | Planner) -> Planner:
     built_in = PLANNERS | BASELINES
     if planner in built_in:
         return built_in[planner]
-    for entry in entry_points(group=ENTRY_POINTS, name=planner):
+    for entry in _installed().select(name=planner):
         loaded: Planner = entry.load()
         return loaded
     names = [*planner_names(), *BASELINES]

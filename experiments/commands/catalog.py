@@ -84,31 +84,26 @@ def _first_line(thing: object) -> str:
 
 
 def _list_arrays() -> list[dict[str, Any]]:
-    from hardware import catalog_names, load_array
+    from hardware import catalog_models, catalog_rows
 
-    arrays = [load_array(name) for name in catalog_names("array")]
+    models = catalog_models()
     return [
-        {
-            "name": a.name,
-            "accelerators": a.group.size,
-            "execution": a.model,
-            "about": a.description,
-        }
-        for a in arrays
+        {"name": name, "accelerators": size, "execution": models[name], "about": about}
+        for name, size, about in catalog_rows("array")
     ]
 
 
 def _list_devices() -> list[dict[str, Any]]:
-    from hardware import catalog_names, load_device
+    from hardware import catalog_rows
 
-    devices = [load_device(name)[0] for name in catalog_names("device")]
-    return [{"name": d.name, "cores": d.cores, "about": d.description} for d in devices]
+    rows = catalog_rows("device")
+    return [{"name": name, "cores": size, "about": about} for name, size, about in rows]
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Find the name among networks, planners and specs, and print it."""
     from experiments.output import UsageError
-    from hardware import load_array, load_device, spec_kind
+    from hardware import spec_kind
     from planners import load_planner
     from workloads import is_network
 
@@ -130,6 +125,8 @@ def run_show(args: argparse.Namespace) -> int:
     kind = spec_kind(args.name)
     if kind is None:
         raise UsageError(_unknown(args.name))
+    from hardware import load_array, load_device
+
     if kind == "array":
         array = load_array(args.name, args.set)
         about = {"execution": array.model}

@@ -49,7 +49,7 @@ class UnitUse:
 
 def links(timeline: Timeline) -> list[LinkUse]:
     """Links that carry something, the busiest first; alike ones once."""
-    found = _of_wires(timeline) if timeline.link_bytes else _of_splits(timeline)
+    found = _of_wires(timeline) if timeline.moved else _of_splits(timeline)
     return sorted(found, key=lambda link: -link.utilisation)
 
 
@@ -57,14 +57,18 @@ def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
     wires = timeline.program.wires
     if wires is None or not timeline.iteration_ps:
         return
-    alike: dict[tuple[str, float], list[int]] = {}
-    for i, moved in enumerate(timeline.link_bytes):
-        if moved:
-            alike.setdefault((f"{moved:.{DIGITS}g}", float(wires.bandwidth[i])), []).append(i)
-    for (_, bandwidth), members in alike.items():
-        moved = timeline.link_bytes[members[0]]
-        share = moved / bandwidth / timeline.iteration_s
-        yield LinkUse(wires.names[members[0]], len(members), moved, bandwidth, share)
+    moved = timeline.link_bytes
+    (used,) = moved.nonzero()
+    both = np.stack([moved[used], wires.bandwidth[used]])
+    _, first, count = np.unique(both, axis=1, return_index=True, return_counts=True)
+    alike: dict[tuple[str, float], tuple[int, int]] = {}
+    for link, many in sorted(zip(used[first].tolist(), count.tolist(), strict=True)):
+        key = f"{moved[link]:.{DIGITS}g}", float(wires.bandwidth[link])
+        before, others = alike.get(key, (link, 0))
+        alike[key] = before, others + many
+    for (_, bandwidth), (link, many) in alike.items():
+        share = float(moved[link]) / bandwidth / timeline.iteration_s
+        yield LinkUse(wires.names[link], many, float(moved[link]), bandwidth, share)
 
 
 def _of_splits(timeline: Timeline) -> Iterator[LinkUse]:

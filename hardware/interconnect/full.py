@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, cut, tally
+from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, tally
 from hardware.topology import Topology
 
 
@@ -18,6 +18,7 @@ class FullyConnected:
     def __init__(self, ports: Floats, latency_s: Floats, label: Label) -> None:
         self._nodes = nodes = len(ports)
         self._label = label
+        self._ports = ports
         source = np.repeat(np.arange(nodes), max(nodes - 1, 0))
         target = np.arange(len(source)) % max(nodes - 1, 1)
         target += target >= source
@@ -53,4 +54,5 @@ class FullyConnected:
 
     def injection(self, first: range, second: range) -> float:
         """All links between the sides."""
-        return cut(self.bandwidth, self._ends, first, second)
+        one, other = (self._ports[side.start : side.stop] for side in (first, second))
+        return float(np.minimum.outer(one, other).ravel().sum())

@@ -69,9 +69,9 @@ class Grid:
         self._place = self.coordinates @ np.array(self.strides)
         self._node = np.empty(self.size, dtype=np.int64)
         self._node[self._place] = np.arange(self.size)
-        exists = np.tile(self._exists().ravel(), self._copies)
-        self._slots = np.flatnonzero(exists)
-        self._link = np.cumsum(exists) - 1
+        self._exist = np.tile(self._exists().ravel(), self._copies)
+        self._slots = np.flatnonzero(self._exist)
+        self._link = np.cumsum(self._exist) - 1
         source, target = self.ends
         self.bandwidth = np.minimum(ports[source], ports[target])
         self.latency_s = np.full(len(self._slots), latency_s)
@@ -116,7 +116,7 @@ class Grid:
         neighbour = place + (there - here) * stride
         return copy * self.size + self._node[place], copy * self.size + self._node[neighbour]
 
-    def _steps(self, here: Ints, there: Ints, d: int) -> Ints:
+    def steps(self, here: Ints, there: Ints, d: int) -> Ints:
         """How many links to take in dimension ``d``, negative for the way down."""
         side = self.shape[d]
         ahead = there - here
@@ -135,7 +135,7 @@ class Grid:
         for d, (side, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             here = self.coordinates[node : node + 1, d]
             there = self.coordinates[target % self.size, d]
-            steps = int(self._steps(here, there, d)[0])
+            steps = int(self.steps(here, there, d)[0])
             at = int(here[0])
             way = _PLUS if steps > 0 else _MINUS
             for _ in range(abs(steps)):
@@ -151,21 +151,27 @@ class Grid:
         place = copies * self.size + self._place[nodes]
         dense = np.zeros((self._copies * self.size, len(self.shape), 2))
         goal = self.coordinates[targets % self.size]
-        for d, stride in enumerate(self.strides):
-            here = place // stride % self.shape[d]
-            steps = self._steps(here, goal[:, d], d)
-            self._count(dense[:, d], d, place, steps, flows)
+        for d, (side, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            high, rest = np.divmod(place, stride * side)
+            here, low = np.divmod(rest, stride)
+            line, lines = high * stride + low, self._copies * self.size // side
+            steps = self.steps(here, goal[:, d], d)
+            along = self.along(d, lines, line, here, steps, flows)
+            dense[:, d] += along.reshape(-1, stride, side, 2).transpose(0, 2, 1, 3).reshape(-1, 2)
             place = place + (goal[:, d] - here) * stride
         return dense.ravel()[self._slots]
 
-    def _count(self, dense: Floats, d: int, place: Ints, steps: Ints, flows: Floats) -> None:
-        """Add flows that go ``steps`` along dimension ``d`` to the links there.
+    def along(
+        self, d: int, lines: int, line: Ints, here: Ints, steps: Ints, flows: Floats
+    ) -> Floats:
+        """What flows load that each go some ``steps`` from ``here`` on a ``line`` of dimension d.
 
-        A flow holds a run of neighbouring links: one more where the run
-        begins, one less where it is over, and sums along the line in between.
-        A line is written twice round and one place longer, so that a run that
-        passes the last node need not be cut in two, and the rounds are then
-        added. On a ring of 5, a flow from 3 that goes up 3 links:
+        Of so many ``lines``, per place and way (up, down). A flow holds a run
+        of neighbouring links: one more where the run begins, one less where it
+        is over, and sums along the line in between. A line is written twice
+        round and one place longer, so that a run that passes the last node need
+        not be cut in two, and the rounds are then added. On a ring of 5, a flow
+        from 3 that goes up 3 links:
 
             change   . . . + . | . - . . . | .    begins at 3, is over at 6
             sums     . . . 1 1 | 1 . . . . | .    folded: links of 3, 4 and 0
@@ -174,23 +180,34 @@ class Grid:
         2 holds those of 0 and 1. It may begin before place 0, so its run is
         written in the second round.
         """
-        side, stride = self.shape[d], self.strides[d]
-        lines, length = self._copies * self.size // side, 2 * side + 1
-        high, rest = np.divmod(place, stride * side)
-        here, low = np.divmod(rest, stride)
-        line = (high * stride + low) * length
+        side = self.shape[d]
+        length = 2 * side + 1
+        found = np.zeros((lines, side, 2))
         for way in (_PLUS, _MINUS):
             goes = steps > 0 if way == _PLUS else steps < 0
             if not goes.any():
                 continue
             begin = here[goes] if way == _PLUS else here[goes] + steps[goes] + 1 + side
-            runs = line[goes] + begin
+            runs = line[goes] * length + begin
             change = tally(runs, flows[goes], lines * length)
             ends = runs + np.abs(steps[goes])
             change -= tally(ends, flows[goes], lines * length)
             run = change.reshape(lines, length).cumsum(axis=1)
-            folded = run[:, :side] + run[:, side : 2 * side]
-            dense[:, way] += folded.reshape(-1, stride, side).transpose(0, 2, 1).ravel()
+            found[:, :, way] = run[:, :side] + run[:, side : 2 * side]
+        return found
+
+    def line(self, d: int, nodes: Ints) -> Ints:
+        """Numbers of the links on a node's line of dimension ``d``: by node, place and way.
+
+        -1 where there is none.
+        """
+        copy, node = np.divmod(nodes, self.size)
+        place = self._place[node] - self.coordinates[node, d] * self.strides[d]
+        places = (copy * self.size + place)[:, np.newaxis] + np.arange(
+            self.shape[d]
+        ) * self.strides[d]
+        slots = ((places * len(self.shape) + d) * 2)[:, :, np.newaxis] + np.arange(2)
+        return np.where(self._exist[slots], self._link[slots], -1)
 
     def levels(self) -> Iterator[Level]:  # noqa: D102
         return iter(())
@@ -203,7 +220,7 @@ class Grid:
         here, there = self.coordinates[sources % self.size], self.coordinates[targets % self.size]
         hops = np.zeros(len(sources))
         for d in range(len(self.shape)):
-            hops += np.abs(self._steps(here[:, d], there[:, d], d))
+            hops += np.abs(self.steps(here[:, d], there[:, d], d))
         return hops
 
     def names(self) -> list[str]:  # noqa: D102

@@ -25,7 +25,6 @@ from simulator.collectives.messages import (
     exchange,
     following,
 )
-from simulator.collectives.quotient import Quotient
 from simulator.collectives.sections import Ends
 from simulator.engine.jobs import Ints, Load
 
@@ -41,14 +40,12 @@ class CollectiveError(ValueError):
 class CollectivePhase:
     """Alike steps in a row: ``share`` of a collective's bytes per flow, over all of them.
 
-    ``load`` is on the links that ``on`` numbers (None: the array's own).
     ``far`` are ends of messages of which one has the longest latency, and that
     is one of the ``count`` steps'. A pipelined phase is cut into chunks, which
     pass ``stages`` more members after the first.
     """
 
     load: Load
-    on: Quotient | None
     far: Ends
     share: float
     count: int = 1
@@ -65,7 +62,7 @@ Pattern = tuple[CollectivePhase, ...]
 
 
 def _phase(carried: Carried, share: float, count: int = 1) -> CollectivePhase:
-    return CollectivePhase(Load.of(carried.flows), carried.on, carried.far, share, count)
+    return CollectivePhase(Load.of(carried.flows, carried.on), carried.far, share, count)
 
 
 def ring(groups: Groups) -> Pattern:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,21 @@ from hardware import Wires
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
 from simulator.collectives.groups import Anywhere, Groups, groups_of
 from simulator.collectives.hierarchical import hierarchical
+from simulator.collectives.lattice import Members, Rows
 from simulator.collectives.offers import Jobs, Offer, cheapest, flat_offer, flat_offers
 from simulator.engine.interconnect import Interconnect
-from simulator.engine.jobs import Floats, Ints
+from simulator.engine.jobs import Floats
 from simulator.engine.picoseconds import PICOSECONDS
 
 ALGORITHMS = (*FLAT, "hierarchical")
 
 
 def jobs(
-    wires: Wires, collective: str, groups: ArrayLike, size_bytes: float, algorithm: str = "auto"
+    wires: Wires,
+    collective: str,
+    groups: Members | ArrayLike,
+    size_bytes: float,
+    algorithm: str = "auto",
 ) -> Jobs:
     """What the links have to do, one job after the other, for groups that run together.
 
@@ -36,26 +42,35 @@ def jobs(
 
 
 def chosen(
-    wires: Wires, collective: str, groups: ArrayLike, size_bytes: float, algorithm: str = "auto"
+    wires: Wires,
+    collective: str,
+    groups: Members | ArrayLike,
+    size_bytes: float,
+    algorithm: str = "auto",
 ) -> tuple[str, Jobs]:
     """The algorithm (for "auto", the one predicted to be fastest) and its jobs."""
     found = offer(wires, collective, groups, size_bytes, algorithm)
-    return found.algorithm, found.jobs()
+    return found.algorithm, tuple(replace(j, load=j.load.everywhere()) for j in found.jobs())
 
 
 def offer(
-    wires: Wires, collective: str, groups: ArrayLike, size_bytes: float, algorithm: str = "auto"
+    wires: Wires,
+    collective: str,
+    groups: Members | ArrayLike,
+    size_bytes: float,
+    algorithm: str = "auto",
 ) -> Offer:
     """The algorithm that is named, or the fastest alone (of equals, the first of ALGORITHMS).
 
     Raises CollectiveError for what does not exist or does not apply.
     """
-    rows = np.atleast_2d(np.ascontiguousarray(groups, dtype=np.int64))
+    if not isinstance(groups, Members):
+        groups = Rows(np.atleast_2d(np.ascontiguousarray(groups, dtype=np.int64)))
     if collective not in COLLECTIVES:
         raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
-    members = _members(wires, rows)
+    members = _members(wires, groups)
     if algorithm == "auto":
         offers = list(flat_offers(members, collective, size_bytes))
         tiers = hierarchical(members, collective, size_bytes)
@@ -72,11 +87,13 @@ def offer(
     )
 
 
-def _members(wires: Wires, rows: Ints) -> Groups:
-    if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:
-        raise CollectiveError(f"members of groups are cores 0 to {wires.cores - 1}")
-    found = groups_of(wires, rows)
-    if isinstance(found, Anywhere) and len(np.unique(rows)) != rows.size:
+def _members(wires: Wires, groups: Members) -> Groups:
+    if isinstance(groups, Rows):
+        rows = groups.cores
+        if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:
+            raise CollectiveError(f"members of groups are cores 0 to {wires.cores - 1}")
+    found = groups_of(wires, groups)
+    if isinstance(found, Anywhere) and len(np.unique(found.rows)) != found.rows.size:
         raise CollectiveError("a core is a member twice")
     return found
 

@@ -15,66 +15,20 @@ message does to the links, its copies do to copies of the links.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware import Wires
 from hardware.interconnect.fabric import Level
 from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
+from simulator.collectives.bits import axes_in, corners, packed, spread, weighed
+from simulator.collectives.kept import Token, wiring
+from simulator.collectives.lattice import sums
 from simulator.engine.jobs import Ints
-
-
-def packed(bits: Ints, axes: int) -> Ints:
-    """The bits at ``axes`` moved together: of 1011 at axes 1010 that is 11."""
-    found = np.zeros_like(bits)
-    for low, place, ones in _runs(axes):
-        found |= (bits >> low & ones) << place
-    return found
-
-
-def spread(numbers: Ints, axes: int) -> Ints:
-    """The other way: the bits of numbers put at ``axes``."""
-    found = np.zeros_like(numbers)
-    for low, place, ones in _runs(axes):
-        found |= (numbers >> place & ones) << low
-    return found
-
-
-def _runs(axes: int) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring axes: the lowest, how many are below in other runs, and a 1 for each."""
-    place = 0
-    while axes:
-        low = (axes & -axes).bit_length() - 1
-        run = axes >> low
-        length = (run ^ (run + 1)).bit_length() - 1
-        yield low, place, (1 << length) - 1
-        place += length
-        axes &= ~(((1 << length) - 1) << low)
-
-
-def weighed(bits: Ints, weights: Sequence[int]) -> Ints:
-    """The sum of the weights of every number's bits."""
-    found = np.zeros_like(bits)
-    if len(bits) > len(weights):
-        for place, weight in enumerate(weights):
-            found += (bits >> place & 1) * weight
-        return found
-    return (bits[:, np.newaxis] >> np.arange(len(weights)) & 1) @ np.array(weights, dtype=np.int64)
-
-
-def axes_in(axes: int) -> list[int]:
-    """The numbers of axes, lowest first."""
-    return [axis for axis in range(axes.bit_length()) if axes >> axis & 1]
-
-
-def corners(axes: int) -> Ints:
-    """All combinations of bits at some axes."""
-    return spread(np.arange(1 << axes.bit_count()), axes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,21 +44,44 @@ class Links:
     down: Ints | None
     apart: bool
 
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The ways of messages that each sort of its links carries."""
+        if self.down is None:
+            return ("up",)
+        return ("up and down",) if self.down is self.up else ("up", "down")
+
+    @property
+    def nbytes(self) -> int:
+        """Of its arrays."""
+        return self.up.nbytes + (0 if self.down is None else self.down.nbytes)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """Nodes of a grid: its copies by the bits of one set of axes, places in it by another.
+class Line:
+    """The lines of a grid's ``dimension``: of its copies, and of places in the others.
 
-    ``copies`` and ``nodes`` are their numbers. ``dimensions`` has the axes
-    that lead along each; it is empty where one leads along two.
+    ``along`` are the axes that lead along it, and ``at`` where these are;
+    ``before`` and ``behind`` those that tell lines apart: the dimensions that
+    routes take before, and those behind with the copies of the grid. ``nodes``
+    are by the bits of all place and copy axes.
     """
 
     grid: Grid
+    dimension: int
+    along: int
+    before: int
+    behind: int
+    at: Ints
+    nodes: Ints
     copy_axes: int
     place_axes: int
-    copies: Ints
-    nodes: Ints
-    dimensions: tuple[int, ...]
+    first_link: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of its arrays; the nodes are shared with the other lines."""
+        return self.at.nbytes + self.nodes.nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +91,12 @@ class Pairs:
     fabric: FullyConnected
     axes: int
     nodes: Ints
+    first_link: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of its nodes."""
+        return self.nodes.nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,24 +106,29 @@ class Reach:
     Cores of one region agree on the bits of ``region``.
     """
 
-    first_link: int
     region: int
-    links: tuple[Links | Places | Pairs, ...]
+    links: tuple[Links | Line | Pairs, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Cube:
     """Cores ``first`` + any sum of ``strides``: bit i of a core's number here is the i-th stride.
 
-    ``chips``, ``boards`` and ``kinds`` are the axes that tell these apart.
+    ``chips`` and ``boards`` are the axes that tell these apart. Arrays that are
+    wired alike (``wiring``) have the same cubes.
     """
 
+    wiring: Token
     first: int
     strides: tuple[int, ...]
-    reaches: tuple[Reach, ...]
-    chips: int
-    boards: int
-    nbytes: int
+    reaches: tuple[Reach, ...] = field(compare=False)
+    chips: int = field(compare=False)
+    boards: int = field(compare=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Of its links' arrays."""
+        return sum(links.nbytes for reach in self.reaches for links in reach.links)
 
     @property
     def all_axes(self) -> int:
@@ -151,6 +139,14 @@ class Cube:
         """Core numbers of corners."""
         return self.first + weighed(bits, self.strides)
 
+    def corner(self, core: int) -> int:
+        """The corner that a core is."""
+        found, behind = 0, core - self.first
+        for axis in reversed(range(len(self.strides))):
+            if behind >= self.strides[axis]:
+                found, behind = found | 1 << axis, behind - self.strides[axis]
+        return found
+
 
 def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
     """The cube of these cores, if the wires have them so; strides ascend, each beyond all before.
@@ -158,10 +154,8 @@ def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
     None where anything on the wires tells one corner from another otherwise
     than by some of its bits, as where cores of unlike devices are among them.
     """
-    cores = np.full(1, first)
-    for stride in strides:
-        cores = np.concatenate([cores, cores + stride])
-    if cores[-1] >= wires.cores or len(np.unique(wires.kind[cores])) > 1:
+    cores = first + sums(tuple(strides))
+    if cores[-1] >= wires.cores or wires.kind[first] != wires.kind[cores[-1]]:
         return None
     chips, boards = _by_bits(wires.chip[cores]), _by_bits(wires.board[cores])
     if chips is None or boards is None:
@@ -175,7 +169,30 @@ def cube_of(wires: Wires, first: int, strides: Sequence[int]) -> Cube | None:
         if reach is None:
             return None
         reaches.append(reach)
-    return Cube(first, tuple(strides), tuple(reaches), chips[0], boards[0], 64 * len(cores))
+    token = wiring(wires.array)
+    return Cube(token, first, tuple(strides), tuple(reaches), chips[0], boards[0])
+
+
+def widest(wires: Wires, first: int, strides: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """The first core and the strides of the largest cube, by counts, that these cores may be of.
+
+    Cores in a chip, chips on a board and boards of a kind are halved as long
+    as their counts are even: of 12 boards of eight cores strides are 1, 2, 4
+    inside the board and 3 and 6 boards, and the first core is in one of the
+    first three. Unchanged where some strides are not of these.
+    """
+    kind = int(wires.kind[first])
+    device, boards = wires.array.group.kinds[kind]
+    start = sum(d.cores * count for d, count in wires.array.group.kinds[:kind])
+    unit, rest, origin = 1, first - start, start
+    found: list[int] = []
+    for count in (device.cores_per_chip, device.chips, boards):
+        odd = count // (count & -count)
+        rest, place = divmod(rest, count)
+        origin += place % odd * unit
+        found.extend(unit * odd << i for i in range((count // odd).bit_length() - 1))
+        unit *= count
+    return (origin, tuple(found)) if set(strides) <= set(found) else (first, tuple(strides))
 
 
 def _by_bits(values: Ints) -> tuple[int, Ints] | None:
@@ -194,57 +211,68 @@ def _by_bits(values: Ints) -> tuple[int, Ints] | None:
 
 
 def _reach(subnet: Subnet, region: Ints, node: Ints) -> Reach | None:
-    found = _by_bits(region)
-    if (region < 0).any() or found is None:
+    found, ends = _by_bits(region), _by_bits(node)
+    if (region < 0).any() or found is None or ends is None:
         return None
     first = subnet.links.start
     if isinstance(subnet.fabric, Grid):
-        links: list[Links | Places | Pairs | None] = [_places(subnet.fabric, node, found[0])]
-    elif isinstance(subnet.fabric, FullyConnected):
-        ends = _by_bits(node)
-        links = [None if ends is None else Pairs(subnet.fabric, *ends)]
-    else:
-        levels = [level for level in subnet.fabric.levels() if (level.up[node] >= 0).any()]
-        links = [_level(level, node, first) for level in levels]
+        lines = _lines(subnet.fabric, *ends, found[0], first)
+        return None if lines is None else Reach(found[0], lines)
+    if isinstance(subnet.fabric, FullyConnected):
+        return Reach(found[0], (Pairs(subnet.fabric, *ends, first),))
+    levels = [level for level in subnet.fabric.levels() if (level.up[ends[1]] >= 0).any()]
+    links = tuple(_level(level, *ends, first) for level in levels)
     known = tuple(one for one in links if one is not None)
-    return Reach(first, found[0], known) if len(known) == len(links) else None
+    return Reach(found[0], known) if len(known) == len(links) else None
 
 
-def _level(level: Level, node: Ints, first: int) -> Links | None:
+def _level(level: Level, axes: int, node: Ints, first: int) -> Links | None:
+    """A level's links; ``node`` are the nodes by the bits of ``axes``."""
     up = _by_bits(level.up[node])
     if up is None or (up[1] < 0).any():
         return None
+    own = int(spread(np.array([up[0]]), axes)[0])
     links = first + up[1]
     if level.down is None or level.down is level.up:
-        return Links(up[0], links, None if level.down is None else links, level.apart)
-    return Links(up[0], links, first + level.down[node][corners(up[0])], level.apart)
+        return Links(own, links, None if level.down is None else links, level.apart)
+    return Links(own, links, first + level.down[node][corners(up[0])], level.apart)
 
 
-def _places(fabric: Grid, node: Ints, region: int) -> Places | None:
-    copies, places = _by_bits(node // fabric.size), _by_bits(node % fabric.size)
-    if copies is None or places is None or copies[0] != region or copies[0] & places[0]:
-        return None
-    dimensions = _dimensions(fabric.coordinates[places[1]], places[0])
-    if dimensions is None:
-        return None
-    return Places(fabric, copies[0], places[0], copies[1], places[1], dimensions)
+def _lines(grid: Grid, axes: int, node: Ints, region: int, first: int) -> tuple[Line, ...] | None:
+    """A grid's lines, dimension by dimension, where each axis leads along one of them.
 
-
-def _dimensions(at: NDArray[np.int64], axes: int) -> tuple[int, ...] | None:
-    """The axes along each dimension; none at all where one leads along two.
-
-    None where coordinates are not sums of what each bit adds: boxes and rings
-    of copies would not be copies.
+    None where one does not, or coordinates are not sums of what each bit adds:
+    boxes and rings of copies would not be copies.
     """
-    moved = at[1 << np.arange(axes.bit_count())] - at[0]
-    sums = at[:1]
-    for step in moved:
-        sums = np.concatenate([sums, sums + step])
-    if (sums != at).any() or (moved < 0).any():
+    copies, places = _by_bits(node // grid.size), _by_bits(node % grid.size)
+    if copies is None or places is None or copies[0] & places[0]:
         return None
-    found = [0] * at.shape[1]
-    for axis, step in zip(axes_in(axes), moved, strict=True):
-        if np.count_nonzero(step) != 1:
-            return ()
-        found[int(np.flatnonzero(step)[0])] |= 1 << axis
-    return tuple(found)
+    copy_axes, place_axes = (
+        int(spread(np.array([found[0]]), axes)[0]) for found in (copies, places)
+    )
+    at = grid.coordinates[places[1]]
+    moved = at[1 << np.arange(place_axes.bit_count())] - at[0]
+    added = at[:1]
+    for step in moved:
+        added = np.concatenate([added, added + step])
+    single = (np.count_nonzero(moved, axis=1) == 1).all()
+    if copy_axes != region or (added != at).any() or (moved < 0).any() or not single:
+        return None
+    along = [0] * len(grid.shape)
+    for axis, step in zip(axes_in(place_axes), moved, strict=True):
+        along[int(np.flatnonzero(step)[0])] |= 1 << axis
+    return tuple(
+        Line(
+            grid,
+            d,
+            along[d],
+            sum(along[:d]),
+            sum(along[d + 1 :]) | copy_axes,
+            at[packed(corners(along[d]), place_axes), d],
+            node,
+            copy_axes,
+            place_axes,
+            first,
+        )
+        for d in range(len(grid.shape))
+    )

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from hardware import Wires
 from hardware.interconnect.torus import Grid
-from simulator.collectives.cubes import Cube, Places, cube_of, weighed
+from simulator.collectives.bits import weighed
+from simulator.collectives.cubes import Cube, Line, cube_of, widest
 from simulator.collectives.kept import KEPT, Token, digest, speeds, wiring
+from simulator.collectives.lattice import Lattice, Members, Rows
 from simulator.collectives.messages import Carried, Messages, add, carry
 from simulator.collectives.quotient import Quotient
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
-from simulator.collectives.sections import MESSAGES_AT_ONCE
+from simulator.collectives.sections import MESSAGES_AT_ONCE, Copies
 from simulator.engine.jobs import Ints
 
 Level = Literal["chip", "board", "kind"]
@@ -142,7 +144,7 @@ class Anywhere(Groups):
         inside = np.ascontiguousarray(nodes.reshape(-1, nodes.shape[2]))
         nodes = nodes[:, :, :1] if first_only else nodes
         across = np.ascontiguousarray(nodes.transpose(0, 2, 1).reshape(-1, nodes.shape[1]))
-        return groups_of(self.wires, inside), groups_of(self.wires, across)
+        return groups_of(self.wires, Rows(inside)), groups_of(self.wires, Rows(across))
 
 
 def _shares_grid(wires: Wires, members: Ints) -> bool:
@@ -157,8 +159,9 @@ def _shares_grid(wires: Wires, members: Ints) -> bool:
 class Mirrored(Groups):
     """Groups that are a cube together: bit i of a member's number is axis ``members[i]``.
 
-    There is a group for every combination of the bits of ``free``. ``order``
-    has members' numbers, in the order in which messages count them.
+    There is a group for every combination of the bits of ``free``; all agree
+    with ``base`` in the others. ``order`` has members' numbers, in the order
+    in which messages count them.
     """
 
     def __init__(
@@ -167,21 +170,24 @@ class Mirrored(Groups):
         cube: Cube,
         members: Sequence[int],
         free: int,
+        base: int = 0,
         order: Ints | None = None,
     ) -> None:
         self.wires = wires
         self.cube = cube
         self.size, self.count = 1 << len(members), 1 << free.bit_count()
-        self._members, self._free, self._order = tuple(members), free, order
+        self._members, self._free, self._base, self._order = tuple(members), free, base, order
         self._axes = sum(1 << axis for axis in members)
-        self.key = cube, self._members, free  # a cube is one on all arrays that are wired so
+        self.key = cube, self._members, free, base  # a cube is one on all arrays so wired
 
     def _quotient(self, free: int) -> Quotient:
-        return KEPT.get("quotient", (self.cube, free), lambda: Quotient(self.cube, free))
+        fixed = self.cube.all_axes & ~(self._free | self._axes)
+        copies = Copies(free, fixed, self._base)
+        return KEPT.get("quotient", (self.cube, copies), lambda: Quotient(self.cube, copies))
 
     def _bits(self, numbers: Ints) -> Ints:
         """The corners of the cube that members of the first group are."""
-        return weighed(numbers, [1 << axis for axis in self._members])
+        return self._base | weighed(numbers, [1 << axis for axis in self._members])
 
     @cached_property
     def _row(self) -> Ints:
@@ -189,15 +195,26 @@ class Mirrored(Groups):
         return self.cube.cores(self._bits(np.arange(self.size)))
 
     def carry(self, messages: Messages) -> Carried:  # noqa: D102
-        if messages.everyone:
-            everywhere = self._quotient(self._free | self._axes)
-            return Carried(*everywhere.everyone(self._axes), everywhere)
+        if messages.everyone or messages.mirrored:
+            return self._everywhere(messages)
         sources, targets = messages.sources, messages.targets
         if self._order is not None:
             sources, targets = self._order[sources], self._order[targets]
-        free = self._free | self._axes if messages.mirrored else self._free
-        on = self._quotient(free)
+        on = self._quotient(self._free)
         return Carried(*on.carry(self._bits(sources), self._bits(targets)), on)
+
+    def _everywhere(self, messages: Messages) -> Carried:
+        """What all members do alike: members are as free as groups are.
+
+        Who exchanges with whom is then all that matters, not which members a group has.
+        """
+        on = self._quotient(self._free | self._axes)
+        if messages.everyone:
+            key = "everyone", (on, self._axes)
+            return KEPT.get(*key, lambda: Carried(*on.everyone(self._axes), on))
+        sources, targets = self._bits(messages.sources), self._bits(messages.targets)
+        exchanged = on, *sources.tolist(), *targets.tolist()
+        return KEPT.get("exchange", exchanged, lambda: Carried(*on.carry(sources, targets), on))
 
     def _numbers(self, cores: Ints) -> Ints:
         """The numbers of members of the first group that are these cores."""
@@ -205,11 +222,11 @@ class Mirrored(Groups):
         return by_number[np.searchsorted(self._row[by_number], cores)]
 
     def _in(self, order: Ints) -> Mirrored:
-        return Mirrored(self.wires, self.cube, self._members, self._free, order)
+        return Mirrored(self.wires, self.cube, self._members, self._free, self._base, order)
 
     def _on_grid(self) -> bool:
         return any(
-            isinstance(links, Places) and not reach.region & self._axes
+            isinstance(links, Line) and not reach.region & self._axes
             for reach in self.cube.reaches
             for links in reach.links
         )
@@ -251,45 +268,32 @@ class Mirrored(Groups):
         others = self._free | sum(1 << axis for axis in across)
         beside = self._free if first_only else self._free | sum(1 << axis for axis in inside)
         return (
-            Mirrored(self.wires, self.cube, inside, others),
-            Mirrored(self.wires, self.cube, across, beside),
+            Mirrored(self.wires, self.cube, inside, others, self._base),
+            Mirrored(self.wires, self.cube, across, beside, self._base),
         )
 
 
-def groups_of(wires: Wires, rows: Ints) -> Groups:
-    """Groups of cores by members (of which no one is in two)."""
-    return _mirrored(wires, rows) or Anywhere(wires, rows)
+def groups_of(wires: Wires, members: Members) -> Groups:
+    """Groups of cores (of which no one is in two)."""
+    lattice = members if isinstance(members, Lattice) else Lattice.of(members.cores)
+    mirrored = None if lattice is None else _mirrored(wires, lattice)
+    return mirrored or Anywhere(wires, members.rows())
 
 
-def _mirrored(wires: Wires, rows: Ints) -> Mirrored | None:
-    """The groups as a cube, if their cores are one and the wires have it so.
+def _mirrored(wires: Wires, lattice: Lattice) -> Mirrored | None:
+    """The groups in a cube, if their cores are in one and the wires have it so.
 
-    Groups 0 2 | 1 3 | 4 6 | 5 7: the second member is 2 behind the first; the
-    second and the third group begin 1 and 4 behind the first; all other cores
-    are sums of these.
+    In the largest that there may be, so that few cubes serve all groups.
     """
-    count, size = rows.shape
-    if count & (count - 1) or size & (size - 1):
-        return None
-    first = int(rows[0, 0])
-    inside = [int(rows[0, 1 << i]) - first for i in range(size.bit_length() - 1)]
-    beside = [int(rows[1 << i, 0]) - first for i in range(count.bit_length() - 1)]
-    strides = sorted([*inside, *beside])
-    if any(stride <= sum(strides[:i]) for i, stride in enumerate(strides)):
-        return None
-    if (rows != first + np.add.outer(_sums(beside), _sums(inside))).any():
-        return None
-    key = wiring(wires.array), first, tuple(strides)
-    cube = KEPT.get("cube", key, lambda: cube_of(wires, first, strides))
-    if cube is None:
-        return None
-    free = sum(1 << strides.index(stride) for stride in beside)
-    return Mirrored(wires, cube, [strides.index(stride) for stride in inside], free)
-
-
-def _sums(strides: Sequence[int]) -> Ints:
-    """All sums of some of them, by bits."""
-    found = np.zeros(1, dtype=np.int64)
-    for stride in strides:
-        found = np.concatenate([found, found + stride])
-    return found
+    strides = sorted(lattice.members + lattice.beside)
+    for first, all_strides in (widest(wires, lattice.first, strides), (lattice.first, strides)):
+        key = wiring(wires.array), first, tuple(all_strides)
+        cube = KEPT.get("cube", key, partial(cube_of, wires, first, all_strides))
+        if cube is not None:
+            axis = {stride: i for i, stride in enumerate(cube.strides)}
+            members = [axis[stride] for stride in lattice.members]
+            free = sum(1 << axis[stride] for stride in lattice.beside)
+            base = cube.corner(lattice.first)
+            if not base & (free | sum(1 << i for i in members)):
+                return Mirrored(wires, cube, members, free, base)
+    return None

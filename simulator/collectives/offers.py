@@ -14,7 +14,8 @@ from math import ceil, floor, sqrt
 from hardware import Wires
 from simulator.collectives.algorithms import FLAT, Algorithm, CollectivePhase
 from simulator.collectives.groups import Groups
-from simulator.collectives.kept import KEPT, digest
+from simulator.collectives.kept import KEPT
+from simulator.collectives.quotient import Quotient
 from simulator.engine.jobs import Floats, Job, Load
 from simulator.engine.picoseconds import whole_ps
 
@@ -75,11 +76,11 @@ class Offer:
         return sum(timed.alone_ps(size_bytes) for _, timed, size_bytes in self.sequence)
 
     def jobs(self) -> Jobs:
-        """What the links have to do."""
+        """What the links have to do, loads on the few that stand for all."""
         return tuple(
             Job(
                 name,
-                everywhere(timed.phase),
+                timed.phase.load,
                 timed.phase.share * size_bytes,
                 timed.wait_s(size_bytes),
                 timed.phase.count,
@@ -141,25 +142,16 @@ def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed
     return tuple(
         Timed(
             phase,
-            phase.load.seconds_per_byte(_bandwidth(groups, phase)),
+            phase.load.seconds_per_byte(_bandwidth(groups, phase.load)),
             wires.message_latency_s(*phase.far),
         )
         for phase in algorithm.pattern(collective, groups)
     )
 
 
-def _bandwidth(groups: Groups, phase: CollectivePhase) -> Floats:
-    """Of the links that the phase's load numbers."""
-    on = phase.on
-    if on is None:
+def _bandwidth(groups: Groups, load: Load) -> Floats:
+    """Of the links that the load numbers."""
+    on = load.on
+    if not isinstance(on, Quotient):
         return groups.wires.bandwidth
     return KEPT.get("bandwidth", (groups.speeds, on), lambda: on.bandwidth(groups.wires))
-
-
-def everywhere(phase: CollectivePhase) -> Load:
-    """A phase's load on the array's own links, made once for all phases that load the same."""
-    on, load = phase.on, phase.load
-    if on is None:
-        return load
-    key = on, digest(load.links, load.flows)
-    return KEPT.get("everywhere", key, lambda: on.everywhere(load))

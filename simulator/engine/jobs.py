@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +14,33 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+class Numbering(Protocol):
+    """Another numbering of links than the wires' own, where one stands for many."""
+
+    def everywhere(self, load: Load) -> Load:
+        """The load of all links that those of a load stand for."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Which links a job's flows cross, ascending, and how many of its flows cross each."""
+    """Which links a job's flows cross, ascending, and how many of its flows cross each.
+
+    Links are numbered as the wires have them, or as ``on`` does.
+    """
 
     links: Ints
     flows: Floats
+    on: Numbering | None = None
 
     @staticmethod
-    def of(flows: Floats) -> Load:
+    def of(flows: Floats, on: Numbering | None = None) -> Load:
         """From a vector over all links; less than 1e-12 of the largest is nothing."""
         links = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
-        return Load(links, flows[links])
+        return Load(links, flows[links], on)
+
+    def everywhere(self) -> Load:
+        """The same by the wires' own numbers."""
+        return self if self.on is None else self.on.everywhere(self)
 
     @property
     def nbytes(self) -> int:

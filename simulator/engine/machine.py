@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Generator, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import simpy
+from numpy.typing import ArrayLike
 
+from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Cores, Done, Span, latest, number_of, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect
-from simulator.engine.jobs import Job, Load
 from simulator.engine.meeting import Meeting
+from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program
 from simulator.engine.records import Log
 from simulator.engine.stations import stations
@@ -49,12 +50,16 @@ class Machine:
         self._cores = [
             Cores(self.env, station.cores, self._log) for station in self.stations.workers
         ]
-        wires = program.wires.bandwidth if program.wires else np.zeros(0)
-        self._wires = len(wires)
-        regions = [wires, *([bandwidth] for bandwidth in program.hbms)]
+        self._links = program.followed()
+        self._wires = len(self._links.bandwidth)
+        regions: list[ArrayLike] = [
+            self._links.bandwidth,
+            *([bandwidth] for bandwidth in program.hbms),
+        ]
         if program.shared_memory:
             regions = [np.concatenate(regions)]
         self.interconnect = Interconnect(self.env, *regions)
+        self._memories = Memories(self.env, program, self.interconnect, self._wires)
 
     def compute(
         self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
@@ -134,24 +139,20 @@ class Machine:
         ``until`` they may.
         """
         events, step = 0, self.env.step
-        collects = gc.isenabled()
-        gc.disable()  # a run makes no garbage in circles, and its records outlive it
         try:
-            while until is None or until.callbacks is not None:
-                step()
-                events += 1
+            with no_collecting():
+                while until is None or until.callbacks is not None:
+                    step()
+                    events += 1
         except simpy.core.EmptySchedule:
             pass
         except OverflowError:
             raise SimulationError(
                 "the step takes more than 106 days (2^63 ps); are bandwidths and peaks right?"
             ) from None
-        finally:
-            if collects:
-                gc.enable()
         if until is None or until.callbacks is not None:
             self._check_all_is_done()
-        moved = self.interconnect.link_bytes.tolist()
+        moved = self.interconnect.link_bytes[: self._wires].tolist()
         return Timeline(
             self.program,
             self.stations,
@@ -159,8 +160,9 @@ class Machine:
             self._log.columns(),
             self._log.joins(),
             events,
-            tuple(moved[: self._wires]),
-            tuple(moved[self._wires :]),
+            self._links,
+            tuple(moved),
+            self._memories.bytes,
         )
 
     def _number(self, operation: Operation) -> int:
@@ -180,10 +182,11 @@ class Machine:
         if mine.hbm is None or not operation.hbm_bytes:
             self._fire(span, duration)
             return
-        memory = self._wires + mine.hbm
-        load = Load(np.array([memory]), np.ones(1))
-        moved = self.interconnect.submit(Job("hbm", load, operation.hbm_bytes, 0.0))
+        moved, through_ps = self._memories.cross(mine.hbm, operation.hbm_bytes)
         moved.callbacks.append(lambda _: self._moved(worker, operation, span))
+        if through_ps is not None:
+            self._fire(span, max(duration, through_ps))
+            return
         both = 2
 
         def through(_: simpy.Event) -> None:
@@ -241,7 +244,7 @@ class Machine:
     def _carry(self, meeting: Meeting) -> Process:
         """An exchange's jobs, one after the other."""
         for job in meeting.operation.jobs:
-            yield self.interconnect.submit(job)
+            yield self.interconnect.submit(self._links.carry(job))
         self._fire(meeting, 0)
 
     def _met(self, meeting: Any) -> None:

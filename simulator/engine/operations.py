@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from hardware import Device, Wires
 from hardware.array import Unit
 from planners.order import Kind, Phase
 from simulator.engine.jobs import Job
+from simulator.engine.links import EveryLink, Links
 from simulator.engine.occupancy import DeviceMemory
 
 COMPUTE_LEVEL = -1
@@ -118,14 +121,22 @@ class Program:
     """The workers, and what they meet at and share.
 
     ``sites`` are the splits, parents first; ``wires`` has the links that jobs
-    name, ``hbms`` the bandwidths (B/s) of the memory links that follow them:
-    each shared by nobody but its workers, or, with ``shared_memory``, by jobs
-    as well. ``memory`` says how full each device's HBM gets.
+    name, of which the run follows ``links`` (None: all), ``hbms`` the
+    bandwidths (B/s) of the memory links that follow them: each shared by nobody
+    but its workers, or, with ``shared_memory``, by jobs as well. ``memory`` says
+    how full each device's HBM gets.
     """
 
     workers: tuple[Worker, ...]
     sites: tuple[Site, ...] = ()
     wires: Wires | None = None
+    links: Links | None = None
     hbms: tuple[float, ...] = ()
     shared_memory: bool = False
     memory: tuple[DeviceMemory, ...] = ()
+
+    def followed(self) -> Links:
+        """The links of the wires that a run follows."""
+        if self.links is not None:
+            return self.links
+        return EveryLink(self.wires.bandwidth if self.wires else np.zeros(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import Program
@@ -29,7 +30,8 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
 
 def run(program: Program) -> Timeline:
     """Build the machine for a program, and let every worker follow its template once."""
-    machine = Machine(program)
-    for worker in range(len(program.workers)):
-        machine.process(replay(machine, worker), worker)
-    return machine.run()
+    with no_collecting():
+        machine = Machine(program)
+        for worker in range(len(program.workers)):
+            machine.process(replay(machine, worker), worker)
+        return machine.run()

@@ -12,6 +12,8 @@ import numpy as np
 
 from hardware import Device
 from planners.order import Kind, Phase
+from simulator.engine.jobs import Floats
+from simulator.engine.links import Links
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
@@ -87,10 +89,17 @@ class Timeline:
     joins: Joins
     events: int
     """Events that SimPy processed."""
-    link_bytes: tuple[float, ...] = ()
-    """Bytes over every link of ``program.wires``, in its order; none where there are no wires."""
+    links: Links
+    """The links of ``program.wires`` that were followed."""
+    moved: tuple[float, ...] = ()
+    """Bytes over each of these."""
     memory_bytes: tuple[float, ...] = ()
     """Bytes over every memory link of ``program.hbms``."""
+
+    @property
+    def link_bytes(self) -> Floats:
+        """Bytes over every link of ``program.wires``, in its order; none where there are none."""
+        return np.array(self.moved)[self.links.which()]
 
     @property
     def resources(self) -> tuple[Resource, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import PartitionType, Shard
+from simulator.collectives.lattice import Lattice, Members, Rows
 
 Mask = NDArray[np.bool_]
 Cores = NDArray[np.int64]
@@ -18,61 +20,133 @@ Shards = tuple[Shard, ...]
 """What a core or group holds of every node."""
 Counts = NDArray[Any]
 """Nodes by the fields of a shard by whatever differs."""
-NONE: Cores = np.zeros((0, 0), dtype=np.int64)
-"""No groups of cores."""
 Cut = Callable[[Counts], Counts]
 """What the first half of each core gets of the counts that a split cuts."""
+Children = NDArray[np.int64]
+"""For each sort of group, of which sorts its two halves are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Alike(NamedTuple):
+    """Cores that hold the same: what, how many they are, and the number of the first."""
+
+    shards: Shards
+    cores: int
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
-    """``which`` of the different ``shards`` every core holds; ``counts`` are the same by column."""
+    """The different ``shards`` of a block's cores, and who has which; ``counts`` by column.
+
+    ``levels`` says how the block is halved down to cores: of which sorts the
+    halves of each sort of group are, outermost first; the cores' own sorts are
+    the shards. Three samples on four cores: the whole has 3, its halves 2 and
+    1; of these the first has two cores of one sample, the second one of each:
+
+        levels   [[0, 1]]   [[0, 0], [0, 1]]        shards   one sample, none
+    """
 
     shards: tuple[Shards, ...]
     counts: Counts
-    which: Cores
-    _masks: dict[bytes, Mask] = field(default_factory=dict)
-    _groups: dict[tuple[tuple[bool, ...], bytes], Cores] = field(default_factory=dict)
+    levels: tuple[Children, ...] = ()
+    _groups: dict[tuple[tuple[bool, ...], bytes], Members] = field(default_factory=dict)
+
+    @property
+    def cores(self) -> int:
+        """How many there are."""
+        return 1 << len(self.levels)
+
+    @cached_property
+    def which(self) -> Cores:
+        """The number of the shards of every core."""
+        found = np.zeros(1, dtype=np.int64)
+        for children in self.levels:
+            found = children[found].ravel()
+        return found
 
     @property
     def largest(self) -> Shards:
         """What the first core holds: nobody else more."""
-        return self.shards[self.which[0]]
+        sort = 0
+        for children in self.levels:
+            sort = int(children[sort, 0])
+        return self.shards[sort]
+
+    def busy(self, nodes: Sequence[int]) -> Mask:
+        """Which of the shards have something of any of these nodes."""
+        found: Mask = np.all(self.counts[list(nodes)] > 0, axis=1).any(axis=0)
+        return found
 
     def mask(self, nodes: Sequence[int]) -> Mask:
         """Which cores take part in any of these nodes."""
-        busy: Mask = np.all(self.counts[list(nodes)] > 0, axis=1).any(axis=0)
-        key = busy.tobytes()
-        if key not in self._masks:
-            self._masks[key] = busy[self.which]
-            self._masks[key].setflags(write=False)
-        return self._masks[key]
+        found: Mask = self.busy(nodes)[self.which]
+        return found
 
-    def groups(self, together: tuple[bool, ...], mask: Mask) -> Cores:
-        """Cores of the mask that differ only in levels that are ``together``, a row a group.
+    def classes(self) -> list[Alike]:
+        """Cores that hold the same, in the order of their first ones."""
+        many, first = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        half = self.cores
+        for children in self.levels:
+            half //= 2
+            ends, sorts = children.ravel(), int(children.max()) + 1
+            behind = np.full(sorts, self.cores)
+            np.minimum.at(behind, ends, (first[:, np.newaxis] + (0, half)).ravel())
+            many = np.bincount(ends, np.repeat(many, 2), sorts).astype(np.int64)
+            first = behind
+        found = map(Alike, self.shards, many.tolist(), first.tolist())
+        return sorted(found, key=lambda alike: alike.first)
+
+    def groups(self, together: tuple[bool, ...], busy: Mask) -> Members:
+        """Cores that differ only in levels that are ``together``, those with ``busy`` shards.
 
         Of eight cores, with the first and the last level: 0 1 4 5 and 2 3 6 7.
+        Where only some of a group are busy, the places of those who are idle
+        in all groups are left out, and groups without any.
         """
-        key = together, mask.tobytes()
+        key = together, busy.tobytes()
         if key not in self._groups:
-            axes = sorted(range(len(together)), key=lambda axis: together[axis])
-            cores = np.arange(len(mask)).reshape((2,) * len(together)).transpose(axes)
-            members = cores.reshape(-1, 1 << sum(together))
-            taking = mask[members]
-            self._groups[key] = members[taking.any(axis=1)][:, taking.any(axis=0)]
+            halvings = self._halvings(busy)
+            if halvings is None:
+                self._groups[key] = self._rows(together, busy[self.which])
+            else:
+                self._groups[key] = _lattice(together, halvings)
         return self._groups[key]
 
-    def classes(self, *, folded: bool) -> list[tuple[Shards, Cores]]:
-        """Cores that hold the same, in the order of their first ones: shards and numbers.
+    def _halvings(self, busy: Mask) -> tuple[bool, ...] | None:
+        """Of every level, whether both halves of busy groups are busy, alike; or only the first.
 
-        Without ``folded`` every core is a class.
+        None where busy cores are in no such order (or all idle).
         """
-        if not folded:
-            return [(self.shards[i], np.array([core])) for core, i in enumerate(self.which)]
-        cores = np.argsort(self.which, kind="stable")
-        ends = np.cumsum(np.bincount(self.which, minlength=len(self.shards)))
-        found = zip(self.shards, np.split(cores, ends[:-1]), strict=True)
-        return sorted(found, key=lambda item: int(item[1][0]))
+        idle: tuple[bool, ...] = ()
+        below: list[tuple[bool, ...] | None] = [(True,) if one else idle for one in busy.tolist()]
+        for children in reversed(self.levels):
+            here: list[tuple[bool, ...] | None] = []
+            for first, second in children.tolist():
+                one, other = below[first], below[second]
+                if one is None or other is None or (one != other and other != idle):
+                    here.append(None)
+                else:
+                    here.append((one == other, *one) if one else idle)
+            below = here
+        return below[0][:-1] if below[0] else None
+
+    def _rows(self, together: tuple[bool, ...], mask: Mask) -> Rows:
+        axes = sorted(range(len(together)), key=lambda axis: together[axis])
+        cores = np.arange(len(mask)).reshape((2,) * len(together)).transpose(axes)
+        members = cores.reshape(-1, 1 << sum(together))
+        taking = mask[members]
+        return Rows(members[taking.any(axis=1)][:, taking.any(axis=0)])
+
+
+def _lattice(together: tuple[bool, ...], halvings: tuple[bool, ...]) -> Lattice:
+    """Groups by levels, where some have their first halves only."""
+    strides = [1 << i for i in reversed(range(len(together)))]
+    both = [level for level in zip(strides, together, halvings, strict=True) if level[2]][::-1]
+    return Lattice(
+        0,
+        tuple(stride for stride, joined, _ in both if joined),
+        tuple(stride for stride, joined, _ in both if not joined),
+    )
 
 
 @dataclass(slots=True)
@@ -80,12 +154,12 @@ class Halving:
     """A block in the making, from one group with its shards down to single cores."""
 
     counts: Counts
-    which: Cores
+    levels: list[Children] = field(default_factory=list)
 
     @classmethod
     def of(cls, shards: Shards) -> Halving:
         """The group as a whole."""
-        return cls(np.array(shards)[:, :, np.newaxis], np.zeros(1, dtype=np.int64))
+        return cls(np.array(shards)[:, :, np.newaxis])
 
     def halve(self, nodes: Sequence[int], fields: Sequence[PartitionType], cut: Cut) -> None:
         """Halve a field of each of some nodes' shards; the other nodes' are in both halves.
@@ -97,10 +171,9 @@ class Halving:
         before = self.counts[nodes, fields]
         counts[nodes, fields, 0::2] = first = cut(before)
         counts[nodes, fields, 1::2] = before - first
-        below = np.stack([2 * self.which, 2 * self.which + 1], axis=1).ravel()
         columns, number = _different(counts.reshape(-1, counts.shape[2]).T)
         self.counts = counts[:, :, columns]
-        self.which = number.ravel()[below]
+        self.levels.append(number.reshape(-1, 2))
 
     def block(self) -> Block:
         """What came of it."""
@@ -110,7 +183,7 @@ class Halving:
             tuple(Shard(*numbers[i : i + fields]) for i in range(0, len(numbers), fields))
             for numbers in columns
         )
-        return Block(shards, self.counts, self.which)
+        return Block(shards, self.counts, tuple(self.levels))
 
 
 def _different(rows: Counts) -> tuple[Cores, Cores]:

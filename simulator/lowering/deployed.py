@@ -243,7 +243,8 @@ def _alike(root: Part, u: int, v: int) -> bool:
     return all(
         part.partitions[u].type is part.partitions[v].type
         if part.halves
-        else (part.mask((u,)) == part.mask((v,))).all()
+        else part.block is not None
+        and (part.block.busy((u,)) == part.block.busy((v,))).all()
         and all(types[u] is types[v] for types in part.types)
         for part in parts(root)
     )

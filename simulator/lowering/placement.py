@@ -10,7 +10,7 @@ first cores and cores may be left without work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from hardware import Group, Wires
 from planners import PlanError, Split
 from planners.partition import III, WHOLE, Partition, PartitionType, Shard
-from simulator.lowering.blocks import NONE, Block, Cores, Halving, Mask, Shards
+from simulator.collectives.lattice import Lattice
+from simulator.lowering.blocks import Alike, Block, Halving, Mask, Shards
 from workloads import Graph, Node
 
 
@@ -26,8 +27,8 @@ from workloads import Graph, Node
 class Part:
     """A group of cores of the bisection, and its shard of every node.
 
-    ``firsts`` are the numbers of the first core of every copy of this part in
-    the array. A part that the plan treats alike all the way down, halving it
+    ``copies`` are the first cores of every copy of this part in the array, each
+    a group by itself. A part that the plan treats alike all the way down, halving it
     by one list of ``types`` (of each node) per level, is a block: its cores
     differ by remainders at most, and the first core's shards are the largest.
     Any other part has two ``halves``, one object twice where they do the
@@ -37,7 +38,7 @@ class Part:
 
     level: int
     group: Group
-    firsts: Cores
+    copies: Lattice
     shards: Shards
     partitions: tuple[Partition, ...] = ()
     halves: tuple[Part, ...] = ()
@@ -64,25 +65,21 @@ class Part:
             return np.concatenate([half.mask(nodes) for half in self.halves])
         return self.block.mask(nodes)
 
-    def classes(self, *, folded: bool) -> list[tuple[Shards, Cores]]:
-        """A block's cores that hold the same: their shards and relative numbers.
+    def classes(self, *, folded: bool) -> list[Alike]:
+        """A block's cores that hold the same, numbers relative to its first core.
 
         Without ``folded`` every core is a class.
         """
-        return [] if self.block is None else self.block.classes(folded=folded)
+        if self.block is None:
+            return []
+        if folded:
+            return self.block.classes()
+        shards = self.block.shards
+        return [Alike(shards[i], 1, core) for core, i in enumerate(self.block.which.tolist())]
 
-    def groups(self, mask: Mask, joined: Callable[[Sequence[PartitionType]], bool]) -> Cores:
-        """A block's cores of ``mask`` that differ only in levels whose types are ``joined``.
-
-        A row for each group, numbers relative to the block's first core.
-        """
-        together = tuple(map(joined, self.types))
-        return NONE if self.block is None else self.block.groups(together, mask)
-
-    @property
-    def largest(self) -> Shards:
-        """The shards of a block's first core."""
-        return self.shards if self.block is None else self.block.largest
+    def together(self, joined: Callable[[Sequence[PartitionType]], bool]) -> tuple[bool, ...]:
+        """Which of a block's levels have types that are ``joined``."""
+        return tuple(map(joined, self.types))
 
 
 class Counting(StrEnum):
@@ -122,8 +119,7 @@ class Division:
 
         Raises PlanError when the plan is for a group of another shape.
         """
-        firsts = np.zeros(1, dtype=np.int64)
-        return self._part(root, group, firsts, self._everything(batch), 0)
+        return self._part(root, group, Lattice(0), self._everything(batch), 0)
 
     def _everything(self, batch: int) -> Shards:
         if self.counting is Counting.FRACTIONS:
@@ -140,14 +136,14 @@ class Division:
         )
 
     def _part(
-        self, split: Split | None, group: Group, firsts: Cores, shards: Shards, level: int
+        self, split: Split | None, group: Group, copies: Lattice, shards: Shards, level: int
     ) -> Part:
         _fits(split, group, level)
         types = _block(split, group, level) if self.blocks else None
         if split is None or types is not None:
             below_types = types or ()
             block = self._halved(shards, below_types)
-            return Part(level, group, firsts, shards, types=below_types, block=block)
+            return Part(level, group, copies, shards, types=below_types, block=block)
         sides = group.halves()
         cuts = [self._cut(*item) for item in zip(self.graph, shards, split.partitions, strict=True)]
         first, second = tuple(cut[0] for cut in cuts), tuple(cut[1] for cut in cuts)
@@ -156,18 +152,18 @@ class Division:
             for partition, (_, _, share) in zip(split.partitions, cuts, strict=True)
         )
         below = (split.halves[0], split.halves[-1])
-        behind = firsts + sides[0].size
+        behind = sides[0].size
         same = below[0] is below[1] and sides[0] == sides[1] and first == second
-        if self.folded and same and self._interchangeable(sides[0], int(firsts[0])):
-            both = np.concatenate([firsts, behind])
+        if self.folded and same and self._interchangeable(sides[0], copies.first):
+            both = replace(copies, beside=(*copies.beside, behind))
             half = self._part(below[0], sides[0], both, first, level + 1)
             halves = (half, half)
         else:
             halves = (
-                self._part(below[0], sides[0], firsts, first, level + 1),
-                self._part(below[1], sides[1], behind, second, level + 1),
+                self._part(below[0], sides[0], copies, first, level + 1),
+                self._part(below[1], sides[1], copies.at(Lattice(behind)), second, level + 1),
             )
-        return Part(level, group, firsts, shards, partitions, halves)
+        return Part(level, group, copies, shards, partitions, halves)
 
     def _interchangeable(self, half: Group, first: int) -> bool:
         """Whether the wires do not tell a half from the other one, which follows it."""

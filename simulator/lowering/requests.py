@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import PartitionType
-from simulator.lowering.blocks import Cores
+from simulator.collectives.lattice import Members
 from simulator.lowering.placement import Part
 
 Bytes = NDArray[np.float64]
@@ -22,8 +22,8 @@ Types = Sequence[PartitionType]
 class Request(NamedTuple):
     """One collective over a part's groups, or a swap between its halves.
 
-    ``groups`` holds core numbers relative to the part's first core, a group a
-    row, and ``bytes`` the tensor's size per core as ``simulator.collectives.choice``
+    ``groups`` holds core numbers relative to the part's first core, and
+    ``bytes`` the tensor's size per core as ``simulator.collectives.choice``
     wants it. ``padded`` are the same groups with cores that hold nothing, who
     may stand between the others. Of a swap, ``groups`` are the two halves'
     cores and ``bytes`` what each of them receives.
@@ -31,9 +31,9 @@ class Request(NamedTuple):
 
     part: Part
     collective: str
-    groups: tuple[Cores, ...]
+    groups: tuple[Members, ...]
     bytes: tuple[Bytes, ...]
-    padded: Cores | None = None
+    padded: Members | None = None
 
 
 Emit = Callable[[Request], None]

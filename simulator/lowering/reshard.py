@@ -13,6 +13,8 @@ from math import prod
 import numpy as np
 
 from planners.partition import III
+from simulator.collectives.lattice import Rows
+from simulator.lowering.blocks import Block
 from simulator.lowering.layouts import Layout, TiedLayout
 from simulator.lowering.placement import Part
 from simulator.lowering.requests import Bytes, Emit, Request, Types
@@ -48,7 +50,8 @@ class Relay:
             cores = [np.flatnonzero(half.mask(self.nodes)) for half in part.halves]
             cores[1] += first.cores
             amounts = (self._spread(first, moved[0][1]), self._spread(second, moved[1][1]))
-            self.emit(Request(part, "swap", tuple(cores), amounts))
+            halves = tuple(Rows(members[np.newaxis]) for members in cores)
+            self.emit(Request(part, "swap", halves, amounts))
         self.move(first, moved[0][0], moved[0][2])
         if second is not first:
             self.move(second, moved[1][0], moved[1][2])
@@ -114,24 +117,28 @@ class Relay:
 
     def _collectives(self, part: Part, old: float, new: float) -> None:
         """All cores do the same: an all-to-all where a dimension changes, then all-gathers."""
-        mask = part.mask(self.nodes)
-        if any((part.mask((node,)) != mask).any() for node in self.nodes):
-            mask = np.ones_like(mask)  # those who hold, those who read, and who stands between
-        exchanged = part.groups(mask, self._changes)
-        gathered = part.groups(mask, self._gathers)
-        needed = part.groups(mask, self._needs_all)
-        reads = self._largest(part)
-        if old and exchanged.shape[1] > 1:
-            size = np.array(old * reads / gathered.shape[1])
+        block = part.block
+        if block is None:
+            return
+        busy = block.busy(self.nodes)
+        if any((block.busy((node,)) != busy).any() for node in self.nodes):
+            busy = np.ones_like(busy)  # those who hold, those who read, and who stands between
+        exchanged, gathered, needed = (
+            block.groups(part.together(joined), busy)
+            for joined in (self._changes, self._gathers, self._needs_all)
+        )
+        reads = self._largest(part, block)
+        if old and exchanged.size > 1:
+            size = np.array(old * reads / gathered.size)
             self.emit(Request(part, "all-to-all", (exchanged,), (size,)))
-        if old and gathered.shape[1] > 1:
+        if old and gathered.size > 1:
             self.emit(Request(part, "all-gather", (gathered,), (np.array(old * reads),)))
-        if new and needed.shape[1] > 1:
+        if new and needed.size > 1:
             self.emit(Request(part, "all-gather", (needed,), (np.array(new * reads),)))
 
-    def _largest(self, part: Part) -> float:
+    def _largest(self, part: Part, block: Block) -> float:
         """Fraction of what the part reads that its first core does, the largest of all."""
-        whole, own = part.shards[self.read.node], part.largest[self.read.node]
+        whole, own = part.shards[self.read.node], block.largest[self.read.node]
         cut = {types[self.read.node] for types in part.types if not self._needs_all(types)}
         return prod(own[kind] / whole[kind] for kind in cut)
 

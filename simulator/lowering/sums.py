@@ -17,6 +17,7 @@ import numpy as np
 from planners.partition import (
     PartitionType,
 )
+from simulator.collectives.lattice import Rows
 from simulator.lowering.blocks import Shards
 from simulator.lowering.placement import Part
 from simulator.lowering.requests import Emit, Request, Types
@@ -85,13 +86,14 @@ class Sums:
         return size * first / (first + second), size * second / (first + second)
 
     def _collective(self, part: Part, name: str) -> None:
-        if not part.busy(self.nodes):
+        block = part.block
+        if block is None or not part.busy(self.nodes):
             return
-        mask = part.mask(self.nodes)
-        members = part.groups(mask, self._joins)
-        if members.shape[1] > 1:
-            size = np.array(self.size(part.largest))
-            padded = None if mask.all() else part.groups(np.ones_like(mask), self._joins)
+        busy, together = block.busy(self.nodes), part.together(self._joins)
+        members = block.groups(together, busy)
+        if members.size > 1:
+            size = np.array(self.size(block.largest))
+            padded = None if busy.all() else block.groups(together, np.ones_like(busy))
             self.emit(Request(part, name, (members,), (size,), padded))
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
@@ -101,8 +103,9 @@ class Sums:
             np.full(len(members), size / len(members))
             for members, size in zip(cores, (to_first, to_second), strict=True)
         ]
-        groups = (cores[0], cores[1] + part.halves[0].cores)
-        self.emit(Request(part, "swap", groups, tuple(amounts)))
+        cores[1] += part.halves[0].cores
+        halves = tuple(Rows(members[np.newaxis]) for members in cores)
+        self.emit(Request(part, "swap", halves, tuple(amounts)))
 
 
 def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:

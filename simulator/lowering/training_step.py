@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
+from simulator.collectives.link_classes import links_of
+from simulator.engine.links import Links
 from simulator.engine.operations import Operation, Program, Site, Worker
-from simulator.lowering.blocks import Cores, Shards
+from simulator.lowering.blocks import Alike
 from simulator.lowering.dataflow import Dataflow
 from simulator.lowering.placement import Part
 from simulator.lowering.rules import Rules
@@ -50,18 +52,18 @@ class _Writer:
             found = tuple(s for half in part.distinct() for s in self._open(half))
         else:
             classes = part.classes(folded=self._rules.shared)
-            found = tuple(self._script(part, shards, members) for shards, members in classes)
+            found = tuple(self._script(part, alike) for alike in classes)
         self._under[id(part)] = found
         return found
 
-    def _script(self, part: Part, shards: Shards, members: Cores) -> Script:
+    def _script(self, part: Part, alike: Alike) -> Script:
         device = part.group.kinds[0][0]
-        use = self._rules.memory_use(device, shards)
+        use = self._rules.memory_use(device, alike.shards)
         return Script(
             device,
-            shards,
-            len(members) * len(part.firsts),
-            int(part.firsts[0] + members[0]),
+            alike.shards,
+            alike.cores * part.copies.count,
+            part.copies.first + alike.first,
             in_order=not self._rules.overlap,
             held=use.by_product() if use else {},
             held_bytes=use.held_bytes if use else 0.0,
@@ -99,9 +101,22 @@ class _Writer:
         """The workers and their splits, from the top down."""
         tree = _Tree(self._rules, self._under, self._apart)
         tree.grow(self._rules.root, (), 0, 1)
-        wires = self._rules.wires
         return Program(
-            tuple(tree.workers), tuple(tree.sites), wires, tuple(tree.hbms), memory=self._memory
+            tuple(tree.workers),
+            tuple(tree.sites),
+            self._rules.wires,
+            self._links(),
+            tuple(tree.hbms),
+            memory=self._memory,
+        )
+
+    def _links(self) -> Links | None:
+        """Folded, links that all jobs load alike are one."""
+        if self._rules.wires is None or not self._rules.folded:
+            return None
+        operations = {task.operation for script in self._scripts for task in script.tasks}
+        return links_of(
+            self._rules.wires, (job.load for operation in operations for job in operation.jobs)
         )
 
 
@@ -124,7 +139,7 @@ class _Tree:
             self.sites.append(Site(part.level, copies))
         for i, half in enumerate(part.halves if self._apart else part.distinct()):
             offset = part.halves[0].group.size if i else 0
-            self.grow(half, above, first + offset, 1 if self._apart else len(half.firsts))
+            self.grow(half, above, first + offset, 1 if self._apart else half.copies.count)
         for script in () if part.halves else self._under[id(part)]:
             self.workers.append(self._worker(script, above, first))
 

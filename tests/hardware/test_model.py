@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import Array, Topology, catalog_names, load_array
+from hardware import Array, Topology, catalog_models, catalog_names, load_array
 from simulator import DEPLOYED, PUBLISHED, usual
 
 PAPERS = {"accpar-mixed", "accpar-homogeneous", "hypar-16"}
@@ -14,6 +14,7 @@ PAPERS = {"accpar-mixed", "accpar-homogeneous", "hypar-16"}
 def test_the_papers_arrays_are_published_and_those_with_wires_deployed(name: str) -> None:
     array = load_array(name)
     assert array.model == ("published" if name in PAPERS else "deployed")
+    assert array.model == catalog_models()[name]
     assert usual(array) == (PUBLISHED if name in PAPERS else DEPLOYED)
 
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import COMMAND_LINE, SpecError, catalog_names, load_array, load_device, spec_kind
+from hardware import (
+    COMMAND_LINE,
+    SpecError,
+    catalog_names,
+    catalog_rows,
+    load_array,
+    load_device,
+    spec_kind,
+)
 from hardware.spec import (
     Entry,
     Settings,
@@ -165,6 +173,18 @@ def test_the_catalog_is_devices_and_arrays_that_load() -> None:
     for name in arrays:
         assert spec_kind(name) == "array"
         assert load_array(name).name == name
+
+
+def test_rows_of_the_catalog_say_what_loading_does() -> None:
+    """They are read unchecked, without the libraries that check."""
+    for name, size, about in catalog_rows("device"):
+        device, _ = load_device(name)
+        assert (size, about) == (device.cores, device.description)
+    for name, size, about in catalog_rows("array"):
+        array = load_array(name)
+        assert (size, about) == (array.group.size, array.description)
+    assert [name for name, _, _ in catalog_rows("array")] == catalog_names("array")
+    assert [name for name, _, _ in catalog_rows("device")] == catalog_names("device")
 
 
 def test_the_kind_of_a_file(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from planners import (
     Split,
     load_planner,
 )
-from planners.objective import Choice, Prices
 from planners.partition import WHOLE, I, Sizes, boundary, legal, sizes
 from tests.strategies import arrays, networks, port_bytes_per_s
 from workloads import Graph, Network, load_network, partition_graph
@@ -225,28 +224,6 @@ def bisect(gap: Gap, low: float, high: float) -> float:
     return (low + high) / 2
 
 
-PRICES = st.floats(1e-3, 1e3)
-AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
-
-
-@given(
-    st.builds(Choice, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS),
-    st.tuples(st.builds(Prices, PRICES, PRICES), st.builds(Prices, PRICES, PRICES)),
-)
-def test_balanced_sides_finish_together_or_one_is_always_slower(
-    numbers: Choice, prices: tuple[Prices, Prices]
-) -> None:
-    share = numbers.balanced(prices)
-    one, other = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
-    if one == pytest.approx(other, rel=1e-6, abs=1e-9):
-        return
-    assert share in (0.0, 1.0)
-    grid = [i / 50 for i in range(51)]
-    spent = [(numbers.spend(prices[0], a), numbers.spend(prices[1], 1 - a)) for a in grid]
-    signs = {one > other for one, other in spent if one != pytest.approx(other, rel=1e-6)}
-    assert len(signs) == 1
-
-
 def depth_first(split: Split | None) -> list[Split]:
     return [] if split is None else [split, *(s for h in split.halves for s in depth_first(h))]
 
@@ -280,30 +257,6 @@ def test_shares_follow_the_number_of_boards() -> None:
 def test_absurd_batches_are_refused(batch: int) -> None:
     with pytest.raises(PlanError, match=f"batch {batch} is out of range"):
         load_planner("data_parallel")(load_network("lenet"), homogeneous(), batch)
-
-
-def test_a_share_balanced_by_hand() -> None:
-    """Both sides of 8a + 2 = 24 (1 - a) + 4."""
-    fast, slow = Prices(1.0, 2.0), Prices(3.0, 4.0)
-    numbers = Choice(work=8.0, fixed=1.0, rest=0.0, swap=0.0)
-    assert numbers.balanced((fast, slow)) == pytest.approx(26 / 32)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "prices", "cheaper", "dearer"),
-    [
-        (Choice(2.1, 0.0, 1.5, 1.4), (Prices(2.9, 1.0), Prices(0.5, 3.4)), 3 / 14, 5 / 8),
-        (Choice(1.7, 0.0, 2.4, 2.2), (Prices(0.9, 1.7), Prices(2.9, 0.7)), 0.87826479, 0.43991703),
-    ],
-)
-def test_of_two_balanced_shares_the_cheaper_is_taken(
-    numbers: Choice, prices: tuple[Prices, Prices], cheaper: float, dearer: float
-) -> None:
-    for share in (cheaper, dearer):  # both balance
-        one, other = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
-        assert one == pytest.approx(other, rel=1e-6)
-    assert numbers.cost(prices, cheaper) < numbers.cost(prices, dearer)
-    assert numbers.balanced(prices) == pytest.approx(cheaper)
 
 
 def test_plans_say_who_made_them() -> None:

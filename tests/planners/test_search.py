@@ -10,13 +10,14 @@ from planners import (
     PartitionType,
     PlanError,
     Split,
-    hierarchy,
     load_planner,
 )
-from planners.hierarchy import Level, Search, plan_hierarchy
+from planners.hierarchy import plan_hierarchy
+from planners.level import Level
 from planners.min_sum import TooWideError
 from planners.objective import Prices
 from planners.partition import LAYOUTS, WHOLE, legal, sizes
+from planners.search import Search
 from tests.planners.graphs import every_pair_added, general
 from workloads import Builder, Network, load_network, partition_graph
 
@@ -86,21 +87,15 @@ def test_types_that_are_not_legal_any_more_give_way_to_the_batch() -> None:
     assert [split.types for split in plan.levels() or []] == [(IV,), (I,)]
 
 
-def test_a_join_may_have_any_layout_whatever_a_planner_allows() -> None:
+def test_a_join_may_have_any_layout_whatever_a_planner_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     network = load_network("resnet18")
     graph = partition_graph(network)
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])
-    search = []
-    factors = Level.factors
-
-    def spied(self: Level) -> object:
-        search.append(self.domains)
-        return factors(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Level, "factors", spied)
-        plan_hierarchy("mine", network, array, 64, TRAFFIC, lambda node: (II,))
-    for node, domain in zip(graph, search[0], strict=True):
+    solved = count_levels(monkeypatch)
+    plan_hierarchy("mine", network, array, 64, TRAFFIC, lambda node: (II,))
+    for node, domain in zip(graph, solved[0].domains, strict=True):
         assert domain == (LAYOUTS if node.join else (II,))
 
 
@@ -115,7 +110,7 @@ def test_a_graph_too_wide_for_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPa
     def refuse(*_: object) -> None:
         raise TooWideError("elimination needs a table over 13 layers")
 
-    monkeypatch.setattr(hierarchy, "minimise", refuse)
+    monkeypatch.setattr("planners.level.minimise_entries", refuse)
     plan = load_planner("accpar")(small(), array, 8)
     found = plan.root
     assert found is not None

@@ -44,16 +44,21 @@ def gpt2(layers: int, features: int, heads: int) -> tuple[Any, tuple[int, ...]]:
 
 
 def llama(
-    vocabulary: int, hidden: int, key_heads: int, sequence: int
+    vocabulary: int,
+    hidden: int,
+    key_heads: int,
+    sequence: int,
+    layers: int = 32,
+    features: int = 4096,
 ) -> tuple[Any, tuple[int, ...]]:
     transformers = import_module("transformers")
 
     config = transformers.LlamaConfig(
         vocab_size=vocabulary,
-        hidden_size=4096,
+        hidden_size=features,
         intermediate_size=hidden,
-        num_hidden_layers=32,
-        num_attention_heads=32,
+        num_hidden_layers=layers,
+        num_attention_heads=features // 128,
         num_key_value_heads=key_heads,
         max_position_embeddings=sequence,
         attn_implementation="eager",
@@ -196,6 +201,7 @@ MODELS: dict[str, Callable[[], tuple[Any, tuple[int, ...]]]] = {
     "gpt2-xl": partial(gpt2, 48, 1600, 25),
     "llama-7b": partial(llama, 32_000, 11_008, 32, 2048),
     "llama3-8b": partial(llama, 128_256, 14_336, 8, 8192),
+    "llama3-405b": partial(llama, 128_256, 53_248, 8, 8192, 126, 16_384),
     "gnmt": gnmt,
 }
 

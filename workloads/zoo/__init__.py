@@ -40,6 +40,7 @@ SEQUENCES: dict[str, Callable[..., Network]] = {
     "gpt2-xl": partial(gpt2, "-xl"),
     "llama-7b": partial(llama, "llama-7b", sequence=2048),
     "llama3-8b": partial(llama, "llama3-8b", sequence=8192),
+    "llama3-405b": partial(llama, "llama3-405b", sequence=8192),
     "gnmt": gnmt,
 }
 """Networks that take ``sequence``, a number of tokens."""

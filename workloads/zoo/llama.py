@@ -23,11 +23,13 @@ class _Size:
 _SIZES = {
     "llama-7b": _Size(32, 4096, 32, 32, 11_008, 32_000, "Touvron et al. 2023"),
     "llama3-8b": _Size(32, 4096, 32, 8, 14_336, 128_256, "Grattafiori et al. 2024"),
+    "llama3-405b": _Size(126, 16_384, 128, 8, 53_248, 128_256, "Grattafiori et al. 2024"),
 }
+"""The Llama 3 paper's Table 3, with its vocabulary of 128,000 tokens and 256 special ones."""
 
 
 def llama(name: str, sequence: int) -> Network:
-    """Llama 7B, or Llama 3 8B with grouped-query attention; the head is not tied."""
+    """Llama 7B, or a Llama 3 with grouped-query attention; the head is not tied."""
     size = _SIZES[name]
     net = Builder(name, 1, sequence)
     last = net.embedding("embedding", size.vocabulary, size.features)

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Wires, load_array
-from simulator.collectives.cubes import axes_in, corners, cube_of, packed, spread, weighed
+from simulator.collectives.bits import axes_in, corners, packed, spread, weighed
+from simulator.collectives.cubes import cube_of
 from simulator.collectives.groups import Anywhere, Mirrored, groups_of
+from simulator.collectives.lattice import Rows
 from simulator.collectives.messages import EVERYONE, exchange
 from tests.wiring import nodes
 
@@ -58,7 +60,7 @@ ROWS = np.arange(512).reshape(-1, 8)
 def test_groups_of_alike_cores_are_followed_once(changes: tuple[str, ...]) -> None:
     w = Wires(load_array("accpar-homogeneous", ["devices.0.count=64", *changes]))
     for rows in (ROWS, ROWS.T, ROWS[::2], ROWS[:, ::4], ROWS[8:16, :4]):
-        assert isinstance(groups_of(w, rows), Mirrored)
+        assert isinstance(groups_of(w, Rows(rows)), Mirrored)
 
 
 def test_others_are_followed_one_by_one() -> None:
@@ -72,10 +74,10 @@ def test_others_are_followed_one_by_one() -> None:
         unlike,
         np.array([[0, 2, 1, 3]])[:, ::-1],
     ):
-        assert isinstance(groups_of(w, rows), Anywhere)
+        assert isinstance(groups_of(w, Rows(rows)), Anywhere)
     uneven = nodes(3, "tree")  # subtrees of two and of one
-    assert isinstance(groups_of(uneven, np.array([[0, 1]])), Mirrored)
-    assert isinstance(groups_of(uneven, np.array([[0, 1], [1, 2]])), Anywhere)
+    assert isinstance(groups_of(uneven, Rows(np.array([[0, 1]]))), Mirrored)
+    assert isinstance(groups_of(uneven, Rows(np.array([[0, 1], [1, 2]]))), Anywhere)
 
 
 def test_links_that_copies_load_alike_are_one() -> None:
@@ -83,7 +85,7 @@ def test_links_that_copies_load_alike_are_one() -> None:
     sizes = {}
     for boards in (256, 1024, 4096):
         w = Wires(load_array("accpar-homogeneous", [f"devices.0.count={boards}"]))
-        members = groups_of(w, np.arange(w.cores)[np.newaxis])
+        members = groups_of(w, Rows(np.arange(w.cores)[np.newaxis]))
         sizes[boards] = [
             members.carry(messages).flows.size for messages in (EVERYONE, exchange(w.cores // 2))
         ]

@@ -26,7 +26,7 @@ def every_core(part: Part, graph: Graph) -> Iterator[tuple[Device, list[Shard]]]
     for half in part.halves:
         yield from every_core(half, graph)
     if not part.halves:
-        for shards, _ in part.classes(folded=False):
+        for shards, _, _ in part.classes(folded=False):
             held = [
                 s._replace(outputs=s.inputs * node.out_channels / node.in_channels)
                 if node.join and s.outputs

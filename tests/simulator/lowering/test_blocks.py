@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from planners.partition import II, III, IV, I, PartitionType, Shard
+from simulator.collectives.lattice import Lattice
 from simulator.lowering.blocks import Block, Halving, Shards
 
 Level = tuple[PartitionType, ...]
@@ -58,18 +60,36 @@ def test_every_core_holds_what_halving_leaves_it(case: tuple[Shards, list[Level]
         assert found.mask((v,)).tolist() == [not core[v].empty for core in wanted]
     busy = [any(not shard.empty for shard in core) for core in wanted]
     assert found.mask(range(len(shards))).tolist() == busy
-    apart = found.classes(folded=False)
-    assert [(held, cores.tolist()) for held, cores in apart] == [
-        (core, [i]) for i, core in enumerate(wanted)
+    assert found.classes() == [
+        (held, wanted.count(held), wanted.index(held)) for held in dict.fromkeys(wanted)
     ]
-    together = found.classes(folded=True)
-    assert [held for held, _ in together] == list(dict.fromkeys(wanted))
-    for held, cores in together:
-        assert cores.tolist() == [i for i, core in enumerate(wanted) if core == held]
     assert len(levels) == len(found.which).bit_length() - 1
 
 
-@given(st.lists(st.booleans(), max_size=5), st.data())
+NOBODY = Shard(0, 1, 1, 1)
+
+
+def halved(mask: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """How any busy cores are halved: every group is a sort of its own."""
+    levels, groups = [], 1
+    while groups < len(mask):
+        levels.append(np.arange(2 * groups).reshape(-1, 2))
+        groups *= 2
+    if levels:
+        levels[-1] = mask.astype(np.int64).reshape(-1, 2)
+    return levels
+
+
+def test_busy_first_halves_are_a_lattice() -> None:
+    """Of 16 cores the first of each four: strides 4 and 8, joined and not."""
+    found = block((Shard(4, 1, 1, 1),), [(I,)] * 4, whole=True)
+    busy = found.busy((0,))
+    groups = found.groups((True, False, True, False), busy)
+    assert groups == Lattice(0, (8,), (4,))
+    assert groups.rows().tolist() == [[0, 8], [4, 12]]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=5), st.data())
 def test_groups_differ_in_the_levels_that_are_joined(
     together: list[bool], data: st.DataObject
 ) -> None:
@@ -77,10 +97,14 @@ def test_groups_differ_in_the_levels_that_are_joined(
     cores = 1 << len(together)
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=cores, max_size=cores)))
     shard = Shard(1, 1, 1, 1)
-    found = Block(((shard,),), np.ones((1, 4, 1)), np.zeros(cores, dtype=np.int64))
-    rows = found.groups(tuple(together), mask)
-    again = found.groups(tuple(together), mask)
-    assert rows is again
+    counts = np.zeros((1, 4, 2))
+    counts[:, :, 1] = 1
+    found = Block(((NOBODY,), (shard,)), counts, tuple(halved(mask)))
+    assert found.which.tolist() == mask.tolist()
+    busy = np.array([False, True])
+    members = found.groups(tuple(together), busy)
+    assert found.groups(tuple(together), busy) is members
+    rows = members.rows()
     levels = len(together)
     bits = {
         core: [core >> (levels - 1 - level) & 1 for level in range(levels)] for core in range(cores)
@@ -93,14 +117,15 @@ def test_groups_differ_in_the_levels_that_are_joined(
         assert len(set(row)) == len(row)
         assert row == sorted(row)
     assert {c for c in range(cores) if mask[c]} <= set(rows.ravel().tolist())
-    whole = found.groups(tuple(together), np.ones(cores, dtype=bool))
-    assert sorted(whole.ravel().tolist()) == list(range(cores))
-    assert whole.shape[1] == 1 << sum(together)
+    whole = found.groups(tuple(together), np.ones(2, dtype=bool))
+    assert isinstance(whole, Lattice)
+    assert sorted(whole.rows().ravel().tolist()) == list(range(cores))
+    assert whole.size == 1 << sum(together)
 
 
 def test_the_groups_of_the_docstring() -> None:
-    found = Block(((Shard(1, 1, 1, 1),),), np.ones((1, 4, 1)), np.zeros(8, dtype=np.int64))
-    rows = found.groups((True, False, True), np.ones(8, dtype=bool))
+    found = block((Shard(8, 1, 1, 1),), [(I,)] * 3, whole=True)
+    rows = found.groups((True, False, True), np.ones(1, dtype=bool)).rows()
     assert rows.tolist() == [[0, 1, 4, 5], [2, 3, 6, 7]]
 
 

@@ -50,28 +50,30 @@ def paths(part: Part, first: int = 0, above: Path = ()) -> Iterator[tuple[int, S
         start = first + half * part.halves[0].cores
         yield from paths(part.halves[half], start, (*above, step))
     if not part.halves:
-        for shards, cores in part.classes(folded=False):
-            bits = f"{int(cores[0]):0{len(part.types)}b}" if part.types else ""
+        for shards, _, core in part.classes(folded=False):
+            bits = f"{core:0{len(part.types)}b}" if part.types else ""
             below = tuple(
                 tuple((kind, interval(0.5, int(bit))) for kind in types)
                 for types, bit in zip(part.types, bits, strict=True)
             )
-            yield first + int(cores[0]), shards, above + below
+            yield first + core, shards, above + below
 
 
 def received(requests: list[Request], cores: int) -> list[float]:
     """Bytes that each core receives from minimal collectives."""
     total = [0.0] * cores
     for part, collective, groups, sizes, _ in requests:
-        for first in part.firsts.tolist():
+        for first in part.copies.rows().ravel().tolist():
             if collective == "swap":
                 for members, amounts in zip(groups, sizes, strict=True):
-                    for member, size in zip(members.tolist(), amounts.tolist(), strict=True):
+                    for member, size in zip(
+                        members.rows()[0].tolist(), amounts.tolist(), strict=True
+                    ):
                         total[first + member] += size
                 continue
-            n = groups[0].shape[1]
+            n = groups[0].size
             times = 2 if collective == "all-reduce" else 1
-            for member in groups[0].ravel().tolist():
+            for member in groups[0].rows().ravel().tolist():
                 total[first + member] += times * float(sizes[0]) * (n - 1) / n
     return total
 

@@ -27,7 +27,7 @@ def test_every_network_of_the_zoo_comes_back_layer_by_layer(name: str, tmp_path:
     assert back.layers == network.layers
     assert back.input == network.input
     assert back.notes == ()
-    assert (tmp_path / f"{name}.onnx").stat().st_size < 300_000  # dims alone
+    assert (tmp_path / f"{name}.onnx").stat().st_size < 400 * len(network.layers)  # dims alone
 
 
 @pytest.mark.parametrize("name", ["lenet", "mobilenet-v2", "gnmt", "llama3-8b:seq=16"])

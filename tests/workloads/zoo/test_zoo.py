@@ -6,8 +6,8 @@ ResNet (v1.5: the stride on the 3x3), DenseNet-121, MobileNet-v2, ViT-B/16:
 ``num_params`` and ``_ops`` of torchvision 0.28's weight tables; Inception-v3
 the same less its auxiliary classifier's 3,326,696. BERT: transformers'
 BertForPreTraining (the paper says 110 M and 340 M). GPT-2: OpenAI's release
-(124 M, 355 M, 774 M, 1558 M). Llama: 6.7 B in the paper, 8.03 B on Llama 3's
-model card. GNMT: MLPerf's reference prints 160,671,297 at its vocabulary.
+(124 M, 355 M, 774 M, 1558 M). Llama: 6.7 B in the paper, 8.03 B and 405 B on
+Llama 3's model cards. GNMT: MLPerf's reference prints 160,671,297 at its vocabulary.
 """
 
 import csv
@@ -49,6 +49,7 @@ PARAMETERS = {
     "gpt2-xl": 1_557_611_200,
     "llama-7b": 6_738_415_616,
     "llama3-8b": 8_030_261_248,
+    "llama3-405b": 405_853_388_800,
     "gnmt": 160_671_297,
 }
 GIGA_MACS = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.importers.network import assemble
 from workloads.importers.onnx.guard import MOST_BYTES, MOST_NODES, MOST_TENSORS
 from workloads.layers import Network, NetworkError
 
@@ -31,6 +30,7 @@ def read_onnx(name: str) -> Network:
     """
     path, given = split_name(name)
     model = _load(path)
+    from workloads.importers.network import assemble
     from workloads.importers.onnx.graph import Reader
 
     try:

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workloads.importers.network import assemble
 from workloads.layers import Network, NetworkError
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ def from_torch(
         from torch._subclasses import FakeTensorMode
     except ImportError:
         raise NetworkError("from_torch needs pip install 'accelarray[torch]'") from None
+    from workloads.importers.network import assemble
     from workloads.importers.torch.graph import Reader
 
     title = name or str(getattr(module, "__name__", type(module).__name__))

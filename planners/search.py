@@ -1,0 +1,109 @@
+"""Planning top-down over the bisected array, one exact search per distinct split."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import fields
+from operator import attrgetter
+
+from hardware import Array, Group, bisection_of
+from planners.level import Level
+from planners.medium import check_array
+from planners.objective import Objective
+from planners.partition import I, PartitionType, Shard, Sizes, legal, shrunk, sizes
+from planners.plan import Split
+from planners.terms import Domains, links_of, terms_of
+from workloads import Graph, Node
+
+
+class Search:
+    """One planning run: what stays the same at every split, and the splits solved so far.
+
+    ``levels`` are the domains of each level from the top; the last one holds below too.
+    What layers of one kind that hold as much have in common is found once.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        levels: Sequence[Domains],
+        batch: int,
+        objective: Objective,
+        array: Array,
+        *,
+        balance: bool = False,
+    ) -> None:
+        check_array(array)
+        self.bisection = bisection_of(array)
+        self.graph = graph
+        self.batch = batch
+        self.objective = objective
+        self.balance = balance
+        self._fused = array.group.arithmetic.fused
+        self._links = links_of(graph)
+        self._kinds = _numbered(map(_sized_by, graph))
+        wanted = [[tuple(domain) for domain in domains] for domains in levels]
+        self._levels = [list(zip(domains, _numbered(domains), strict=True)) for domains in wanted]
+        self._sizes: dict[tuple[int, Shard], Sizes] = {}
+        self._legal: dict[tuple[int, int, int, float], tuple[PartitionType, ...]] = {}
+        self._solved: dict[tuple[Group, tuple[Shard, ...], int], Split] = {}
+
+    def split(self, group: Group, shards: tuple[Shard, ...], depth: int = 0) -> Split | None:
+        """The cheapest split of a group that earlier splits have left so much; None for one."""
+        if group.size == 1:
+            return None
+        level = min(depth, len(self._levels) - 1)
+        key = (group, shards, level)
+        if key not in self._solved:
+            self._solved[key] = self._solve(group, shards, depth, level)
+        return self._solved[key]
+
+    def _solve(self, group: Group, shards: tuple[Shard, ...], depth: int, level: int) -> Split:
+        halves = self.bisection.halves(group)
+        first, second = (half.group for half in halves)
+        prices = (self.objective.prices(halves[0]), self.objective.prices(halves[1]))
+        share = None if self.balance and first != second else first.size / group.size
+        domains = self._domains(shards, level)
+        table = self.objective.communication
+        terms = terms_of(self._links, domains, table, balanced=share is None)
+        problem = Level(
+            self.graph, domains, terms, self._size(shards), prices, share, self.objective
+        )
+        cost, partitions, lower = problem.solve()
+        kept = shrunk(shards, partitions)
+        alike = first == second  # so their share is one half, and both keep the same
+        sides = zip((first,) if alike else (first, second), kept, strict=False)
+        below = tuple(self.split(*side, depth + 1) for side in sides)
+        return Split(tuple(partitions), cost, below, lower)
+
+    def _size(self, shards: Sequence[Shard]) -> list[Sizes]:
+        known, found = self._sizes, []
+        for v, key in enumerate(zip(self._kinds, shards, strict=True)):
+            if key not in known:
+                known[key] = sizes(self.graph[v], self.batch, shards[v], fused=self._fused)
+            found.append(known[key])
+        return found
+
+    def _domains(
+        self, shards: Sequence[Shard], level: int
+    ) -> tuple[tuple[PartitionType, ...], ...]:
+        """The wanted types that are legal; where none is, the batch is split."""
+        known, found = self._legal, []
+        of = zip(self.graph, self._kinds, shards, self._levels[level], strict=True)
+        for node, kind, shard, (wanted, number) in of:
+            key = (level, kind, number, shard.groups)
+            if key not in known:
+                known[key] = tuple(one for one in legal(node, shard) if one in wanted) or (I,)
+            found.append(known[key])
+        return tuple(found)
+
+
+def _numbered(values: Iterable[Hashable]) -> list[int]:
+    """Each value's number; equal ones have one."""
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(value, len(known)) for value in values]
+
+
+_WHERE = ("name", "producers", "main", "tied")
+"""What of a node says where it is; on all else its sizes and its legal types may depend."""
+_sized_by = attrgetter(*(field.name for field in fields(Node) if field.name not in _WHERE))

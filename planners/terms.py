@@ -1,0 +1,245 @@
+"""The terms of a split's cost, entry by entry: what the graph and the types allowed decide.
+
+Every product is a term over its own type, its producers' and that of the owner of
+its weights; every edge into a join is one. The entries of all their tables lie one
+after the other, so that a split is priced in a few operations on long arrays,
+however many layers there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.objective import edge
+from planners.partition import AS_PRODUCER, Communication, PartitionType
+from workloads import Graph
+
+Domains = Sequence[Sequence[PartitionType]]
+"""For each node, the types it may take."""
+
+Ints = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+
+class Link(NamedTuple):
+    """What of a node decides which terms there are: whether it joins, and whose types matter."""
+
+    join: bool
+    producers: tuple[int, ...]
+    main: int | None
+    tied: int | None
+
+
+def links_of(graph: Graph) -> tuple[Link, ...]:
+    """The links of every node."""
+    return tuple(Link(node.join, node.producers, node.main, node.tied) for node in graph)
+
+
+class Edge(NamedTuple):
+    """One edge of every term: which tensor it reads, and what of it counts as swap and as rest.
+
+    Tensors are numbered over all edges of the graph, node by node.
+    """
+
+    tensor: Ints
+    swap: Floats
+    rest: Floats
+
+
+class Tie(NamedTuple):
+    """A product whose weights are another's, and its entries with both types of each."""
+
+    node: int
+    owner: int
+    entries: slice
+    types: tuple[tuple[PartitionType, PartitionType], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """All terms of one split. Entry arrays have one length.
+
+    ``counts`` are the nodes' numbers of types; ``scopes`` and ``starts`` are those of each
+    term: the nodes its table spans, and its first entry. ``node`` is whose product an
+    entry prices (one past the last node: an edge into a join, nobody's), ``own`` its
+    type. ``edges`` are the first, second, ... of each term. ``share`` is the entry whose
+    share one takes, -1 where that is a half; ``priced`` is the term of each product.
+    """
+
+    counts: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+    starts: tuple[int, ...]
+    node: Ints
+    own: Ints
+    edges: tuple[Edge, ...]
+    ties: tuple[Tie, ...]
+    share: Ints
+    priced: dict[int, int]
+
+    def entry(self, product: int, picks: Sequence[int]) -> int:
+        """The entry that prices a product when every node picks so."""
+        term = self.priced[product]
+        place = 0
+        for v in self.scopes[term]:
+            place = place * self.counts[v] + picks[v]
+        return self.starts[term] + place
+
+
+class _Term(NamedTuple):
+    """A product, or (``edge``) an edge into a join, and the nodes whose types decide its cost."""
+
+    node: int
+    edge: int | None
+    scope: tuple[int, ...]
+
+
+def _places(links: Sequence[Link], *, balanced: bool) -> Iterator[_Term]:
+    def scope(v: int) -> set[int]:
+        tied = links[v].tied
+        return {v, *links[v].producers} | (set() if tied is None else {tied})
+
+    for v, link in enumerate(links):
+        if not link.join:
+            yield _Term(v, None, tuple(sorted(scope(v))))
+            continue
+        shared = scope(link.main) if balanced and link.main is not None else set[int]()
+        for e, producer in enumerate(link.producers):
+            yield _Term(v, e, tuple(sorted({v, producer} | shared)))
+
+
+@lru_cache(maxsize=32)
+def terms_of(
+    links: tuple[Link, ...],
+    domains: tuple[tuple[PartitionType, ...], ...],
+    table: Communication,
+    *,
+    balanced: bool,
+) -> Terms:
+    """Every term of a split; where sides are ``balanced``, a join's span its main product's."""
+    counts = tuple(map(len, domains))
+    terms = [*_places(links, balanced=balanced)]
+    lengths = [math.prod(counts[v] for v in term.scope) for term in terms]
+    starts = [0, *accumulate(lengths)]
+    made = Terms(
+        counts,
+        tuple(term.scope for term in terms),
+        tuple(starts[:-1]),
+        _repeated([t.node if t.edge is None else len(links) for t in terms], lengths),
+        *_numbers(links, domains, terms, lengths, table),
+        np.full(starts[-1], -1),
+        {term.node: number for number, term in enumerate(terms) if term.edge is None},
+    )
+    if balanced:
+        _share(made, links, terms)
+    return made
+
+
+def _numbers(
+    links: Sequence[Link],
+    domains: Sequence[tuple[PartitionType, ...]],
+    terms: Sequence[_Term],
+    lengths: Sequence[int],
+    table: Communication,
+) -> tuple[Ints, tuple[Edge, ...], tuple[Tie, ...]]:
+    """Each entry's own type, its edges, and the ties."""
+    own, ties = list[Ints](), list[Tie]()
+    first = [0, *accumulate(len(link.producers) for link in links)]
+    read: list[list[tuple[int, Floats, Floats]]] = []
+    start = 0
+    for (v, e, scope), length in zip(terms, lengths, strict=True):
+        place = {u: i for i, u in enumerate(scope)}
+        of = tuple(domains[u] for u in scope)
+        types = _types(of)
+        own.append(types[place[v]])
+        edges = range(len(links[v].producers)) if e is None else (e,)
+        read.append([])
+        for k in edges:
+            producer = links[v].producers[k]
+            parts = _parts(of, place[producer], links[producer].join, place[v], table)
+            read[-1].append((first[v] + k, *parts))
+        owner = links[v].tied
+        if e is None and owner is not None:
+            pairs = zip(types[place[v]].tolist(), types[place[owner]].tolist(), strict=True)
+            both = tuple((PartitionType(a), PartitionType(b)) for a, b in pairs)
+            ties.append(Tie(v, owner, slice(start, start + length), both))
+        start += length
+    edges_ = tuple(
+        _column([of[k] if k < len(of) else None for of in read], lengths)
+        for k in range(max(map(len, read), default=0))
+    )
+    return _joined(own), edges_, tuple(ties)
+
+
+def _column(parts: Sequence[tuple[int, Floats, Floats] | None], lengths: Sequence[int]) -> Edge:
+    """One edge of every term; a term that has none reads nothing of the first tensor."""
+    known = [
+        (0, np.zeros(length), np.zeros(length)) if part is None else part
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return Edge(
+        _repeated([tensor for tensor, _, _ in known], lengths),
+        np.concatenate([swap for _, swap, _ in known]),
+        np.concatenate([rest for _, _, rest in known]),
+    )
+
+
+def _share(made: Terms, links: Sequence[Link], terms: Sequence[_Term]) -> None:
+    """For every entry, the entry of its main product under the same types."""
+    for (v, e, scope), start in zip(terms, made.starts, strict=True):
+        main = v if e is None else links[v].main
+        if main is None:
+            continue
+        digits = _digits(tuple(made.counts[u] for u in scope))
+        place = {u: i for i, u in enumerate(scope)}
+        at = np.zeros(digits.shape[1], dtype=np.intp)
+        for u in made.scopes[made.priced[main]]:
+            at = at * made.counts[u] + digits[place[u]]
+        made.share[start : start + len(at)] = made.starts[made.priced[main]] + at
+
+
+def _repeated(values: Sequence[int], lengths: Sequence[int]) -> Ints:
+    return np.repeat(np.array(values, dtype=np.intp), np.array(lengths, dtype=np.intp))
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.array([], dtype=np.intp), *parts])
+
+
+@lru_cache(maxsize=1 << 10)
+def _digits(counts: tuple[int, ...]) -> Ints:
+    """Every combination of so many values each, a row for each place, the last the fastest."""
+    return np.indices(counts).reshape(len(counts), -1)
+
+
+@lru_cache(maxsize=1 << 10)
+def _types(domains: tuple[tuple[PartitionType, ...], ...]) -> list[Ints]:
+    """The types of every combination, for each node of a scope."""
+    digits = _digits(tuple(map(len, domains)))
+    return [np.array(domain, dtype=np.intp)[at] for domain, at in zip(domains, digits, strict=True)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _parts(
+    domains: tuple[tuple[PartitionType, ...], ...],
+    producer: int,
+    join: bool,
+    consumer: int,
+    table: Communication,
+) -> tuple[Floats, Floats]:
+    """What of one element read counts as swap and as rest, in every combination of types."""
+    types = _types(domains)
+    made = np.array(AS_PRODUCER)[types[producer]] if join else types[producer]
+    known = {
+        (a, b): edge(PartitionType(a), PartitionType(b), 1.0, table)
+        for a, b in {*zip(made.tolist(), types[consumer].tolist(), strict=True)}
+    }
+    pairs = [known[pair] for pair in zip(made.tolist(), types[consumer].tolist(), strict=True)]
+    return np.array([swap for swap, _ in pairs]), np.array([rest for _, rest in pairs])

@@ -1,0 +1,49 @@
+"""The HBMs that operations' bytes cross: its one worker's own, or a link that several share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import simpy
+
+from simulator.engine.interconnect import Interconnect
+from simulator.engine.jobs import Job, Load
+from simulator.engine.operations import Program
+from simulator.engine.picoseconds import whole_ps
+
+
+class Memories:
+    """The memory links of a program, which follow ``first`` others on the interconnect.
+
+    Nobody but its one worker uses an HBM of its own, and that one operation
+    after the other: when its bytes are through is known as soon as they begin.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, program: Program, interconnect: Interconnect, first: int
+    ) -> None:
+        self._env = env
+        self._interconnect = interconnect
+        self._first = first
+        self._bandwidth = program.hbms
+        self._own_bytes = [0.0] * len(program.hbms)
+        users = Counter(worker.hbm for worker in program.workers)
+        self._own = [
+            users[number] == 1 and not program.shared_memory for number in range(len(program.hbms))
+        ]
+
+    def cross(self, hbm: int, size_bytes: float) -> tuple[simpy.Event, int | None]:
+        """Begin now; the event of the end, and picoseconds until then where that is known."""
+        if self._own[hbm]:
+            self._own_bytes[hbm] += size_bytes
+            through_ps = whole_ps(size_bytes / self._bandwidth[hbm])
+            return self._env.timeout(through_ps), through_ps
+        load = Load(np.array([self._first + hbm]), np.ones(1))
+        return self._interconnect.submit(Job("hbm", load, size_bytes, 0.0)), None
+
+    @property
+    def bytes(self) -> tuple[float, ...]:
+        """Bytes that have crossed each of them."""
+        shared = self._interconnect.link_bytes[self._first :]
+        return tuple((shared + self._own_bytes).tolist())

@@ -1,0 +1,153 @@
+"""What entries cost and the shares that balance them, one by one and many at once."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from planners.choices import Choices
+from planners.objective import Prices
+from tests.planners.slow_search import SlowChoice
+
+
+def entry(work: float, fixed: float, rest: float, swap: float) -> Choices:
+    return Choices(*map(np.asarray, (work, fixed, rest, swap)))
+
+
+PRICES = st.builds(Prices, st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
+AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
+CHOICES = st.builds(entry, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+GRID = np.linspace(0.0, 1.0, 2001)
+ODD = st.one_of(AMOUNTS, st.sampled_from([5e-324, 1e-200, 1e200, 1e15]))
+
+
+@given(
+    st.lists(st.builds(SlowChoice, ODD, ODD, ODD, ODD), min_size=1, max_size=9),
+    st.tuples(PRICES, PRICES),
+    st.booleans(),
+)
+def test_many_at_once_are_what_each_is_alone_to_the_last_bit(
+    alone: list[SlowChoice], prices: tuple[Prices, Prices], alike: bool
+) -> None:
+    prices = (prices[0],) * 2 if alike else prices
+    fields = ("work", "fixed", "rest", "swap")
+    many = Choices(*(np.array([getattr(a, field) for a in alone]) for field in fields))
+    shares = many.balanced(prices)
+    assert shares.tolist() == [a.balanced(prices) for a in alone]
+    costs = [a.cost(prices, share) for a, share in zip(alone, shares.tolist(), strict=True)]
+    assert many.cost(prices, shares).tolist() == costs
+    assert many.cost(prices, 0.3).tolist() == [a.cost(prices, 0.3) for a in alone]
+
+
+@given(CHOICES, PRICES, st.floats(0, 1))
+def test_a_half_pays_for_its_work_and_for_what_it_receives(
+    numbers: Choices, prices: Prices, share: float
+) -> None:
+    rest = 1 - share
+    wanted = share * numbers.work * prices.per_flop
+    wanted += numbers.fixed * prices.per_element
+    wanted += rest * numbers.rest * prices.per_element
+    wanted += share * rest * numbers.swap * prices.per_element
+    assert numbers.spend(prices, share) == pytest.approx(wanted)
+
+
+@given(CHOICES, st.tuples(PRICES, PRICES), st.floats(0, 1))
+def test_a_split_costs_what_its_slower_half_pays(
+    numbers: Choices, prices: tuple[Prices, Prices], share: float
+) -> None:
+    both = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
+    assert numbers.cost(prices, share) == max(both)
+    assert numbers.cost(prices[::-1], 1 - share) == pytest.approx(max(both))
+
+
+@given(CHOICES, st.tuples(PRICES, PRICES))
+def test_a_balanced_share_makes_both_pay_the_same_where_any_does(
+    numbers: Choices, prices: tuple[Prices, Prices]
+) -> None:
+    """Against a search of a fine grid for a change of sign."""
+    share = numbers.balanced(prices)
+    assert 0.0 <= share <= 1.0
+    gaps = np.array(
+        [numbers.spend(prices[0], a) - numbers.spend(prices[1], 1 - a) for a in GRID.tolist()]
+    )
+    scale = np.abs(gaps).max()
+    assume(scale > 1e-6)
+    mine = numbers.spend(prices[0], share) - numbers.spend(prices[1], 1 - share)
+    if gaps.min() < -1e-6 * scale and gaps.max() > 1e-6 * scale:
+        assert abs(mine) <= 1e-6 * scale
+    elif (np.abs(gaps) > 1e-6 * scale).all():
+        assert share in (0.0, 1.0)
+        assert numbers.cost(prices, share) <= numbers.cost(prices, 1.0 - share)
+
+
+@given(CHOICES, PRICES)
+def test_alike_halves_balance_at_one_half(numbers: Choices, prices: Prices) -> None:
+    computing, lacking = numbers.work * prices.per_flop, numbers.rest * prices.per_element
+    assume(abs(computing - lacking) > 1e-6 * max(computing, lacking))  # else any share does
+    share = numbers.balanced((prices, prices))
+    even = numbers.cost((prices, prices), 0.5)
+    assert numbers.cost((prices, prices), share) == pytest.approx(even)
+
+
+def test_what_costs_both_the_same_at_any_share_takes_the_first_end() -> None:
+    prices = (Prices(1.0, 1.0), Prices(1.0, 1.0))
+    assert entry(0.0, 5.0, 0.0, 0.0).balanced(prices) == 0.0
+
+
+def test_the_worked_example_of_a_layers_cost() -> None:
+    """That of ``Level``."""
+    numbers = entry(work=80.0, fixed=6.0, rest=0.0, swap=32.0)
+    prices = (Prices(1.0, 1.0), Prices(0.5, 1.0))
+    assert [numbers.spend(half, 0.5) for half in prices] == [54.0, 34.0]
+    assert numbers.balanced(prices) == pytest.approx(1 / 3)
+    assert numbers.cost(prices, 1 / 3) == pytest.approx(80 / 3 + 6 + 64 / 9)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e12])
+def test_roots_keep_their_digits_where_the_swap_is_next_to_nothing(size: float) -> None:
+    """b^2 beside 4 swap c as 1e16 to 1: the textbook's formula would give 0 for one root."""
+    numbers = entry(work=2e8 * size, fixed=0.0, rest=0.0, swap=1.0 * size)
+    prices = (Prices(1.0, 2.0), Prices(3.0, 1.0))
+    share = numbers.balanced(prices)
+    assert share == pytest.approx(0.75, rel=1e-6)
+    one, other = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
+    assert one == pytest.approx(other, rel=1e-12)
+
+
+@given(CHOICES, st.tuples(PRICES, PRICES))
+def test_balanced_sides_finish_together_or_one_is_always_slower(
+    numbers: Choices, prices: tuple[Prices, Prices]
+) -> None:
+    share = numbers.balanced(prices)
+    one, other = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
+    if one == pytest.approx(other, rel=1e-6, abs=1e-9):
+        return
+    assert share in (0.0, 1.0)
+    grid = [i / 50 for i in range(51)]
+    spent = [(numbers.spend(prices[0], a), numbers.spend(prices[1], 1 - a)) for a in grid]
+    signs = {one > other for one, other in spent if one != pytest.approx(other, rel=1e-6)}
+    assert len(signs) == 1
+
+
+def test_a_share_balanced_by_hand() -> None:
+    """Both sides of 8a + 2 = 24 (1 - a) + 4."""
+    fast, slow = Prices(1.0, 2.0), Prices(3.0, 4.0)
+    numbers = entry(work=8.0, fixed=1.0, rest=0.0, swap=0.0)
+    assert numbers.balanced((fast, slow)) == pytest.approx(26 / 32)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "prices", "cheaper", "dearer"),
+    [
+        (entry(2.1, 0.0, 1.5, 1.4), (Prices(2.9, 1.0), Prices(0.5, 3.4)), 3 / 14, 5 / 8),
+        (entry(1.7, 0.0, 2.4, 2.2), (Prices(0.9, 1.7), Prices(2.9, 0.7)), 0.87826479, 0.43991703),
+    ],
+)
+def test_of_two_balanced_shares_the_cheaper_is_taken(
+    numbers: Choices, prices: tuple[Prices, Prices], cheaper: float, dearer: float
+) -> None:
+    for share in (cheaper, dearer):  # both balance
+        one, other = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
+        assert one == pytest.approx(other, rel=1e-6)
+    assert numbers.cost(prices, cheaper) < numbers.cost(prices, dearer)
+    assert numbers.balanced(prices) == pytest.approx(cheaper)
