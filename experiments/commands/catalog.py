@@ -67,9 +67,17 @@ def _list_networks() -> list[dict[str, Any]]:
 
 
 def _list_planners() -> list[dict[str, Any]]:
-    from planners import load_planner
+    return [{"name": name, "about": _about_planner(name)} for name in all_planners()]
 
-    return [{"name": n, "about": _first_line(load_planner(n))} for n in all_planners()]
+
+def _about_planner(name: str) -> str:
+    """The first line of its documentation; why there is none, where it cannot be loaded."""
+    from planners import PlanError, load_planner
+
+    try:
+        return _first_line(load_planner(name))
+    except PlanError as error:
+        return str(error)
 
 
 def all_planners() -> list[str]:

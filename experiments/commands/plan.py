@@ -11,7 +11,7 @@ from experiments.commands.arguments import (
     add_planner,
     add_step,
 )
-from experiments.commands.resolve import array_of, execution_of, network_of
+from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,9 +55,10 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args.output, args.plot)
     whole = _array(args)
     execution = execution_of(args, whole)
-    load_planner(args.planner)
+    planner = planner_of(args)
+    load_planner(planner)
     networks = _networks(args)
-    step = (args.planner, whole, args.batch, args.objective, args.communication, execution)
+    step = (planner, whole, args.batch, args.objective, args.communication, execution)
     plans = [plan_of(Case(network, *step)) for network in networks]
     array = execution.planned(whole)
     if args.plot:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from experiments.studies.case import Case
+    from experiments.studies.case import Case, Planned
     from experiments.studies.runner import Runner
     from hardware import Array
     from simulator import Execution
@@ -47,10 +47,10 @@ def networks_of(args: argparse.Namespace) -> list[Network]:
 
 
 def planners_of(args: argparse.Namespace) -> list[str]:
-    """The planners a comparison is asked for, each of them known."""
-    from planners import load_planner, planner_names
+    """The planners a comparison is asked for, each of them known; "all" are built in."""
+    from planners import PLANNERS, load_planner
 
-    chosen = names(args.planners, planner_names(), "planners")
+    chosen = names(args.planners, list(PLANNERS), "planners")
     for planner in chosen:
         load_planner(planner)
     return chosen
@@ -78,12 +78,23 @@ def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execut
     return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
 
 
+def planner_of(args: argparse.Namespace) -> str | Planned:
+    """The planner that ``--planner`` names, or the plan in the file of ``--plan``."""
+    from experiments.studies.case import Planned
+    from planners import Plan
+
+    if args.plan is None:
+        return str(args.planner)
+    plan = Plan.read(args.plan)
+    return Planned(plan.planner, plan)
+
+
 def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
     """The step that the arguments describe, under ``planner`` where they name none."""
     from experiments.studies.case import Case
     from planners import load_planner
 
-    chosen = planner or args.planner
+    chosen = planner or planner_of(args)
     load_planner(chosen)
     network, array = network_of(args.network), array_of(args)
     return Case(
