@@ -10,7 +10,7 @@ from experiments.commands.arguments import add_output
 from experiments.commands.resolve import network_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hardware import Setting
     from workloads import Network, Sides
@@ -35,7 +35,7 @@ def configure(commands: Any) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Names with one line about each."""
     rows = rows_of(args.kind)
-    _deliver(args, args.kind, rows, rows)
+    _deliver(args, args.kind, rows, rows, ("weights", "macs"))
     return 0
 
 
@@ -125,7 +125,7 @@ def run_show(args: argparse.Namespace) -> int:
                 _write_onnx(network, args.output)
                 return 0
             rows = _layers(network)
-            _deliver(args, _about(network), rows, _network(network, rows))
+            _deliver(args, _about(network), rows, _network(network, rows), LEAST)
         else:
             row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
             _deliver(args, args.name, [row], row)
@@ -230,8 +230,18 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _deliver(args: argparse.Namespace, title: str, rows: list[dict[str, Any]], data: Any) -> None:
+LEAST = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
+"""Columns of a network's layers that a narrow terminal goes without, the first ones first."""
+
+
+def _deliver(
+    args: argparse.Namespace,
+    title: str,
+    rows: list[dict[str, Any]],
+    data: Any,
+    least: Sequence[str] = (),
+) -> None:
     """Rows as a table, or data as JSON."""
     from experiments.output import deliver, table_of, to_json
 
-    deliver(to_json(data) if args.format == "json" else table_of(title, rows), args.output)
+    deliver(to_json(data) if args.format == "json" else table_of(title, rows, least), args.output)

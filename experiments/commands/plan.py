@@ -14,6 +14,8 @@ from experiments.commands.arguments import (
 from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
     from hardware import Array
@@ -132,10 +134,22 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     if said := inexact(plan):
         parts += ["", said.rstrip()]
     for group, level, chain in stretches(plan.root, array.group, 0):
-        parts += ["", describe(group, chain), _table(plan, chain, level, unit)]
+        parts += ["", describe(group, chain), *_pieces(plan, chain, level, unit)]
     if plan.root is None:
         parts += ["", "A single accelerator: nothing is split."]
     return parts
+
+
+def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[Table]:
+    """Tables of as many levels as a terminal takes beside the layers' names."""
+    from experiments.output import width
+
+    names = max(map(len, [*plan.nodes, f"cost [{unit}]"]))
+    cells = [_cell(part) for split in chain for part in split.partitions]
+    cells += [_cost(split.cost) for split in chain] + [f"level {level + len(chain)}"]
+    many = max(1, (width() - names - 4) // (max(map(len, cells)) + 3))
+    for first in range(0, len(chain), many):
+        yield _table(plan, chain[first : first + many], level + first, unit)
 
 
 def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:

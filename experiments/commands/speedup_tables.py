@@ -103,8 +103,8 @@ def _table(result: Comparison) -> Table:
     for planner in result.planners:
         table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")
     for planner in alone:
-        table.add_column(f"{planner}:\nslow share", justify="right")
-        table.add_column(f"{planner}:\nfast alone", justify="right")
+        table.add_column(f"{planner}: slow share", justify="right")
+        table.add_column(f"{planner}: fast alone", justify="right")
     for network in result.networks:
         rows = {row.planner: row for row in result.rows if row.network == network}
         cells = [

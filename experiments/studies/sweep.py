@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ from experiments.studies.speedups import BASELINE
 from experiments.studies.unread import changed as changed_unread
 from experiments.studies.unread import warnings
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
-from hardware import Array
+from hardware import Array, SpecError
 from planners import OBJECTIVES, Planner
 from simulator import DEPLOYED, PUBLISHED, Execution, usual
 from workloads import Network
@@ -56,20 +56,36 @@ class Grid:
         """One point's cases, data parallelism among them as the baseline."""
         chosen = {axis.key: value.text for axis, value in zip(self.axes, point, strict=True)}
         changes = [f"{key}={text}" for key, text in chosen.items() if key not in OPTIONS]
-        array = array_of(chosen.get("array", self.array), [*self.settings, *changes])
+        try:
+            array = array_of(chosen.get("array", self.array), [*self.settings, *changes])
+        except SpecError as error:
+            raise SpecError(_blaming(str(error), chosen)) from None
         batch = _batch(chosen.get("batch", str(self.batch)))
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
         given = self.execution or usual(array)
-        execution = with_options(_execution(chosen.get("execution"), given), options)
+        model = _execution(chosen.get("execution"), given)
+        try:
+            execution = with_options(model, options)
+        except UsageError as error:
+            raise UsageError(f"--vary {error}") from None
         planners = {BASELINE: BASELINE} | named(self.planners)
         return [
             Case(network, planner, array, batch, objective, self.communication, execution)
             for network in self.networks
             for planner in planners.values()
         ]
+
+
+def _blaming(fault: str, chosen: Mapping[str, str]) -> str:
+    """What is wrong with a spec, of the ``--vary`` that made it so."""
+    for key, text in chosen.items():
+        fault = fault.replace(f"--set {key}={text}:", f"--vary {key}={text}:")
+    if "array" in chosen and fault.startswith("unknown array"):
+        return f"--vary array={chosen['array']}: {fault}"
+    return fault
 
 
 def unread(

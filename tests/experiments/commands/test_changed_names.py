@@ -27,7 +27,10 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_tables_and_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_json(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
     assert main(COMMANDS[command]) == 0
     assert NAME in " ".join(capsys.readouterr().out.split())
     assert main([*COMMANDS[command], "--format", "json"]) == 0

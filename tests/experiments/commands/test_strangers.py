@@ -106,6 +106,7 @@ def test_a_function_is_named_by_where_it_is(
 def test_a_broken_package_is_named_and_hinders_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
     install(tmp_path, monkeypatch, "raise RuntimeError('no wonder')\n")
     said = "'outsider' of package outsider 1.0 cannot be loaded: RuntimeError: no wonder"
     assert main(["list", "planners"]) == 0
