@@ -204,6 +204,7 @@ class ArrayTable(Table):
     """An array spec: how many of which device, and how they are joined."""
 
     description: Text = ""
+    execution: Literal["published", "deployed"] | None = None
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
     topology: TopologyTable = TopologyTable()

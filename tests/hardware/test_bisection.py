@@ -130,7 +130,7 @@ def test_an_array_by_core_ends_in_single_cores(name: str) -> None:
     array = load_array(name, ["devices.0.count=3"])
     cores = by_core(array)
     assert cores.group.kinds == array.group.kinds
-    assert (cores.name, cores.topology, cores.settings) == (name, array.topology, array.settings)
+    assert (cores.base, cores.topology, cores.settings) == (name, array.topology, array.settings)
     assert cores.group.size == cores.group.cores == array.group.cores
     found = leaves(cores.group)
     assert len(found) == array.group.cores
