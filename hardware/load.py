@@ -37,7 +37,9 @@ MOST_ACCELERATORS = 1 << 17
 FORMAT_OF_WIDTH = {8.0: "fp64", 4.0: "fp32", 2.0: "bf16", 1.0: "fp8"}
 """What products compute in where ``arithmetic.compute`` does not say, by the element's bytes."""
 _OF_THE_ENTRY = ("device", "count")
-_OF_EVERY_BOARD = ("network.bandwidth", "network.latency")
+_OF_EVERY_BOARD = tuple(
+    f"network.{key}" for key in ("bandwidth", "latency", "efficiency", "half_size")
+)
 
 
 def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple[Setting, ...]]:

@@ -52,6 +52,7 @@ KEYS = {
     "topology.two_way": ("topology.two_way",),
     "topology.bytes_per_s": ("topology.bandwidth",),
     "topology.latency_s": ("topology.latency",),
+    "topology.levels": ("topology.levels",),
 }
 """A field to the keys that may give its value: the first that a spec has does (no peaks)."""
 _ASKED_WHOLE = {"shared"}
@@ -148,6 +149,21 @@ def _given(values: Mapping[str, str], noted: set[str]) -> set[str]:
     }
     if "chip_peak_flops_per_s" in noted:
         given |= _peak(values)
+    for table, prefix in (("network", "network_"), ("links", "links.")):
+        given |= _link(values, noted, table, prefix)
+    if "topology.levels" in noted:
+        given.update(key for key in values if key.startswith("topology.levels."))
+    return given
+
+
+def _link(values: Mapping[str, str], noted: set[str], table: str, prefix: str) -> set[str]:
+    """More keys that have a part in a link's bandwidth and latency (``hardware.load``)."""
+    half = f"{table}.half_size" in values
+    given = set[str]()
+    if f"{prefix}bytes_per_s" in noted:
+        given.add(f"{table}.efficiency")
+    if f"{prefix}latency_s" in noted and half:
+        given |= {f"{table}.{key}" for key in ("half_size", "efficiency", "bandwidth")}
     return given
 
 

@@ -163,6 +163,8 @@ class ArrayNetworkTable(Table):
 
     bandwidth: ByteRate | None = None
     latency: Duration | None = None
+    efficiency: Efficiency | None = None
+    half_size: Bytes | None = None
 
 
 class LevelTable(Table):

@@ -18,9 +18,13 @@ OTHERS = {
     "hbm.bandwidth": "1 GB/s",
     "network.bandwidth": "1 GB/s",
     "network.latency": "1 ms",
+    "network.efficiency": "0.25",
+    "network.half_size": "3 MB",
     "links.per_chip": "7",
     "links.bandwidth": "1 GB/s",
     "links.latency": "1 ms",
+    "links.efficiency": "0.25",
+    "links.half_size": "3 MB",
     "roofline.matrix_efficiency": "0.4",
     "roofline.memory_efficiency": "0.4",
     "roofline.overhead": "1 ms",
@@ -44,8 +48,8 @@ kind = "device"
 chips = 4
 chip = {cores = 2, peak = "5 TFLOP/s"PEAKS}
 hbm = {capacity = "8 GB", bandwidth = "8 GB/s"}
-network = {bandwidth = "8 GB/s", latency = "1 us"}
-links = {per_chip = 4, bandwidth = "8 GB/s", latency = "1 us"}
+network = {bandwidth = "8 GB/s", latency = "1 us", efficiency = 0.5, half_size = "1 MB"}
+links = {per_chip = 4, bandwidth = "8 GB/s", latency = "1 us", efficiency = 0.5, half_size = "1 MB"}
 energy = {mac = "1 pJ", hbm = "1 pJ/B", transfer = "1 pJ/B"}
 [roofline]
 matrix_efficiency = 0.5
@@ -82,12 +86,13 @@ def fields_of(array: Array) -> dict[str, object]:
     "device",
     [
         DEVICE.replace("PEAKS", ""),
+        DEVICE.replace("PEAKS", "").replace(', efficiency = 0.5, half_size = "1 MB"', ""),
         DEVICE.replace("PEAKS", PEAKS),
         DEVICE.replace("PEAKS", PEAKS) + 'compute = "bf16"\n',
         DEVICE.replace("PEAKS", "") + 'weights = "8 B"\n',
         DEVICE.replace("PEAKS", PEAKS) + FORMATS + 'moments = ["4 B"]\n',
     ],
-    ids=["plain", "peaks", "compute", "weights", "formats"],
+    ids=["plain", "ideal links", "peaks", "compute", "weights", "formats"],
 )
 def test_a_key_is_unread_exactly_when_no_field_that_it_changes_is(
     device: str, tmp_path: Path

