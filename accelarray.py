@@ -14,7 +14,7 @@ Everywhere,
 - an array is a name (see ``arrays()``), the path of a TOML file, or an ``Array``; ``set`` changes
   values of its spec: {"network.bandwidth": "100 Gbit/s"}, or "devices.0.count=64";
 - an execution is "published" (the papers' model), "deployed" (real wires, memory and schedules)
-  or an ``Execution``;
+  or an ``Execution``; None is the one that the array is for;
 - further keywords are ``objective`` ("time", "traffic"), ``communication`` ("printed", "plotted")
   and the deployed model's ``overlap`` ("full", "none"), ``shards`` ("whole", "exact"), ``bucket``
   (bytes, or "25 MB"), ``algorithm`` and ``strict_memory`` (what does not fit is an error);
@@ -119,7 +119,7 @@ def simulate(
     planner: PlannerLike,
     array: ArrayLike = "accpar-mixed",
     batch: int | None = None,
-    execution: ExecutionLike = "published",
+    execution: ExecutionLike | None = None,
     *,
     set: Changes = (),  # noqa: A002  (the command's --set)
     folded: bool = True,
@@ -141,7 +141,7 @@ def plan(
     planner: PlannerLike,
     array: ArrayLike = "accpar-mixed",
     batch: int | None = None,
-    execution: ExecutionLike = "published",
+    execution: ExecutionLike | None = None,
     *,
     set: Changes = (),  # noqa: A002
     **options: Unpack[Options],
@@ -158,7 +158,7 @@ def explain(
     planner: PlannerLike,
     array: ArrayLike = "accpar-mixed",
     batch: int | None = None,
-    execution: ExecutionLike = "published",
+    execution: ExecutionLike | None = None,
     *,
     set: Changes = (),  # noqa: A002
     progress: Progress | None = None,
@@ -189,7 +189,7 @@ def compare(
     planners: Planners = "all",
     array: ArrayLike = "accpar-mixed",
     batch: int | None = None,
-    execution: ExecutionLike = "published",
+    execution: ExecutionLike | None = None,
     *,
     set: Changes = (),  # noqa: A002
     **options: Unpack[StudyOptions],
@@ -209,7 +209,7 @@ def scale(
     planners: Planners = "all",
     array: ArrayLike = "accpar-mixed",
     batch: int | None = None,
-    execution: ExecutionLike = "published",
+    execution: ExecutionLike | None = None,
     *,
     levels: str | Iterable[int] = "2-8",
     set: Changes = (),  # noqa: A002
@@ -228,7 +228,7 @@ def sweep(
     planners: Planners = "all",
     array: ArrayLike = "accpar-mixed",
     batch: int | None = None,
-    execution: ExecutionLike = "published",
+    execution: ExecutionLike | None = None,
     *,
     set: Changes = (),  # noqa: A002
     **options: Unpack[StudyOptions],

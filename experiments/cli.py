@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
 
 from experiments.commands import (
     catalog,
@@ -22,6 +25,7 @@ from experiments.commands import (
     timeline,
     validate,
 )
+from experiments.encodings import write_anywhere
 
 COMMANDS = (
     speedup,
@@ -40,9 +44,20 @@ COMMANDS = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what a mistyped command was meant to be."""
+
+    def error(self, message: str) -> NoReturn:
+        typed = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
+        known = [command.__name__.rpartition(".")[2] for command in COMMANDS if command != catalog]
+        if typed and (near := get_close_matches(typed[1], [*known, "list", "show"], n=1)):
+            message = f"unknown command {typed[1]!r}; did you mean {near[0]}?"
+        super().error(message)
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line; building it imports nothing heavy."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="accelarray",
         description="How long does one training step take on an array of accelerators, and why?",
     )
@@ -65,6 +80,7 @@ class _Version(argparse.Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
+    write_anywhere()
     try:
         args = parser().parse_args(argv)
         code: int = args.run(args)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import RenderableType
-    from rich.table import Table
+    from rich.table import Column, Table
 
 
+NARROWEST = 80
+"""Columns that every table fits; wider ones are used where the terminal has them."""
 WIDEST = 10_000
-"""Columns of text nothing is cut to; a terminal wraps what does not fit."""
+READABLE = 30
+"""Columns that longer text has at least, while others can be left out."""
 
 
 class UsageError(ValueError):
@@ -29,25 +36,87 @@ class UsageError(ValueError):
 
 
 def text_of(*renderables: RenderableType) -> str:
-    """Plain text, as wide as its content."""
+    """Plain text: tables as wide as the terminal at most, titles above them; lines whole."""
     from rich.console import Console
+    from rich.table import Table
 
     console = Console(
         file=io.StringIO(),
-        width=WIDEST,
+        width=width(),
         highlight=False,
         markup=False,  # names come from strangers' files
         emoji=False,
     )
     with console.capture() as capture:
         for renderable in renderables:
-            console.print(renderable)
+            if isinstance(renderable, Table):
+                if renderable.title:
+                    console.print(renderable.title, soft_wrap=True)
+                console.print(_fitting(renderable))
+            else:
+                console.print(renderable, soft_wrap=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
-def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The text of ``table``."""
-    return text_of(table(title, rows))
+def _fitting(table: Table) -> Table:
+    """A table without its title that gives up words before numbers, and folds what is too long."""
+    from rich.console import Console
+
+    fitting = copy.copy(table)
+    fitting.title = None
+    tight = Console(width=WIDEST).measure(table).maximum > width()
+    fitting.columns = [
+        replace(
+            column,
+            header=_narrow(column) if tight else column.header,
+            overflow="fold",
+            no_wrap=column.no_wrap or column.justify == "right",
+        )
+        for column in table.columns
+    ]
+    return fitting
+
+
+def _narrow(column: Column) -> str:
+    """A column's header in lines no longer than its longest word, or cell."""
+    header, cells = str(column.header), map(str, column.cells)
+    longest = max(map(len, [*header.split(), *cells, ""]))
+    return textwrap.fill(header, max(1, longest), break_long_words=False)
+
+
+def table_of(title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str] = ()) -> str:
+    """The text of ``table``, without those columns of ``least``, in order, that do not fit."""
+    dropped: list[str] = []
+    for key in (key for key in least if key in rows[0]):
+        if _least_width(rows, dropped) <= width():
+            break
+        dropped.append(key)
+    kept = [{key: v for key, v in row.items() if key not in dropped} for row in rows]
+    said = (
+        [f"Not shown here: {', '.join(dropped)} (a wider terminal and --format json have all)."]
+        if dropped
+        else []
+    )
+    return text_of(table(title, kept), *said)
+
+
+def width() -> int:
+    """Columns that text may have."""
+    return max(NARROWEST, shutil.get_terminal_size((NARROWEST, 24)).columns)
+
+
+def _least_width(rows: Sequence[Mapping[str, Any]], without: Sequence[str]) -> int:
+    """Columns that a table of rows needs: numbers whole, of text a few words a line."""
+    total = 1
+    for key in (key for key in rows[0] if key not in without):
+        cells = [_cell(row[key]) for row in rows]
+        longest = max(len(word) for text in [key, *cells] for word in [*text.split(), ""])
+        total += 3 + max(longest, min(READABLE, max(map(len, cells))))
+    return total
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -58,7 +127,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     for key, value in rows[0].items():
         made.add_column(key, justify="right" if isinstance(value, int) else "left")
     for row in rows:
-        made.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()))
+        made.add_row(*map(_cell, row.values()))
     return made
 
 
@@ -85,7 +154,7 @@ def deliver(text: str, output: str | None) -> None:
     """Print, or write a file whole (never half a file); raises UsageError."""
     if output is not None:
         with whole_file(output) as path:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         return
     if sys.stdout is None:
         raise UsageError("there is no standard output; use --output FILE")

@@ -10,13 +10,14 @@ from hardware.array import (
     Device,
     Energy,
     Group,
+    Model,
     Roofline,
     Setting,
     SpecError,
 )
 from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, wires_of
 from hardware.quantity import format_quantity, parse_quantity, split_quantity
-from hardware.spec import COMMAND_LINE, catalog_names, catalog_rows, spec_kind
+from hardware.spec import COMMAND_LINE, catalog_models, catalog_names, catalog_rows, spec_kind
 from hardware.topology import Topology
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ __all__ = [
     "Energy",
     "Group",
     "Half",
+    "Model",
     "Roofline",
     "Section",
     "Setting",
@@ -55,6 +57,7 @@ __all__ = [
     "Wires",
     "bisection_of",
     "by_core",
+    "catalog_models",
     "catalog_names",
     "catalog_rows",
     "format_quantity",

@@ -139,6 +139,8 @@ class Device:
 
 
 Unit = Literal["board", "chip", "core"]
+Model = Literal["published", "deployed"]
+"""An execution model, by name (``simulator.Execution``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,8 @@ class Setting:
 class Array:
     """A named array: what there is of each device, how it is joined, and where that was read.
 
+    ``execution`` is the model that it is for, where its spec says so. ``changes``
+    are the words of its name that say what makes it another array than its ``base``.
     Raises SpecError when its devices compute in different number formats.
     """
 
@@ -241,6 +245,8 @@ class Array:
     group: Group
     settings: tuple[Setting, ...] = ()
     topology: Topology = PUBLISHED
+    execution: Model | None = None
+    changes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len({device.arithmetic for device, _ in self.group.kinds}) > 1:
@@ -248,3 +254,17 @@ class Array:
                 f"array {self.name!r}: devices.*.arithmetic: one array has one number format and "
                 "one way to count FLOPs; set it for every entry"
             )
+
+    @property
+    def base(self) -> str:
+        """The name of what it was before its changes."""
+        return self.name.removesuffix("".join(f", {change}" for change in self.changes))
+
+    @property
+    def model(self) -> Model:
+        """The execution model that it is for: with wires the deployed one, else the papers'.
+
+        One medium that all share (a bus) is HyPar's, and no wires.
+        """
+        papers = self.topology == PUBLISHED or self.topology.shared
+        return self.execution or ("published" if papers else "deployed")

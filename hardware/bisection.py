@@ -62,8 +62,9 @@ class Bisection:
         where = group, self._place(sides, first)
         if where not in self._alike:
             halves = self.halves(group, first)
-            starts = (first, first + sides[0].size)
-            below = tuple(self.section(*item) for item in zip(sides, starts, strict=True))
+            one = self.section(sides[0], first)
+            behind = first + sides[0].size
+            below = (one, one if self._moved(sides, first) else self.section(sides[1], behind))
             made = Section(group, halves, below)
             self._alike[where] = self._alike.setdefault((group, halves, below), made)
         return self._alike[where]
@@ -71,6 +72,12 @@ class Bisection:
     def _place(self, sides: tuple[Group, Group], first: int) -> tuple[int, int]:
         """What tells a split from others of its group."""
         return (-1, 0) if self.wires is None else self.wires.place(*_ranges(sides, first))
+
+    def _moved(self, sides: tuple[Group, Group], first: int) -> bool:
+        """Whether the second half is the first one again, only elsewhere."""
+        if sides[0] != sides[1] or self.wires is None:
+            return False
+        return self.wires.moved(*_ranges(sides, first))
 
     def halves(self, group: Group, start: int = 0) -> tuple[Half, Half]:
         """The halves of a group whose first leaf is number ``start`` of the array.

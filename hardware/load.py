@@ -30,31 +30,35 @@ from hardware.schema import (
     device_faults,
     peaks_of,
 )
-from hardware.spec import Settings, beneath, command_line, load_settings
+from hardware.spec import Settings, beneath, command_line, load_settings, rejoined, words_of
 from hardware.topology import TIERS, Tier, Topology
 
 MOST_ACCELERATORS = 1 << 17
 FORMAT_OF_WIDTH = {8.0: "fp64", 4.0: "fp32", 2.0: "bf16", 1.0: "fp8"}
 """What products compute in where ``arithmetic.compute`` does not say, by the element's bytes."""
 _OF_THE_ENTRY = ("device", "count")
-_OF_EVERY_BOARD = ("network.bandwidth", "network.latency")
+_OF_EVERY_BOARD = tuple(
+    f"network.{key}" for key in ("bandwidth", "latency", "efficiency", "half_size")
+)
 
 
 def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple[Setting, ...]]:
     """A device by catalog name or path, with ``key=value`` changes; raises SpecError.
 
-    Returns the device and its settings with their sources.
+    Returns the device, whose name tells the changes, and its settings with their sources.
     """
     label, file, settings = load_settings(name, "device")
-    settings = settings | command_line(overrides)
+    changes = command_line(overrides)
+    settings = _said_anew(settings, changes) | changes
     table, faults = _checked(settings, file)
     _raise(faults)
-    return _device(label, table), _shown(settings)
+    return _device(", ".join([label, *words_of(changes)]), table), _shown(settings)
 
 
 def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     """An array by catalog name or path, with ``key=value`` changes; raises SpecError.
 
+    Its name tells the changes, and a description of what it was before is dropped.
     A board's values come from its device spec, then the array's own
     ``network`` values, then the entry's other keys; the command line
     repeats the last two on top.
@@ -62,7 +66,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     label, file, written = load_settings(name, "array")
     changes = command_line(overrides)
     _check_entries_exist(changes, written)
-    own = _own(written) | _own(changes)
+    own = rejoined(_said_anew(_own(written), changes), _own(changes))
     table, faults = check(ArrayTable, own, file)
     settings = dict(own)
     kinds: list[tuple[Device, int]] = []
@@ -86,7 +90,14 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
         f"{own[key].origin if key in own else file}: {key}: {what}"
         for key, what in faults_of(topology, group)
     )
-    return Array(label, table.description, group, _shown(settings), topology)
+    words = words_of(changes)
+    name, about = ", ".join([label, *words]), table.description
+    return Array(name, about, group, _shown(settings), topology, table.execution, tuple(words))
+
+
+def _said_anew(settings: Settings, changes: Settings) -> Settings:
+    """Settings without the description, where they are changed: it is true no longer."""
+    return {k: entry for k, entry in settings.items() if not changes or k != "description"}
 
 
 def _topology(table: TopologyTable) -> Topology:

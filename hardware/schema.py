@@ -163,6 +163,8 @@ class ArrayNetworkTable(Table):
 
     bandwidth: ByteRate | None = None
     latency: Duration | None = None
+    efficiency: Efficiency | None = None
+    half_size: Bytes | None = None
 
 
 class LevelTable(Table):
@@ -204,6 +206,7 @@ class ArrayTable(Table):
     """An array spec: how many of which device, and how they are joined."""
 
     description: Text = ""
+    execution: Literal["published", "deployed"] | None = None
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
     topology: TopologyTable = TopologyTable()

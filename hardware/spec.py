@@ -75,6 +75,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
         layers.append(flatten(data, origin, near))
     merged: Settings = {}
     for layer in reversed(layers):
+        merged.pop("description", None)  # of what is extended, which is another machine
         merged = merge(merged, layer)
     return label, seen[0], merged
 
@@ -139,6 +140,12 @@ def catalog_rows(kind: str) -> list[tuple[str, int, str]]:
     return rows
 
 
+def catalog_models() -> dict[str, str]:
+    """The execution model that each of the catalog's arrays says it is for, by its name."""
+    names = catalog_names("array")
+    return {name: load_settings(name, "array")[2]["execution"].value for name in names}
+
+
 def _parse(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
@@ -188,7 +195,14 @@ def merge(base: Settings, change: Settings) -> Settings:
     else devices.1 would be left over, of a list that nobody sees.
     """
     lists = {found for key in change if (found := _list_of(key))}
-    return {k: v for k, v in base.items() if _list_of(k) not in lists} | change
+    return rejoined({k: v for k, v in base.items() if _list_of(k) not in lists}, change)
+
+
+def rejoined(base: Settings, change: Settings) -> Settings:
+    """``change`` over ``base``; with other wires, what model the old ones were for is forgotten."""
+    if any(key.startswith("topology.") for key in change):
+        base = {key: entry for key, entry in base.items() if key != "execution"}
+    return base | change
 
 
 def _list_of(key: str) -> str:
@@ -208,6 +222,15 @@ def command_line(assignments: Iterable[str]) -> Settings:
         for path, value in _leaves(_value(raw.strip()), key.strip()):
             settings[path] = Entry(value, f"--set {text}", COMMAND_LINE)
     return settings
+
+
+def words_of(changes: Settings) -> list[str]:
+    """What changes of a spec add to its name: "devices.0.count=16"."""
+    return [f"{key}={_word(entry.value)}" for key, entry in changes.items()]
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _value(raw: str) -> Any:

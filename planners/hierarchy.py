@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hardware import Array
@@ -41,12 +41,23 @@ def plan_hierarchy(
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
-    domains = [LAYOUTS if node.join else tuple(allowed(node)) for node in graph]
+    domains = [LAYOUTS if node.join else _types(planner, node, allowed(node)) for node in graph]
     check_table(planner, graph, domains, objective.communication)
     search = Search(graph, [domains], batch, objective, array, balance=balance)
     root = search.split(array.group, (WHOLE,) * len(graph))
     names = tuple(node.name for node in graph)
     return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
+
+
+def _types(planner: str, node: Node, allowed: object) -> tuple[PartitionType, ...]:
+    """What a planner allows a layer; raises PlanError unless they are types, at least one."""
+    types = tuple(allowed) if isinstance(allowed, Iterable) else ()
+    if not types or not all(isinstance(one, PartitionType) for one in types):
+        raise PlanError(
+            f"planner {planner!r} allows layer {node.name!r} {allowed!r}; it must give some of "
+            f"{', '.join(f'PartitionType.{one}' for one in PartitionType)}"
+        )
+    return types
 
 
 def check_table(

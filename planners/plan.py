@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from planners.partition import III, Communication, Partition, PartitionType
+
+LARGEST_FILE = 64 << 20
+"""Bytes of a plan's file; larger ones are refused."""
+
+
+MOST_LEVELS = 64
 
 
 class PlanError(ValueError):
@@ -145,7 +152,10 @@ class Plan:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Plan:
-        """Read what ``to_json`` wrote; raises PlanError when it is something else."""
+        """Read what ``to_json`` or ``accelarray plan --format json`` wrote; raises PlanError.
+
+        The latter has a tree, or, where all halves are alike, levels of types.
+        """
         try:
             return Plan(
                 planner=str(data["planner"]),
@@ -153,13 +163,32 @@ class Plan:
                 batch=int(data["batch"]),
                 objective=str(data["objective"]),
                 nodes=tuple(str(name) for name in data["layers"]),
-                root=_split_from_json(data["root"]),
+                root=_root_from_json(data),
                 communication=Communication(data.get("communication", "printed")),
             )
         except PlanError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (
+            *(KeyError, TypeError, ValueError, AttributeError),
+            *(OverflowError, RecursionError),
+        ) as error:
             raise PlanError(f"not a plan: {type(error).__name__}: {error}") from None
+
+    @staticmethod
+    def read(path: str) -> Plan:
+        """The plan in a JSON file (see ``from_json``); raises PlanError with the file's name."""
+        try:
+            with open(path, "rb") as file:
+                raw = file.read(LARGEST_FILE + 1)
+            if len(raw) > LARGEST_FILE:
+                raise PlanError(f"larger than {LARGEST_FILE >> 20} MiB")
+            return Plan.from_json(json.loads(raw))
+        except OSError as error:
+            raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
+        except PlanError as error:
+            raise PlanError(f"{path}: {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise PlanError(f"{path}: not JSON: {error}") from None
 
 
 def _split_to_json(split: Split | None) -> dict[str, Any] | None:
@@ -173,6 +202,22 @@ def _split_to_json(split: Split | None) -> dict[str, Any] | None:
         **bound,
         "halves": [_split_to_json(half) for half in split.halves],
     }
+
+
+def _root_from_json(data: dict[str, Any]) -> Split | None:
+    """The top split, of a tree or of levels whose halves are alike: their shares are one half."""
+    if "levels" not in data:
+        return _split_from_json(data["tree"] if "tree" in data else data["root"])
+    below: Split | None = None
+    if len(data["levels"]) > MOST_LEVELS:
+        raise PlanError(f"{len(data['levels'])} levels; at most {MOST_LEVELS} make sense")
+    bounds = data.get("lower_bound", [None] * len(data["levels"]))
+    for types, cost, bound in reversed(
+        list(zip(data["levels"], data["cost"], bounds, strict=True))
+    ):
+        partitions = tuple(Partition(PartitionType[kind], 0.5) for kind in types)
+        below = Split(partitions, float(cost), (below,), None if bound is None else float(bound))
+    return below
 
 
 def _split_from_json(data: dict[str, Any] | None) -> Split | None:

@@ -14,6 +14,7 @@ from planners.model_parallel import model_parallel
 from planners.objective import Objective
 from planners.owt import owt
 from planners.plan import Plan, PlanError
+from planners.strangers import callable_as_planner, imported
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ ENTRY_POINTS = "accelarray.planners"
 
 
 def planner_names() -> list[str]:
-    """What comparisons take: built-in planners in the papers' order, then installed ones."""
+    """Built-in planners in the papers' order, then installed ones; comparisons take the former."""
     others = sorted(entry.name for entry in _installed())
     return list(dict.fromkeys([*PLANNERS, *others]))
 
@@ -58,17 +59,24 @@ def _installed() -> EntryPoints:
 
 
 def load_planner(planner: str | Planner) -> Planner:
-    """The planner called so, a function as it is; raises PlanError with the nearest name."""
+    """The planner called so, a function as it is; raises PlanError with the nearest name.
+
+    ``module:function`` is imported, from the current folder too. What cannot be
+    loaded, or takes other arguments than a planner is given, is named.
+    """
     if not isinstance(planner, str):
-        if not callable(planner):
-            raise PlanError(f"planner {planner!r}: neither a name nor a function")
-        return planner
+        own: Planner = callable_as_planner(planner)
+        return own
     built_in = PLANNERS | BASELINES
     if planner in built_in:
         return built_in[planner]
+    name, place = repr(planner), planner
     for entry in _installed().select(name=planner):
-        loaded: Planner = entry.load()
-        return loaded
+        package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+        name, place = f"{planner!r}{package}", entry.value
+    if ":" in place:
+        found: Planner = imported(name, place)
+        return found
     names = [*planner_names(), *BASELINES]
     near = difflib.get_close_matches(planner, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"

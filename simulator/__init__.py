@@ -13,7 +13,7 @@ from simulator.engine.operations import Operation, Program, Site, Task, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
-from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, usual
 from simulator.lowering.models import rules_of
 from simulator.lowering.training_step import training_step
 from workloads import Network
@@ -95,4 +95,5 @@ __all__ = [
     "run_alone",
     "shares",
     "simulate",
+    "usual",
 ]

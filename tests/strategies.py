@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from hardware import Array, Device, Group
+from hardware import Array, Device, Group, Model
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Shard, legal, shrunk
 from simulator import Execution, Timeline, simulate
-from simulator.lowering.execution import Model
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 
 SMALL = st.sampled_from((1, 2, 4))

@@ -28,7 +28,7 @@ def test_the_issues_line_gives_the_commands_numbers(capsys: pytest.CaptureFixtur
     assert ours["iteration_s"] == step.iteration_s == step.timeline.iteration_s
     del printed["wall_s"]
     assert {key: ours[key] for key in printed} == printed
-    assert repr(step) == "<Step resnet50, accpar on tpu-v3-8, batch 1024, deployed: 135.9 ms>"
+    assert repr(step) == "<Step resnet50, accpar on tpu-v3-8, batch 1024, deployed: 136 ms>"
 
 
 def test_importing_it_loads_nothing_heavy() -> None:

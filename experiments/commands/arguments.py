@@ -33,8 +33,14 @@ def add_network(parser: argparse.ArgumentParser, *, optional: bool = False) -> N
 
 
 def add_planner(parser: argparse.ArgumentParser) -> None:
-    """``--planner``."""
-    parser.add_argument("--planner", metavar="P", required=True, help="see: list planners")
+    """``--planner`` or ``--plan``."""
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument(
+        "--planner", metavar="P", help="see: list planners; or module:function, imported"
+    )
+    either.add_argument(
+        "--plan", metavar="FILE", help="a plan as plan --format json prints it (.json)"
+    )
 
 
 def add_step(parser: argparse.ArgumentParser, array: str | None = "accpar-mixed") -> None:
@@ -97,7 +103,7 @@ def add_planners(parser: argparse.ArgumentParser) -> None:
         "--planners",
         metavar="P1,P2|all",
         default="all",
-        help="default: all (model_parallel only by name)",
+        help="default: all (model_parallel and other packages' only by name)",
     )
 
 
@@ -115,8 +121,8 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--execution",
         choices=("published", "deployed"),
-        default="published",
-        help="the papers' model (default), or real wires, memory and schedules",
+        help="the papers' model, or real wires, memory and schedules (default: what the array "
+        "is for, see: list arrays)",
     )
     only = parser.add_argument_group("with --execution deployed")
     only.add_argument(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
 from experiments.commands.resolve import network_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hardware import Setting
     from workloads import Network, Sides
@@ -34,7 +35,7 @@ def configure(commands: Any) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Names with one line about each."""
     rows = rows_of(args.kind)
-    _deliver(args, args.kind, rows, rows)
+    _deliver(args, args.kind, rows, rows, ("weights", "macs"))
     return 0
 
 
@@ -66,9 +67,17 @@ def _list_networks() -> list[dict[str, Any]]:
 
 
 def _list_planners() -> list[dict[str, Any]]:
-    from planners import load_planner
+    return [{"name": name, "about": _about_planner(name)} for name in all_planners()]
 
-    return [{"name": n, "about": _first_line(load_planner(n))} for n in all_planners()]
+
+def _about_planner(name: str) -> str:
+    """The first line of its documentation; why there is none, where it cannot be loaded."""
+    from planners import PlanError, load_planner
+
+    try:
+        return _first_line(load_planner(name))
+    except PlanError as error:
+        return str(error)
 
 
 def all_planners() -> list[str]:
@@ -83,10 +92,13 @@ def _first_line(thing: object) -> str:
 
 
 def _list_arrays() -> list[dict[str, Any]]:
-    from hardware import catalog_rows
+    from hardware import catalog_models, catalog_rows
 
-    rows = catalog_rows("array")
-    return [{"name": name, "accelerators": size, "about": about} for name, size, about in rows]
+    models = catalog_models()
+    return [
+        {"name": name, "accelerators": size, "execution": models[name], "about": about}
+        for name, size, about in catalog_rows("array")
+    ]
 
 
 def _list_devices() -> list[dict[str, Any]]:
@@ -113,7 +125,7 @@ def run_show(args: argparse.Namespace) -> int:
                 _write_onnx(network, args.output)
                 return 0
             rows = _layers(network)
-            _deliver(args, _about(network), rows, _network(network, rows))
+            _deliver(args, _about(network), rows, _network(network, rows), LEAST)
         else:
             row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
             _deliver(args, args.name, [row], row)
@@ -125,7 +137,8 @@ def run_show(args: argparse.Namespace) -> int:
 
     if kind == "array":
         array = load_array(args.name, args.set)
-        _show_spec(args, "array", array.name, array.description, array.settings)
+        about = {"execution": array.model}
+        _show_spec(args, "array", array.name, array.description, array.settings, about)
     else:
         device, settings = load_device(args.name, args.set)
         _show_spec(args, "device", device.name, device.description, settings)
@@ -155,11 +168,19 @@ def _unknown(name: str) -> str:
 
 
 def _show_spec(
-    args: argparse.Namespace, kind: str, name: str, about: str, settings: Iterable[Setting]
+    args: argparse.Namespace,
+    kind: str,
+    name: str,
+    about: str,
+    settings: Iterable[Setting],
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     rows = [{"key": s.key, "value": s.value, "source": s.source} for s in settings]
-    data = {"kind": kind, "name": name, "description": about, "settings": rows}
-    _deliver(args, f"{name}: {about}", rows, data)
+    data = {"kind": kind, "name": name, "description": about, **further, "settings": rows}
+    words = [f"{key} {value}" for key, value in further.items()]
+    _deliver(
+        args, ": ".join(filter(None, [name, "; ".join(filter(None, [about, *words]))])), rows, data
+    )
 
 
 def _about(network: Network) -> str:
@@ -209,8 +230,18 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _deliver(args: argparse.Namespace, title: str, rows: list[dict[str, Any]], data: Any) -> None:
+LEAST = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
+"""Columns of a network's layers that a narrow terminal goes without, the first ones first."""
+
+
+def _deliver(
+    args: argparse.Namespace,
+    title: str,
+    rows: list[dict[str, Any]],
+    data: Any,
+    least: Sequence[str] = (),
+) -> None:
     """Rows as a table, or data as JSON."""
     from experiments.output import deliver, table_of, to_json
 
-    deliver(to_json(data) if args.format == "json" else table_of(title, rows), args.output)
+    deliver(to_json(data) if args.format == "json" else table_of(title, rows, least), args.output)

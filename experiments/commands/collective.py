@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_array, add_output
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8
 MOST_MESSAGES = 1 << 24
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?")
+"""Bytes without a unit."""
 
 
 def configure(commands: Any) -> None:
@@ -81,7 +84,8 @@ def parse_bytes(text: str) -> float:
     from experiments.output import UsageError
     from hardware import parse_quantity
 
-    quantity = f"{text} B" if text.isascii() and text.isdigit() else text
+    whole = _NUMBER.fullmatch(text) and float(text).is_integer()
+    quantity = f"{text} B" if whole else text
     try:
         return parse_quantity(quantity, "B")
     except ValueError as error:

@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.studies.messages import warn_inexact
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.unread import warnings
 
     chosen = planners_of(args)
     if len(chosen) != 2:
@@ -61,10 +62,11 @@ def run(args: argparse.Namespace) -> int:
     first = case_of(args, chosen[0])
     cases, metrics = [first, replace(first, planner=chosen[1])], parse_metrics(args.metrics)
     check_metrics(metrics, first.array)
-    warnings = [*first.network.notes, *forewarn(*cases)]
+    said = [*first.network.notes, *forewarn(*cases)]
     steps = [step_of(case) for case in cases]
+    unread, overflows = warnings(first.array, first.execution), list[str]()
     for case, (plan, step) in zip(cases, steps, strict=True):
-        warn_overflow(case, step)
+        overflows += warn_overflow(case, step)
         warn_inexact(case.network.name, plan)
     timelines = [step for _, step in steps]
     result = difference((chosen[0], chosen[1]), (timelines[0], timelines[1]))
@@ -72,8 +74,12 @@ def run(args: argparse.Namespace) -> int:
         save(_picture(cases, timelines), args.plot)
     both = [measured(metrics, step) for step in timelines]
     whole = {key: [values[key] for values in both] for key in both[0]}
-    data = about(first) | to_dict(result) | whole | {"warnings": warnings}
-    text = to_json(data) if args.format == "json" else text_of(*tables(result, first, whole))
+    data = about(first) | to_dict(result) | whole
+    data["warnings"] = [*said, *overflows, *unread]
+    if args.format == "json":
+        text = to_json(data)
+    else:
+        text = text_of(*tables(result, first, whole), *unread)
     deliver(text, args.output)
     return 0
 
@@ -133,11 +139,7 @@ def tables(
     result: Difference, case: Case, whole: dict[str, list[float]] | None = None
 ) -> list[Table | str]:
     """By phase and kind, then the layers that contribute most; ``whole`` has other metrics."""
-    from simulator import Execution
-
-    title = f"{case.network.name} on {case.array.name}, batch {case.batch}"
-    if case.execution != Execution():
-        title += f", {case.execution}"
+    title = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
     phases = _table(result, title, "what")
     for part in result.phases:
         _add(phases, result, f"{part.phase} {part.kind}".strip(), part)

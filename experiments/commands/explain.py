@@ -70,8 +70,9 @@ def to_dict(result: Explanation) -> dict[str, Any]:
 
     from experiments.explain.study import messages
 
-    paths = result.paths
+    paths, over = result.paths, [result.overflow] if result.overflow else []
     return result.case.inputs | {
+        "array": result.case.array.name,
         "iteration_s": result.iteration_s,
         "energy_j": result.energy_j,
         "traffic_bytes": result.traffic_bytes,
@@ -102,7 +103,15 @@ def to_dict(result: Explanation) -> dict[str, Any]:
         "data_parallel_s": result.data_parallel_s,
         "fast_alone_s": result.fast_alone_s,
         "notes": messages(result),
+        "warnings": [*result.case.network.notes, *over, *_unread(result)],
     }
+
+
+def _unread(result: Explanation) -> list[str]:
+    """What of the spec the step's execution model does not read."""
+    from experiments.studies.unread import warnings
+
+    return warnings(result.case.array, result.case.execution)
 
 
 def _path_dict(result: Explanation) -> dict[str, Any]:
@@ -149,7 +158,7 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
         head.append(f"energy {result.energy_j:.6g} J")
     if "traffic" in metrics:
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
-    said = [*messages(result), *filter(None, [inexact(result.plan).rstrip()])]
+    said = [*messages(result), *filter(None, [inexact(result.plan).rstrip()]), *_unread(result)]
     return [", ".join(head), "", *found, *said]
 
 

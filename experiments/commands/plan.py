@@ -11,9 +11,11 @@ from experiments.commands.arguments import (
     add_planner,
     add_step,
 )
-from experiments.commands.resolve import array_of, execution_of, network_of
+from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
     from hardware import Array
@@ -53,10 +55,12 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--plot draws one plan; give --layers one file")
         check_plot(args.plot)
         check_writable(args.output, args.plot)
-    whole, execution = _array(args), execution_of(args)
-    load_planner(args.planner)
+    whole = _array(args)
+    execution = execution_of(args, whole)
+    planner = planner_of(args)
+    load_planner(planner)
     networks = _networks(args)
-    step = (args.planner, whole, args.batch, args.objective, args.communication, execution)
+    step = (planner, whole, args.batch, args.objective, args.communication, execution)
     plans = [plan_of(Case(network, *step)) for network in networks]
     array = execution.planned(whole)
     if args.plot:
@@ -122,17 +126,30 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     from planners import OBJECTIVES
 
     unit = OBJECTIVES[plan.objective].unit
-    title = f"{plan.network}, {plan.planner} by {plan.objective}, batch {plan.batch}"
+    made = f"{plan.network}, {plan.planner} by {plan.objective}"
+    title = f"{made} on {array.name}, batch {plan.batch}"
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
     parts: list[Table | str] = [title]
     if said := inexact(plan):
         parts += ["", said.rstrip()]
     for group, level, chain in stretches(plan.root, array.group, 0):
-        parts += ["", describe(group, chain), _table(plan, chain, level, unit)]
+        parts += ["", describe(group, chain), *_pieces(plan, chain, level, unit)]
     if plan.root is None:
         parts += ["", "A single accelerator: nothing is split."]
     return parts
+
+
+def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[Table]:
+    """Tables of as many levels as a terminal takes beside the layers' names."""
+    from experiments.output import width
+
+    names = max(map(len, [*plan.nodes, f"cost [{unit}]"]))
+    cells = [_cell(part) for split in chain for part in split.partitions]
+    cells += [_cost(split.cost) for split in chain] + [f"level {level + len(chain)}"]
+    many = max(1, (width() - names - 4) // (max(map(len, cells)) + 3))
+    for first in range(0, len(chain), many):
+        yield _table(plan, chain[first : first + many], level + first, unit)
 
 
 def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:

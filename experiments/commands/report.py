@@ -89,7 +89,7 @@ def _study(args: argparse.Namespace) -> Study:
         drawn=wanted or _among(networks, DRAWN),
         drawn_planner=PLANNER if PLANNER in planners else planners[-1],
         batch=args.batch,
-        execution=execution_of(args),
+        execution=execution_of(args, arrays[0]),
         metrics=metrics,
         command=_command(args),
     )
@@ -120,7 +120,7 @@ def _command(args: argparse.Namespace) -> str:
     words += [
         word
         for name in ("execution", "metrics", "overlap", "shards", "bucket", "algorithm")
-        if getattr(args, name) not in (None, "published", "time")
+        if getattr(args, name) not in (None, "time")
         for word in (f"--{name}", getattr(args, name))
     ]
     words += ["--strict-memory"] if args.strict_memory else []

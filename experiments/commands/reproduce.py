@@ -109,7 +109,7 @@ def _bars(figure: Figure) -> Table:
         table.add_column(f"{planner}{unit}", justify="right")
         if compared[planner]:
             table.add_column("the paper's", justify="right")
-            table.add_column("difference", justify="right")
+            table.add_column("off by", justify="right")
     for label in dict.fromkeys(row[axis] for row in figure.rows):
         cells = []
         for row in (row for row in figure.rows if row[axis] == label):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from experiments.studies.case import Case
+    from experiments.studies.case import Case, Planned
     from experiments.studies.runner import Runner
     from hardware import Array
     from simulator import Execution
@@ -48,29 +48,46 @@ def networks_of(args: argparse.Namespace) -> list[Network]:
 
 
 def planners_of(args: argparse.Namespace) -> list[str]:
-    """The planners a comparison is asked for, each of them known."""
-    from planners import load_planner, planner_names
+    """The planners a comparison is asked for, each of them known; "all" are built in."""
+    from planners import PLANNERS, load_planner
 
-    chosen = names(args.planners, planner_names(), "planners")
+    chosen = names(args.planners, list(PLANNERS), "planners")
     for planner in chosen:
         load_planner(planner)
     return chosen
 
 
-def execution_of(args: argparse.Namespace) -> Execution:
-    """The execution model that the arguments describe; raises UsageError."""
+def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execution:
+    """The execution model that the arguments describe, or else the one that their array is for.
+
+    Raises UsageError for options that it has not.
+    """
     from dataclasses import replace
 
     from experiments.output import UsageError
     from experiments.studies.model_options import MODEL_OPTIONS, with_options
     from simulator import DEPLOYED, PUBLISHED
 
+    array = array or array_of(args)
+    model = args.execution or array.model
     options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}
-    if args.execution == "published":
+    if model == "published":
+        said = "" if args.execution else f", which {array.name} is for; add --execution deployed"
         for name in (*options, *(["strict-memory"] if args.strict_memory else [])):
-            raise UsageError(f"--{name} has no meaning under --execution published")
+            raise UsageError(f"--{name} has no meaning under --execution published{said}")
         return PUBLISHED
     return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
+
+
+def planner_of(args: argparse.Namespace) -> str | Planned:
+    """The planner that ``--planner`` names, or the plan in the file of ``--plan``."""
+    from experiments.studies.case import Planned
+    from planners import Plan
+
+    if args.plan is None:
+        return str(args.planner)
+    plan = Plan.read(args.plan)
+    return Planned(plan.planner, plan)
 
 
 def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
@@ -78,16 +95,17 @@ def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
     from experiments.studies.case import Case
     from planners import load_planner
 
-    chosen = planner or args.planner
+    chosen = planner or planner_of(args)
     load_planner(chosen)
+    network, array = network_of(args.network), array_of(args)
     return Case(
-        network_of(args.network),
+        network,
         chosen,
-        array_of(args),
+        array,
         args.batch,
         args.objective,
         args.communication,
-        execution_of(args),
+        execution_of(args, array),
         not getattr(args, "unfolded", False),
     )
 

@@ -8,6 +8,8 @@ from typing import Any
 from experiments.commands.arguments import add_metrics
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
+LEAST = ("finished", "objective", "execution", "batch")
+"""Columns that a narrow terminal goes without, the first ones first; export has all."""
 MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
 
 
@@ -32,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
     from experiments.commands.sweep import ENDINGS, write_table
     from experiments.output import UsageError, check_writable, deliver, table_of
+    from experiments.report.page.results import varied_keys
     from experiments.studies.metrics import parse_metrics
     from experiments.studies.store import Store
 
@@ -42,10 +45,10 @@ def run(args: argparse.Namespace) -> int:
         rows = store.rows()
     if args.action == "list":
         measures = [MEASURES[metric] for metric in parse_metrics(args.metrics)]
-        columns = [*COLUMNS, *measures, "finished"]
-        shown = [{column: str(row.get(column)) for column in columns} for row in rows]
+        columns = [*COLUMNS, *varied_keys(rows), *measures, "finished"]
+        shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
         title = f"{args.store}: {len(rows)} results"
-        deliver(table_of(title, shown) if rows else f"{title}\n", None)
+        deliver(table_of(title, shown, LEAST) if rows else f"{title}\n", None)
         return 0
     if not (args.output and args.output.endswith(ENDINGS)):
         raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")

@@ -18,6 +18,8 @@ from experiments.commands.arguments import (
 from experiments.commands.resolve import case_of, forewarn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
     from experiments.studies.case import Case
@@ -43,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.studies.case import plan_of, simulated
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.unread import warnings
 
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
@@ -51,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     timeline = simulated(case, plan)
     wall_s = time.perf_counter() - started
-    overflows = warn_overflow(case, timeline)
+    overflows, unread = warn_overflow(case, timeline), warnings(case.array, case.execution)
     result = to_dict(case, plan, timeline) | {
         "wall_s": wall_s,
-        "warnings": [*case.network.notes, *forewarned, *overflows],
+        "warnings": [*case.network.notes, *forewarned, *overflows, *unread],
         **measured(metrics, timeline),
     }
-    text = to_json(result) if args.format == "json" else text_of(*tables(result, plan))
+    text = to_json(result) if args.format == "json" else text_of(*tables(result, plan, unread))
     deliver(text, args.output)
     return 0
 
@@ -129,11 +132,11 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
     ]
 
 
-def tables(result: dict[str, Any], plan: Plan) -> list[Table | str]:
-    """The table people read, and whether its plan is exact."""
+def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Table | str]:
+    """The table people read, whether its plan is exact, and what was not read."""
     from experiments.studies.messages import inexact
 
-    return [_table(result), *filter(None, [inexact(plan).rstrip()])]
+    return [_table(result), *filter(None, [inexact(plan).rstrip()]), *unread]
 
 
 def _table(result: dict[str, Any]) -> Table:

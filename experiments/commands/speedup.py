@@ -75,20 +75,20 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    execution_of(args)  # complain before the work
+    execution_of(args, array)  # complain before the work
     check_runner(args)
     study = _networks if args.levels is None else _levels
     return 0 if study(args, array, networks, planners) else 130
 
 
 @contextmanager
-def _options(args: argparse.Namespace) -> Iterator[Options]:
+def _options(args: argparse.Namespace, array: Array) -> Iterator[Options]:
     from experiments.studies.metrics import parse_metrics
 
     with runner_of(args) as runner:
         yield {
             "folded": not args.unfolded,
-            "execution": execution_of(args),
+            "execution": execution_of(args, array),
             "communication": args.communication,
             "metrics": parse_metrics(args.metrics),
             "runner": runner,
@@ -104,12 +104,12 @@ def _networks(
     from experiments.pictures.figures import save
     from experiments.studies.comparison import compare
 
-    with _options(args) as options, progress_bar(len(networks) * len(planners)) as progress:
+    with _options(args, array) as options, progress_bar(len(networks) * len(planners)) as progress:
         result = compare(array, networks, planners, args.batch, progress, **options)
     _warn(result)
     if args.format == "json":
         warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
-        warnings += [*args.forewarned, *result.overflows]
+        warnings += [*args.forewarned, *result.overflows, *result.unread]
         text = to_json(speedup_tables.to_dict(result) | {"warnings": warnings})
     elif args.format == "csv":
         text = speedup_tables.to_csv(result.to_frame())
@@ -149,7 +149,7 @@ def _levels(
 
     wanted = parse_levels(args.levels)
     total = len(wanted) * len(networks) * len(planners)
-    with _options(args) as options, progress_bar(total) as progress:
+    with _options(args, array) as options, progress_bar(total) as progress:
         done = sweep(array, wanted, networks, planners, args.batch, progress, **options)
     for level in done:
         _warn(level.result)

@@ -44,7 +44,7 @@ def tables(result: Comparison) -> list[Table | str]:
     from experiments.studies.messages import messages
 
     found = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
-    return [*found, *messages(result)]
+    return [*found, *messages(result), *result.unread]
 
 
 def _other(result: Comparison, metric: str) -> Table:
@@ -103,8 +103,8 @@ def _table(result: Comparison) -> Table:
     for planner in result.planners:
         table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")
     for planner in alone:
-        table.add_column(f"{planner}:\nslow share", justify="right")
-        table.add_column(f"{planner}:\nfast alone", justify="right")
+        table.add_column(f"{planner}: slow share", justify="right")
+        table.add_column(f"{planner}: fast alone", justify="right")
     for network in result.networks:
         rows = {row.planner: row for row in result.rows if row.network == network}
         cells = [
@@ -152,6 +152,10 @@ def levels_to_dict(array: str, batch: int, sweep: list[Level]) -> dict[str, Any]
             }
             for level in sweep
         ],
+        "warnings": [
+            *(fault for level in sweep for fault in level.result.overflows),
+            *sweep[0].result.unread,
+        ],
     }
 
 
@@ -172,7 +176,7 @@ def levels_tables(array: str, batch: int, sweep: list[Level]) -> list[Table | st
 
     found = [_levels(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
     losing = [f"{level.levels} levels: {said}" for level in sweep for said in slower(level.result)]
-    return [*found, *losing]
+    return [*found, *losing, *sweep[0].result.unread]
 
 
 WORDS = {

@@ -100,9 +100,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _grid(args: argparse.Namespace) -> Grid:
+    from experiments.studies.model_options import MODEL_OPTIONS
     from experiments.studies.sweep import Grid
     from experiments.studies.vary import parse_axes
 
+    given = (args.execution, args.strict_memory, *(getattr(args, name) for name in MODEL_OPTIONS))
     return Grid(
         tuple(networks_of(args)),
         tuple(planners_of(args)),
@@ -112,7 +114,7 @@ def _grid(args: argparse.Namespace) -> Grid:
         args.batch,
         args.objective,
         args.communication,
-        execution_of(args),
+        None if given == (None,) * len(given) else execution_of(args),
     )
 
 
@@ -147,7 +149,11 @@ def write_table(table: pandas.DataFrame, output: str) -> None:
 def records(table: pandas.DataFrame) -> list[dict[Hashable, Any]]:
     """The rows as JSON has them, None where a value is unknown."""
     known = table.astype(object).where(table.notna(), None)
-    return known.to_dict("records")
+    rows = known.to_dict("records")
+    for row in rows:
+        if "warnings" in row:
+            row["warnings"] = row["warnings"].splitlines()
+    return rows
 
 
 def tables(
@@ -160,18 +166,27 @@ def tables(
 def _rows(grid: Grid, cases: pandas.DataFrame) -> Table:
     from experiments.output import table
 
-    columns = ["network", "planner", *(axis.title for axis in grid.axes), "iteration_s", "speedup"]
+    axes = [axis.title for axis in grid.axes]
+    common = [key for key in ("array", "execution") if key not in axes and _is_one(cases, key)]
+    apart = [] if {"execution"} & {*axes, *common} else ["execution"]
+    columns = ["network", "planner", *axes, *apart, "iteration_s", "speedup"]
     columns += [column for column in COLUMNS.values() if column in cases]
     rows = [
         {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row}
         for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
     ]
-    return table(f"{cases['array'].iloc[0]}, {len(cases)} cases", rows)
+    words = [str(cases[key].iloc[0]) for key in common]
+    return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)
+
+
+def _is_one(cases: pandas.DataFrame, key: str) -> bool:
+    return bool(cases[key].nunique() == 1)
 
 
 def _sentences(
     grid: Grid, cases: pandas.DataFrame, crossed: list[Crossover] | None
 ) -> Iterator[str]:
+    from experiments.studies.sweep import all_unread
     from hardware import format_quantity
 
     for cross in crossed or []:
@@ -183,3 +198,4 @@ def _sentences(
         yield f"{planner} is slower than data parallelism for {network}{points}"
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"
+    yield from all_unread(grid)

@@ -50,11 +50,12 @@ def run(args: argparse.Namespace) -> int:
     """Plan, simulate, write the file that ``--output`` names."""
     from dataclasses import replace
 
-    from experiments.output import check_writable
+    from experiments.output import check_writable, warn
     from experiments.pictures.resources import chosen, sites
     from experiments.studies.case import step_of
     from experiments.studies.messages import warn_inexact
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.unread import warnings
 
     check_ending(args.output)
     check_writable(args.output)
@@ -63,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     plan, timeline = step_of(case)
     warn_overflow(case, timeline)
     warn_inexact(case.network.name, plan)
+    for said in warnings(case.array, case.execution):
+        warn(said)
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)

@@ -29,7 +29,7 @@ from experiments.studies.runner import Runner
 from experiments.studies.store import Store
 from hardware import Array
 from planners import Objective, Planner
-from simulator import Execution
+from simulator import Execution, usual
 from workloads import Network
 
 BATCH = 512
@@ -45,7 +45,10 @@ class Common(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What steps have in common; their array is ``given`` with ``changes`` of its spec."""
+    """What steps have in common; their array is ``given`` with ``changes`` of its spec.
+
+    ``as_usual``: nothing was said of the execution, so it is the one that the array is for.
+    """
 
     given: str | Array
     changes: tuple[str, ...]
@@ -54,6 +57,7 @@ class Conditions:
     objective: str
     communication: str
     execution: Execution
+    as_usual: bool
 
     @property
     def options(self) -> Common:
@@ -89,9 +93,9 @@ def conditions(
     table = options.get("communication", made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)
-    return Conditions(
-        given, tuple(texts), resolved, size, aim, str(table), execution_of(execution, options)
-    )
+    model = execution_of(resolved.model if execution is None else execution, options)
+    as_usual = execution is None and model == usual(resolved)
+    return Conditions(given, tuple(texts), resolved, size, aim, str(table), model, as_usual)
 
 
 def case_of(

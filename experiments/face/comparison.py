@@ -68,7 +68,9 @@ class ComparisonResult(Result):
 
         networks = {case.network.name: case.network for case in self.cases.values()}.values()
         warnings = [f"{network.name}: {note}" for network in networks for note in network.notes]
-        return to_dict(self.comparison) | {"warnings": [*warnings, *self.comparison.overflows]}
+        return to_dict(self.comparison) | {
+            "warnings": [*warnings, *self.comparison.overflows, *self.comparison.unread]
+        }
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each network and planner: seconds, speedup, and what else applies."""

@@ -30,21 +30,28 @@ class DifferenceResult(Result):
         both = [
             f"{label} {readable(s.iteration_s)}" for label, s in zip(labels, steps, strict=True)
         ]
-        case = self.first.case
-        return f"{case.network.name} on {case.array.name}, batch {case.batch}: {' | '.join(both)}"
+        case, other = self.first.case, self.second.case
+        array = case.array.name if case.array == other.array else case.array.base
+        return f"{case.network.name} on {array}, batch {case.batch}: {' | '.join(both)}"
 
     def shown(self) -> list[Table | str]:
         """What ``accelarray compare`` prints."""
         from experiments.commands.compare import tables
 
-        return tables(self.difference, self.first.case)
+        return [*tables(self.difference, self.first.case), *self._unread()]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray compare --format json`` prints."""
         from experiments.commands.compare import about, to_dict
 
-        warnings = list(self.first.case.network.notes)
-        return about(self.first.case) | to_dict(self.difference) | {"warnings": warnings}
+        steps = (self.first, self.second)
+        faults = [step.overflow for step in steps if step.overflow]
+        said = [*self.first.case.network.notes, *faults, *self._unread()]
+        return about(self.first.case) | to_dict(self.difference) | {"warnings": said}
+
+    def _unread(self) -> list[str]:
+        """What of either spec is not read, each sentence once."""
+        return list(dict.fromkeys([*self.first.unread, *self.second.unread]))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer or boundary, the largest change first, and one for waiting.
@@ -73,7 +80,7 @@ def differing(first: StepResult, second: StepResult) -> DifferenceResult:
     ours, theirs = first.case, second.case
     for what, one, other in (
         ("networks", ours.network.name, theirs.network.name),
-        ("arrays", ours.array.name, theirs.array.name),
+        ("arrays", ours.array.base, theirs.array.base),
         ("cores", first.timeline.cores, second.timeline.cores),
         ("batches", ours.batch, theirs.batch),
     ):

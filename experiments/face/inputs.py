@@ -18,7 +18,7 @@ from experiments.studies import vary
 from experiments.studies.case import Planned
 from experiments.studies.model_options import MODEL_OPTIONS, with_options
 from hardware import Array
-from planners import Plan, Planner, load_planner, planner_names
+from planners import PLANNERS, Plan, Planner, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import ZOO, Network, NetworkError, load_network
 
@@ -68,7 +68,7 @@ def planner_of(given: Any) -> str | Planner:
 
 def planners_of(given: Any) -> list[str | Planner]:
     """Planners from one or several; text is a list as the command line's."""
-    several = _several("planners", given, planner_names(), callable)
+    several = _several("planners", given, list(PLANNERS), callable)
     return [planner_of(one) for one in several]
 
 

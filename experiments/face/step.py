@@ -64,6 +64,13 @@ class StepResult(Result):
         """What was not understood of the network, and what does not fit in memory."""
         return (*self.case.network.notes, *([self.overflow] if self.overflow else []))
 
+    @property
+    def unread(self) -> list[str]:
+        """Which values of the array's spec the execution model does not read, in sentences."""
+        from experiments.studies.unread import warnings
+
+        return warnings(self.case.array, self.case.execution)
+
     def title(self) -> str:
         """The case, and the time of its step."""
         return f"{self.case}: {readable(self.iteration_s)}"
@@ -72,7 +79,7 @@ class StepResult(Result):
         """What ``accelarray simulate`` prints."""
         from experiments.commands.simulate import tables
 
-        return tables(self.to_dict(), self.plan)
+        return tables(self.to_dict(), self.plan, self.unread)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray simulate --format json`` prints, energy and traffic with it."""
@@ -81,7 +88,7 @@ class StepResult(Result):
 
         return to_dict(self.case, self.plan, self.timeline) | {
             "wall_s": self.wall_s,
-            "warnings": list(self.warnings),
+            "warnings": [*self.warnings, *self.unread],
             **measured(METRICS, self.timeline),
         }
 

@@ -18,7 +18,13 @@ from experiments.face.step import REMEDY, StepResult, stepped
 from experiments.output import UsageError
 from experiments.studies.metrics import check_metrics
 from experiments.studies.model_options import MODEL_OPTIONS
-from experiments.studies.sweep import Crossover, Grid, changes_of_place, sweep
+from experiments.studies.sweep import (
+    Crossover,
+    Grid,
+    all_unread,
+    changes_of_place,
+    sweep,
+)
 from experiments.studies.vary import Axis, parse_axes
 
 if TYPE_CHECKING:
@@ -62,7 +68,11 @@ class SweepResult(Result):
         """The rows that ``accelarray sweep --output x.json`` writes, and what is varied."""
         from experiments.commands.sweep import records
 
-        return {"vary": [axis.title for axis in self.grid.axes], "rows": records(self.table)}
+        return {
+            "vary": [axis.title for axis in self.grid.axes],
+            "rows": records(self.table),
+            "warnings": all_unread(self.grid),
+        }
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each case: inputs, varied values, seconds, speedup, shares of the step.
@@ -91,7 +101,7 @@ def swept(study: Study, varied: Vary) -> SweepResult:
         asked.batch,
         asked.objective,
         asked.communication,
-        asked.execution,
+        None if asked.as_usual else asked.execution,
     )
     points = grid.points()
     for point in points:

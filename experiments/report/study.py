@@ -140,8 +140,7 @@ def _plans(study: Study) -> Markup:
 
 def _step(study: Study) -> Markup:
     case = _case(study, study.drawn, study.drawn_planner, study.arrays[0])
-    name = f"{case.network.name}, {case.planner_name}"
-    return step(f"{name}, on {case.array.name}, batch {case.batch}", step_of(case)[1])
+    return step(str(case), step_of(case)[1])
 
 
 def _case(study: Study, network: Network, planner: str | Planner, array: Array) -> Case:

@@ -11,7 +11,7 @@ from experiments.studies.messages import messages
 from experiments.studies.scaling import sweep
 from experiments.studies.speedups import BASELINE
 from hardware import load_array
-from planners import planner_names
+from planners import PLANNERS
 from workloads import ZOO, load_network
 
 MEAN = "Gmean"
@@ -26,7 +26,7 @@ def speedups(array: str) -> Callable[[Progress], Figure]:
 
     def figure(progress: Progress) -> Figure:
         networks = [load_network(name) for name in ZOO]
-        result = compare(load_array(array), networks, planner_names(), progress=progress)
+        result = compare(load_array(array), networks, list(PLANNERS), progress=progress)
         if not result.complete:
             raise KeyboardInterrupt
         rows = [
@@ -48,7 +48,7 @@ def speedups(array: str) -> Callable[[Progress], Figure]:
 
 def hierarchy(progress: Progress) -> Figure:
     """Speedup against the number of levels, for one network."""
-    array, planners = load_array("accpar-mixed"), planner_names()
+    array, planners = load_array("accpar-mixed"), list(PLANNERS)
     done = sweep(array, LEVELS, [load_network(DEEP)], planners, PUBLISHED_BATCH, progress)
     if len(done) < len(LEVELS):
         raise KeyboardInterrupt
@@ -91,7 +91,7 @@ FIGURES: dict[str, Callable[[Progress], Figure]] = {
 
 def cases(keys: Sequence[str]) -> int:
     """How often ``progress`` will be told."""
-    planners = len(planner_names())
+    planners = len(PLANNERS)
     each = {"hierarchy": len(LEVELS) * planners, "types": 1}
     return sum(each.get(key, len(ZOO) * planners) for key in keys)
 

@@ -64,22 +64,23 @@ class Case:
         return planner_name(self.planner)
 
     def __str__(self) -> str:
-        """What titles call the step, with whatever is not the default."""
+        """What titles call the step: its model, and whatever else is not the default."""
         words = [f"{self.network.name}, {self.planner_name} on {self.array.name}"]
         words.append(f"batch {self.batch}")
         if self.communication != "printed":
             words.append(f"{self.communication} communication")
-        if self.execution != PUBLISHED:
-            words.append(str(self.execution))
-        return ", ".join(words)
+        return ", ".join([*words, str(self.execution)])
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The case in a few words, for people, with what the command line changed."""
+        """The case in a few words, for people, with what the command line changed.
+
+        Each of those has a key of its own here, so ``array`` is the name without them.
+        """
         return self._changes() | {
             "network": self.network.name,
             "planner": self.planner_name,
-            "array": self.array.name,
+            "array": self.array.base,
             "batch": self.batch,
             "objective": self.objective,
             "accelerators": self.array.group.size,

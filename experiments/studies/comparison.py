@@ -14,6 +14,7 @@ from experiments.studies.outputs import Outputs, overflow_of
 from experiments.studies.published_values import averages
 from experiments.studies.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison, Row
+from experiments.studies.unread import warnings
 from hardware import Array
 from planners import Planner, load_planner, planner_name
 from simulator import PUBLISHED, Execution
@@ -114,6 +115,7 @@ def comparisons(
             str(conditions.get("execution", PUBLISHED)),
             array.group.cores,
             tuple(study.overflows(i)),
+            tuple(warnings(array, conditions.get("execution", PUBLISHED))),
         )
         for i, array in enumerate(arrays)
     ]

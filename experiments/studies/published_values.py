@@ -25,9 +25,9 @@ def published(name: str) -> list[dict[str, str]]:
 
 def averages(array: Array) -> dict[str, Published]:
     """The AccPar paper's averages for an array, if it is one of the paper's, unchanged."""
-    rows = [row for row in published("accpar_speedups") if row["array"] == array.name]
+    rows = [row for row in published("accpar_speedups") if row["array"] == array.base]
     try:
-        unchanged = bool(rows) and load_array(array.name).group == array.group
+        unchanged = bool(rows) and load_array(array.base).group == array.group
     except SpecError:
         unchanged = False
     return {

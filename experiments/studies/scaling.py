@@ -38,7 +38,19 @@ def scaled(array: Array, levels: int) -> Array:
         )
     kinds = tuple((device, count * wanted // size) for device, count in array.group.kinds)
     topology = replace(array.topology, shape=())
-    return replace(array, group=Group(kinds), settings=(), topology=topology)
+    settings = tuple(s for s in array.settings if not s.key.endswith((".count", "topology.shape")))
+    sizes = ".count=", "topology.shape="
+    words = [word for word in array.changes if not any(key in word for key in sizes)]
+    changes = (*words, f"{wanted} accelerators")
+    return replace(
+        array,
+        name=", ".join([array.base, *changes]),
+        description="",
+        group=Group(kinds),
+        settings=settings,
+        topology=topology,
+        changes=changes,
+    )
 
 
 def sweep(

@@ -84,16 +84,16 @@ class Comparison:
     cores: int = 0
     overflows: tuple[str, ...] = ()
     """Where a step does not fit in memory, a sentence each."""
+    unread: tuple[str, ...] = ()
+    """Which values of the array's spec the execution model does not read, in sentences."""
 
     @property
     def case(self) -> str:
-        """Array, batch and whatever is not the default: communication table, execution model."""
+        """Array, batch, the communication table if it is not the default, execution model."""
         words = [self.array, f"batch {self.batch}"]
         if self.communication != "printed":
             words.append(f"{self.communication} communication")
-        if self.execution != str(Execution()):
-            words.append(self.execution)
-        return ", ".join(words)
+        return ", ".join([*words, self.execution])
 
     @property
     def networks(self) -> list[str]:

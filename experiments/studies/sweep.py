@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,10 +15,12 @@ from experiments.studies.model_options import MODEL_OPTIONS, with_options
 from experiments.studies.outputs import overflow_of
 from experiments.studies.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
+from experiments.studies.unread import changed as changed_unread
+from experiments.studies.unread import warnings
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
-from hardware import Array
+from hardware import Array, SpecError
 from planners import OBJECTIVES, Planner
-from simulator import DEPLOYED, PUBLISHED, Execution
+from simulator import DEPLOYED, PUBLISHED, Execution, usual
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Grid:
     """What a sweep goes over; ``settings`` are fixed changes of the array's spec.
 
     An ``array`` that is no name or path has no spec of which values could be varied.
+    Without an ``execution`` every array is run under the model that it is for.
     """
 
     networks: tuple[Network, ...]
@@ -40,7 +43,7 @@ class Grid:
     batch: int = 512
     objective: str = "time"
     communication: str = "printed"
-    execution: Execution = PUBLISHED
+    execution: Execution | None = None
 
     def points(self) -> list[tuple[Value, ...]]:
         """Every combination of values, the last axis fastest."""
@@ -53,19 +56,60 @@ class Grid:
         """One point's cases, data parallelism among them as the baseline."""
         chosen = {axis.key: value.text for axis, value in zip(self.axes, point, strict=True)}
         changes = [f"{key}={text}" for key, text in chosen.items() if key not in OPTIONS]
-        array = array_of(chosen.get("array", self.array), [*self.settings, *changes])
+        try:
+            array = array_of(chosen.get("array", self.array), [*self.settings, *changes])
+        except SpecError as error:
+            raise SpecError(_blaming(str(error), chosen)) from None
         batch = _batch(chosen.get("batch", str(self.batch)))
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
-        execution = with_options(_execution(chosen.get("execution"), self.execution), options)
+        given = self.execution or usual(array)
+        model = _execution(chosen.get("execution"), given)
+        try:
+            execution = with_options(model, options)
+        except UsageError as error:
+            raise UsageError(f"--vary {error}") from None
         planners = {BASELINE: BASELINE} | named(self.planners)
         return [
             Case(network, planner, array, batch, objective, self.communication, execution)
             for network in self.networks
             for planner in planners.values()
         ]
+
+
+def _blaming(fault: str, chosen: Mapping[str, str]) -> str:
+    """What is wrong with a spec, of the ``--vary`` that made it so."""
+    for key, text in chosen.items():
+        fault = fault.replace(f"--set {key}={text}:", f"--vary {key}={text}:")
+    if "array" in chosen and fault.startswith("unknown array"):
+        return f"--vary array={chosen['array']}: {fault}"
+    return fault
+
+
+def unread(
+    grid: Grid, said: Callable[[Array, Execution], list[str]] = warnings
+) -> dict[tuple[str, ...], list[str]]:
+    """What of the specs is not read, in sentences, by the values of those axes that are names.
+
+    Numbers change nothing about what is read.
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    for point in grid.points():
+        if (kind := _names(grid, point)) not in found:
+            case = grid.cases(point)[0]
+            found[kind] = said(case.array, case.execution)
+    return found
+
+
+def all_unread(grid: Grid) -> list[str]:
+    """Those sentences, each once."""
+    return list(dict.fromkeys(one for said in unread(grid).values() for one in said))
+
+
+def _names(grid: Grid, point: tuple[Value, ...]) -> tuple[str, ...]:
+    return tuple(v.text for axis, v in zip(grid.axes, point, strict=True) if not axis.numeric)
 
 
 def _batch(text: str) -> int:
@@ -125,7 +169,7 @@ def _table(
     import pandas
 
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
-    shown = named(grid.planners)
+    shown, said = named(grid.planners), unread(grid, changed_unread)
     rows = []
     for place, case in cases.items():
         if place.planner not in shown:
@@ -138,12 +182,21 @@ def _table(
         own = found[place].outputs
         base_s = found[place._replace(planner=BASELINE)].outputs["iteration_s"] or 0
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
+        inputs["array"] = _name(case.array, changed)
         outputs = {key: value for key, value in own.items() if key != "memory"}
         if own["memory"]:
             outputs["overflow"] = overflow_of(case, own)
+        if any(said.values()):
+            outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
         speedup = base_s / (own["iteration_s"] or math.nan)
         rows.append(inputs | varied | outputs | {"speedup": speedup, "key": found[place].key})
     return pandas.DataFrame(rows)
+
+
+def _name(array: Array, varied: Set[str]) -> str:
+    """An array's name with what holds in the whole sweep; what is varied has columns."""
+    fixed = [word for word in array.changes if word.partition("=")[0] not in varied]
+    return ", ".join([array.base, *fixed])
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def array_of(device: Device, cores: int) -> Array:
     """So many cores of a device on inter-chip links: one board's mesh, or a torus."""
     name, boards = f"{device.name}-{cores}", cores // device.cores
     if boards == 1:
-        topology = load_array(f"{device.name}-8").topology
+        topology = load_array(f"{device.name.partition(',')[0]}-8").topology
     else:
         topology = Topology("torus", "chips", torus(boards * device.chips, pod_side(device.name)))
     return Array(name, "", Group(((device, boards),)), topology=topology)

@@ -226,6 +226,26 @@ class Wires:
         region = subnet.region[side.start]
         return (self.subnets.index(subnet), side.start - int(np.argmax(subnet.region == region)))
 
+    def moved(self, one: range, other: range) -> bool:
+        """Whether a range of cores is another one moved on, with all that is between its parts.
+
+        On a grid whose links are alike that is so where all places are moved
+        by as much, and by an even number of steps: half way round a ring,
+        routes from even places and odd ones differ.
+        """
+        for subnet in self.subnets:
+            if not isinstance(subnet.fabric, Grid) or subnet.region[one.start] < 0:
+                continue
+            regions = (subnet.region[cores.start : cores.stop] for cores in (one, other))
+            first, second = (region - region[0] for region in regions)
+            nodes = (subnet.node[cores.start : cores.stop] for cores in (one, other))
+            here, there = (subnet.fabric.coordinates[node % subnet.fabric.size] for node in nodes)
+            steps = there - here
+            alike = (first == second).all() and (steps == steps[0]).all()
+            if not alike or (steps[0] % 2).any() or not subnet.fabric.uniform:
+                return False
+        return True
+
     def _joining(self, source: int, target: int) -> Subnet:
         return next(
             subnet for subnet in self.subnets if subnet.region[source] == subnet.region[target] >= 0

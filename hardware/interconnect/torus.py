@@ -209,6 +209,11 @@ class Grid:
         slots = ((places * len(self.shape) + d) * 2)[:, :, np.newaxis] + np.arange(2)
         return np.where(self._exist[slots], self._link[slots], -1)
 
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether all its links are alike."""
+        return bool((self.bandwidth == self.bandwidth[:1]).all())
+
     def levels(self) -> Iterator[Level]:  # noqa: D102
         return iter(())
 

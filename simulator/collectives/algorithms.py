@@ -110,7 +110,8 @@ def torus(groups: Groups) -> Pattern:
     """All directions at once: one part of the tensor per dimension, half of it each way.
 
     Part k takes the dimensions in turn from the k-th on; a phase ends for all
-    parts together. On two dimensions: models.md's four directions.
+    parts together. Parts are as large as makes the first phase, which has most
+    to do, as long in all dimensions: on equal sides they are equal.
     """
     box, sides = _box(groups)
     ways = [
@@ -121,15 +122,26 @@ def torus(groups: Groups) -> Pattern:
 
 def _turn(ways: list[Carried], sides: tuple[int, ...], turn: int) -> CollectivePhase:
     """The turn-th phase: part k in dimension k + turn, on what is left of it."""
-    dimensions = len(sides)
+    dimensions, shares = len(sides), _parts(sides)
     axes = [(part + turn) % dimensions for part in range(dimensions)]
     weights = []
     for part, axis in enumerate(axes):
         pieces = prod(sides[(part + earlier) % dimensions] for earlier in range(turn))
-        weights.append((sides[axis] - 1) / sides[axis] / pieces / (2 * dimensions))
+        weights.append((sides[axis] - 1) / sides[axis] / pieces * shares[part] / 2)
     most = max(weights)
     together = add([(ways[axis], w / most) for axis, w in zip(axes, weights, strict=True)])
     return _phase(together, most, max(sides) - 1)
+
+
+def _parts(sides: tuple[int, ...]) -> list[float]:
+    """How much of the tensor starts in each dimension: of 16 x 4, 4/9 along x and 5/9 along y.
+
+    On a ring of two both ways are one cable.
+    """
+    if min(sides) == 1 or len(set(sides)) == 1:
+        return [1 / len(sides)] * len(sides)
+    rates = [side / (side - 1) * (2 if side > 2 else 1) for side in sides]
+    return [rate / sum(rates) for rate in rates]
 
 
 def direct(groups: Groups) -> Pattern:
@@ -151,6 +163,36 @@ def pipelined(groups: Groups) -> Pattern:
     members = np.arange(groups.size)
     phase = _phase(groups.chain.carry(Messages(members[:-1], members[1:])), 1.0)
     return (replace(phase, stages=groups.size - 2),)
+
+
+def scatter_gather(groups: Groups) -> Pattern:
+    """Pieces go from the first member to all, dimension by dimension, and are gathered as by torus.
+
+    One part of the tensor per dimension, as there: part k goes along dimension
+    k first, from those who have it to their whole line, then along k + 1.
+    """
+    box, sides = _box(groups)
+    return tuple(_scattered(box, sides, turn) for turn in range(len(sides))) + torus(groups)[::-1]
+
+
+def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhase:
+    """The turn-th phase of a scatter: everyone who has some of a part sends it along a line."""
+    dimensions, places = len(sides), _places(sides)
+    ways: list[tuple[Carried, float]] = []
+    for part in range(dimensions):
+        done = [(part + earlier) % dimensions for earlier in range(turn)]
+        axis = (part + turn) % dimensions
+        if sides[axis] == 1:
+            continue
+        have = places[tuple(slice(None) if d in (*done, axis) else 0 for d in range(dimensions))]
+        line = sorted((*done, axis)).index(axis)
+        sources, targets = np.broadcast_arrays(
+            np.take(have, [0], axis=line), np.take(have, np.arange(1, sides[axis]), axis=line)
+        )
+        share = 1.0 / (dimensions * prod(sides[d] for d in done) * sides[axis])
+        ways.append((box.carry(Messages(sources.ravel(), targets.ravel())), share))
+    most = max(share for _, share in ways)
+    return _phase(add([(carried, share / most) for carried, share in ways]), most)
 
 
 def _once(collective: str, phases: Pattern) -> Pattern:  # noqa: ARG001
@@ -227,6 +269,7 @@ FLAT = {
         Algorithm("direct", (*REDUCES, "all-to-all"), direct, _twice),
         Algorithm("binomial", ("broadcast",), binomial),
         Algorithm("pipelined", ("broadcast",), pipelined),
+        Algorithm("scatter-gather", ("broadcast",), scatter_gather, boxes=True),
     )
 }
 """The algorithms that treat all members alike, by name, in the order in which they are tried."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from hardware import Array, by_core
-
-Model = Literal["published", "deployed"]
-
+from hardware import Array, Model, by_core
 
 PUBLISHED_IGNORES = {
     "hbm": "the published model has no memory: HBM values are not used",
@@ -84,3 +80,8 @@ class Execution:
 
 PUBLISHED = Execution()
 DEPLOYED = Execution("deployed")
+
+
+def usual(array: Array) -> Execution:
+    """The execution model that an array is for."""
+    return DEPLOYED if array.model == "deployed" else PUBLISHED

@@ -71,6 +71,8 @@ class Script:
         alone: so exchanges begin when what they need is there, whatever was
         written between. Cores compute in the order in which that is written.
         """
+        if self.in_order:  # each waits for the one before it already
+            return tuple(self.tasks)
         computed, ready = -1, list[int]()
         for task in self.tasks:
             computed += not task.parties

@@ -46,12 +46,12 @@ def test_numbers_that_are_none_are_null() -> None:
     assert to_json({"a": 1}) == '{\n  "a": 1\n}\n'
 
 
-def test_tables_are_as_wide_as_their_content_and_take_text_as_it_is() -> None:
+def test_tables_fold_what_is_too_long_and_take_text_as_it_is() -> None:
     table = Table(title="t")
     table.add_column("x" * 300)
     table.add_row("[bold]:smile:[/bold]")
     text = text_of(table, "under it")
-    assert "x" * 300 in text
+    assert text.count("x") == 300
     assert "[bold]:smile:[/bold]" in text
     assert text.endswith("under it\n")
     assert not any(line.endswith(" ") for line in text.splitlines())

@@ -13,10 +13,13 @@ from experiments.scripts import (
     accpar_speedups,
     accpar_types,
     bandwidth_study,
+    deployed_sensitivity,
     deployed_study,
 )
+from experiments.studies.speedups import geometric_mean
 from hardware import load_array
 from planners import load_planner
+from simulator import Execution
 from workloads import load_network
 
 
@@ -117,3 +120,57 @@ def test_the_deployed_studys_arrays_are_those_of_its_wires() -> None:
         assert len(alike.group.kinds) == 1
         assert mixed.group.size == 2 * alike.group.size
         assert mixed.topology.kind == alike.topology.kind
+
+
+def test_the_deployed_page_has_the_studys_numbers() -> None:
+    """Every headline mean, and between which ones it lies, from the two tables beside the page."""
+    docs = Path(__file__).parents[2] / "docs"
+    study = pandas.read_csv(docs / "deployed_study.csv")
+    changed = pandas.read_csv(docs / "deployed_sensitivity.csv")
+    seen = 0
+    for line in (docs / "deployed-study.md").read_text().splitlines():
+        if not line.startswith(("| mixed |", "| homogeneous |")):
+            continue
+        kind, wires, batch, *cells = (cell.strip() for cell in line[1:-1].split("|"))
+        of = {"array": kind, "wires": wires, "batch": deployed_batch(batch)}
+        published = wires == "published model"
+        for planner, cell in zip(("owt", "hypar", "accpar"), cells, strict=False):
+            speedups = chosen(study, **of, planner=planner, overlap=not published)["speedup"]
+            mean = f"{geometric_mean(list(speedups)):.2f}"
+            if not published:
+                means = chosen(changed, **of, planner=planner)["speedup"]
+                mean += f" ({means.min():.2f} to {means.max():.2f})"
+            assert cell == mean
+            seen += 1
+        if kind == "mixed":
+            rows = chosen(study, **of, planner="accpar", overlap=not published)
+            assert cells[3] == f"{geometric_mean(list(rows['fast_alone_speedup'])):.2f}"
+    assert seen == 3 * 2 * 2 * (1 + len(deployed_study.WIRES))
+
+
+def deployed_batch(samples: str) -> str:
+    (found,) = (name for name in deployed_study.BATCHES if name.startswith(f"{samples}, "))
+    return found
+
+
+def chosen(table: pandas.DataFrame, **values: object) -> pandas.DataFrame:
+    for column, value in values.items():
+        table = table[table[column] == value]
+    return table
+
+
+def test_what_the_deployed_study_depends_on() -> None:
+    """Each change is one thing alone; a change of tiles is to the other rule of them."""
+    array = load_array("tpu-mixed")
+    for whole in (True, False):
+        execution = Execution("deployed", whole_shards=whole)
+        for name in deployed_sensitivity.CHANGES:
+            other, run = deployed_sensitivity.changed(array, execution, name)
+            same = (other.group == array.group, run == execution)
+            assert same == (name == deployed_sensitivity.AS_IT_IS,) * 2 or sum(same) == 1
+    rows = [
+        ("mixed", "torus", "512", change, "accpar", 2.0) for change in deployed_sensitivity.CHANGES
+    ]
+    columns = ["array", "wires", "batch", "change", "planner", "speedup"]
+    text = deployed_sensitivity.tables(pandas.DataFrame(rows, columns=columns))
+    assert "| mixed | torus | 512 | " + " | ".join(["2.00"] * len(rows)) + " |" in text

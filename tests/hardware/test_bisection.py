@@ -130,7 +130,7 @@ def test_an_array_by_core_ends_in_single_cores(name: str) -> None:
     array = load_array(name, ["devices.0.count=3"])
     cores = by_core(array)
     assert cores.group.kinds == array.group.kinds
-    assert (cores.name, cores.topology, cores.settings) == (name, array.topology, array.settings)
+    assert (cores.base, cores.topology, cores.settings) == (name, array.topology, array.settings)
     assert cores.group.size == cores.group.cores == array.group.cores
     found = leaves(cores.group)
     assert len(found) == array.group.cores
@@ -194,3 +194,35 @@ def test_a_topology_that_does_not_fit_is_refused_by_whoever_needs_wires() -> Non
     for ask in (wires_of, lambda a: bisection_of(by_core(a))):
         with pytest.raises(SpecError, match=r"ring-8: topology.shape: \[3, 3\] is 9 nodes"):
             ask(array)
+
+
+def described(section: Section) -> object:
+    links = tuple(half.link_bytes_per_s for half in section.halves)
+    return section.group, links, tuple(map(described, section.below))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *(("tpu-v3-pod", (f"devices.0.count={n}",)) for n in (4, 6, 8, 12, 16)),
+        ("tpu-mixed", ("devices.0.count=4", "devices.1.count=8")),
+        *(
+            (
+                "accpar-mixed",
+                (f"topology.kind={kind}", f"devices.0.count={a}", f"devices.1.count={b}"),
+            )
+            for kind in ("torus", "mesh", "ring")
+            for a, b in ((4, 4), (3, 5), (8, 8), (1, 7))
+        ),
+    ],
+)
+def test_what_is_a_half_moved_on_is_not_looked_at_again(
+    name: str, changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = by_core(load_array(name, changes))
+    short = bisection_of(array)
+    found = described(short.section(array.group))
+    monkeypatch.setattr(Bisection, "_moved", lambda *_: False)
+    every = bisection_of(array)
+    assert described(every.section(array.group)) == found
+    assert len(every._alike) >= len(short._alike)

@@ -27,7 +27,7 @@ def _array(result: Comparison) -> Markup:
         tag("h3", result.array),
         table(f"Speedups on {title}", head, rows, _foot(result, alone)),
         *(_metric(result, metric) for metric in result.metrics if metric != "time"),
-        *(tag("p", said, class_="note") for said in messages(result)),
+        *(tag("p", said, class_="note") for said in [*messages(result), *result.unread]),
         _bars(result, title),
     )
 

@@ -96,7 +96,7 @@ def test_a_network_as_an_onnx_model(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_spec_with_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
     array = load_array("tpu-v3-8")
     data = as_json(capsys, "show", "tpu-v3-8", "--set", "network.latency=3 us")
-    assert (data["kind"], data["name"]) == ("array", "tpu-v3-8")
+    assert (data["kind"], data["name"]) == ("array", "tpu-v3-8, network.latency=3 us")
     keys = [row["key"] for row in data["settings"]]
     assert {setting.key for setting in array.settings} <= set(keys)
     sources = {row["source"] for row in data["settings"]}

@@ -7,7 +7,17 @@ import pytest
 
 from experiments.cli import main
 
-STEP = ("resnet50", "--array", "tpu-v3-8", "--batch", "256", "--execution", "deployed")
+STEP = (
+    "resnet50",
+    "--array",
+    "tpu-v3-8",
+    "--batch",
+    "256",
+    "--execution",
+    "deployed",
+    "--bucket",
+    "0",
+)
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
@@ -77,7 +87,7 @@ def test_explain_counts_the_overhead_of_every_step_in_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     args = ("gnmt", "--planner", "data_parallel", "--array", "tpu-v3-8", "--batch", "64")
-    result = run(capsys, "explain", *args, "--execution", "deployed")
+    result = run(capsys, "explain", *args, "--execution", "deployed", "--bucket", "0")
     overhead = sum(s["bounds_ps"].get("overhead", 0) for s in result["critical_path"]["segments"])
     assert overhead / 1e12 == pytest.approx(0.00172)
 

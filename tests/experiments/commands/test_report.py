@@ -23,7 +23,7 @@ def test_the_papers_two_arrays_unless_one_is_named_or_changed() -> None:
     (one,) = study("--array tpu-v3-8").arrays
     assert one == load_array("tpu-v3-8")
     (changed,) = study("--set devices.0.count=4").arrays
-    assert changed.name == "accpar-mixed"
+    assert changed.name == "accpar-mixed, devices.0.count=4"
     assert changed.group.kinds[0][1] == 4
 
 

@@ -95,7 +95,11 @@ def test_the_objective_and_the_table_reach_the_planner(capsys: pytest.CaptureFix
 
 
 def test_a_plan_is_of_the_array_as_the_model_runs_it(capsys: pytest.CaptureFixture[str]) -> None:
-    boards = as_json(capsys, "plan", "lenet", "--planner", "owt", "--array", "tpu-v3-pod")
+    boards = as_json(
+        capsys,
+        *("plan", "lenet", "--planner", "owt", "--array", "tpu-v3-pod"),
+        *("--execution", "published"),
+    )
     cores = as_json(
         capsys,
         *("plan", "lenet", "--planner", "owt", "--array", "tpu-v3-pod"),
@@ -114,7 +118,7 @@ def test_compare_names_two_steps(capsys: pytest.CaptureFixture[str]) -> None:
         found["difference_s"]
     )
     head = out(capsys, *args).splitlines()[0]
-    assert head == "lenet on accpar-mixed, batch 512"
+    assert head == f"lenet on {ARRAY.name}, batch 512, published"
     deployed = out(capsys, "compare", "lenet", "--planners", "owt,accpar", *DEPLOYED_8)
     assert deployed.splitlines()[0] == "lenet on tpu-v3-8, batch 512, deployed"
 
@@ -124,7 +128,7 @@ def test_compare_draws_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out(capsys, "compare", "lenet", "--planners", "owt,accpar", *SMALL, "--plot", str(plot))
     text = plot.read_text()
     for planner in ("owt", "accpar"):
-        assert f"lenet, {planner} on accpar-mixed, batch 512: " in text
+        assert f"lenet, {planner} on {ARRAY.name}, batch 512, published: " in text
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,7 @@ def test_a_timelines_file_is_what_its_name_says(
     assert about["iteration_ps"] == timeline.iteration_ps
     assert about["folded"] is True
     assert json.loads(gzip.decompress(files["json.gz"].read_bytes()))["otherData"] == about
-    assert "lenet, owt on accpar-mixed, batch 512: " in files["svg"].read_text()
+    assert f"lenet, owt on {ARRAY.name}, batch 512, published: " in files["svg"].read_text()
 
 
 def test_chosen_boards_are_simulated_one_by_one(

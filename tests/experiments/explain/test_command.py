@@ -47,7 +47,7 @@ def test_the_table_and_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture
         assert words in text
     assert "exchanges: latency" in text
     drawing = plot.read_text()
-    for words in ("lenet, owt on ring-8, batch 512", "critical path: time", "latency 9"):
+    for words in ("lenet, owt on ring-8, network.latency=1 ms", "critical path: time", "latency 9"):
         assert words in drawing
 
 

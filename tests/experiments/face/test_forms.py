@@ -210,4 +210,4 @@ def test_a_partition_and_a_plan_can_be_changed_by_hand() -> None:
     changed = dataclasses.replace(SAME.plan, root=root, planner="by hand")
     step = accelarray.simulate("lenet", changed, ARRAY)
     assert step.timeline.iteration_ps != SAME.timeline.iteration_ps
-    assert str(step.case) == "lenet, by hand on accpar-mixed, batch 64"
+    assert str(step.case) == f"lenet, by hand on {step.case.array.name}, batch 64, published"

@@ -57,16 +57,18 @@ def test_a_result_is_one_short_line_in_a_terminal(kind: str) -> None:
 
 def test_the_lines_say_what_and_how_long() -> None:
     lines = {kind: repr(result) for kind, result in ALL.items()}
-    assert lines["step"].startswith("<Step net, accpar on accpar-mixed, batch 64: ")
+    assert lines["step"].startswith(f"<Step net, accpar on {ARRAY.name}, batch 64, published: ")
     assert lines["step"].endswith(" us>")
-    assert lines["plan"] == "<Plan net, accpar on accpar-mixed, batch 64: 2 levels>"
-    assert lines["explanation"].startswith("<Explanation net, accpar on accpar-mixed, batch 64: ")
+    assert lines["plan"] == f"<Plan net, accpar on {ARRAY.name}, batch 64, published: 2 levels>"
+    step = f"net, accpar on {ARRAY.name}, batch 64, published"
+    assert lines["explanation"].startswith(f"<Explanation {step[:40]}")
     assert lines["explanation"].endswith("% links>")
     assert " batch 64: data_parallel " in lines["difference"]
     assert "us | accpar " in lines["difference"]
-    assert lines["comparison"].startswith("<Comparison net on accpar-mixed, batch 64: owt ")
+    assert lines["comparison"].startswith(f"<Comparison net on {ARRAY.name[:30]}")
+    assert ", published: owt " in lines["comparison"]
     alone = accelarray.compare("lenet", "data_parallel", ARRAY, 64)
-    assert repr(alone) == "<Comparison lenet on accpar-mixed, batch 64: data_parallel>"
+    assert repr(alone) == f"<Comparison lenet on {ARRAY.name}, batch 64, published: data_parallel>"
     assert lines["scaling"] == "<Scaling net on accpar-mixed, 2...4 accelerators>"
     assert lines["sweep"] == "<Sweep 6 cases: 1 network x 2 planners x batch (3)>"
     assert lines["heat map"] == "<Sweep 4 cases: 1 network x 1 planner x batch (2) x objective (2)>"

@@ -44,7 +44,7 @@ def test_a_bar_for_each_speedup_and_each_mean() -> None:
     assert [round(place) for place in places] == [0, 1, 2] * 3
     groups = [label.get_text() for label in axes.get_xticklabels()]
     assert groups == ["first", r"\$second\$", "geometric\nmean"]
-    assert axes.get_title() == "an-array, batch 64"
+    assert axes.get_title() == "an-array, batch 64, published"
     assert labels(axes) == ["data_parallel", "owt", "accpar"]
     written = [text.get_text() for text in axes.texts]
     assert written == [f"{height:.3g}" for height in heights]

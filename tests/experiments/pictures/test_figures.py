@@ -230,10 +230,15 @@ def test_the_picture_of_an_explanation_begins_at_nothing() -> None:
     figure = plot_explanation(explain(CASE, "accpar-mixed"))
     strip, layers = figure.axes
     assert strip.get_xlim()[0] == layers.get_xlim()[0] == 0
-    assert strip.get_title(loc="left").startswith("lenet, accpar on accpar-mixed, batch 64: ")
+    assert strip.get_title(loc="left").startswith(
+        f"lenet, accpar on {CASE.array.name}, batch 64, published: "
+    )
     assert strip.get_title(loc="left").endswith(" us")
 
 
 def test_titles_name_what_is_not_the_default() -> None:
     case = replace(CASE, execution=DEPLOYED, communication="plotted")
-    assert str(case) == f"{CASE}, plotted communication, deployed"
+    assert (
+        str(case)
+        == f"lenet, accpar on {CASE.array.name}, batch 64, plotted communication, deployed"
+    )

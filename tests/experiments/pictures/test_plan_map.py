@@ -69,7 +69,7 @@ def test_a_plan_of_halves_is_one_block(tmp_path: Path) -> None:
     assert {kind: found[kind] for kind in cells} == cells
     for text in ("8 accpar-tpu-v3", "in halves, level", "0", "1", "2", *plan.nodes):
         assert found[text] == 1
-    assert "alexnet, hypar by time on accpar-homogeneous" in found
+    assert any(t.startswith("alexnet, hypar by time on accpar-homogeneous") for t in found)
 
 
 @pytest.mark.parametrize(("name", "there"), [("lenet", False), ("mobilenet-v2", True)])

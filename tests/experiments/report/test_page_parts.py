@@ -182,7 +182,7 @@ RESULT = Comparison("array", 64, ROWS, {})
 
 def test_speedups_as_the_page_has_them() -> None:
     parsed = Parsed(speedups([RESULT]))
-    name = "Speedups on array, batch 64"
+    name = "Speedups on array, batch 64, published"
     assert parsed.tables[name] == [
         ["network", "data_parallel [s]", "mine"],
         ["net", "2.000000", "2.000"],
@@ -199,7 +199,7 @@ def test_a_page_of_the_baseline_alone_has_no_bars() -> None:
 def test_marks_and_differences_beside_the_paper() -> None:
     result = replace(RESULT, published={"mine": Published(1.6, "recalled")})
     parsed = Parsed(speedups([result]))
-    assert parsed.tables["Speedups on array, batch 64"][-2:] == [
+    assert parsed.tables["Speedups on array, batch 64, published"][-2:] == [
         ["the paper's", "", "1.60"],
         ["difference", "", "+25.0%"],
     ]
@@ -209,8 +209,8 @@ def test_marks_and_differences_beside_the_paper() -> None:
 
 def test_other_metrics_have_tables_of_their_own() -> None:
     parsed = Parsed(speedups([replace(RESULT, metrics=("time", "traffic", "energy"))]))
-    assert parsed.tables["GB of a step, array, batch 64"][1] == ["net", "4.000", "1.000"]
-    energy = parsed.tables["Energy efficiency over data parallelism, array, batch 64"]
+    assert parsed.tables["GB of a step, array, batch 64, published"][1] == ["net", "4.000", "1.000"]
+    energy = parsed.tables["Energy efficiency over data parallelism, array, batch 64, published"]
     assert energy[1] == ["net", "", ""]
 
 

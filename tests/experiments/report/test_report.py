@@ -45,7 +45,7 @@ def test_speedup_tables_hold_the_numbers_of_the_json(
     for array in ("accpar-mixed", "accpar-homogeneous"):
         assert main(["speedup", "--array", array, "--format", "json"]) == 0
         wanted = json.loads(capsys.readouterr().out)
-        name = f"Speedups on {array}, batch 512"
+        name = f"Speedups on {array}, batch 512, published"
         exact, shown = parsed.exact[name], parsed.tables[name]
         for i, network in enumerate(dict.fromkeys(r["network"] for r in wanted["rows"]), 1):
             rows = [row for row in wanted["rows"] if row["network"] == network]
@@ -234,7 +234,11 @@ def test_a_deployed_steps_lanes_hold_every_record_and_never_overlap(tmp_path: Pa
     array, network = load_array("accpar-mixed-switch", SMALL[1::2]), load_network("lenet")
     timeline = step_of(Case(network, "accpar", array, 512, execution=Execution("deployed")))[1]
     assert operations == sum(total.operations for total in timeline.totals().values())
-    rows = parsed.exact["Where the time of lenet, accpar, on accpar-mixed-switch, batch 512 goes"]
+    (name,) = (
+        n for n in parsed.exact if n.startswith("Where the time of lenet, accpar on accpar-")
+    )
+    assert name.endswith(", batch 512, deployed goes")
+    rows = parsed.exact[name]
     spent = sum(row[1] or 0 for row in rows[1:-3])
     waiting = (rows[-1][1] or 0) * timeline.iteration_s
     assert spent + waiting == pytest.approx(timeline.iteration_s)
@@ -259,7 +263,7 @@ def test_a_stores_results_are_shown_and_drawn(tmp_path: Path) -> None:
     parsed = Parsed(page(tmp_path, *SMALL, "--networks", "lenet", "--store", str(file)))
     with Store(file, create=False) as store:
         *rows, alone = store.rows()
-    assert alone["array"] == "accpar-mixed, accpar-tpu-v3 alone"  # is in the speedups' table
+    assert alone["array"].endswith(", accpar-tpu-v3 alone")  # is in the speedups' table
     assert {row["batch"] for row in rows} == {64, 128, 256, 512}  # the page's own are kept too
     shown, exact = (t["Results, oldest first"] for t in (parsed.tables, parsed.exact))
     assert [row[:3] for row in shown[1:]] == [

@@ -31,12 +31,13 @@ def test_json_has_every_figure_asked_for(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_tables_show_both_and_say_what_is_not_reproduced(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
     text = out(capsys, *HYPAR, "--figures", "6,12")
     assert "The all-model-parallel bars are not reproduced" in text
     assert "VGG-A" in text
-    assert "4.967 │        4.97 │      -0.1%" in text
+    assert "4.967 │        4.97 │  -0.1%" in text
     assert "Largest differences" in text
 
 

@@ -117,7 +117,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         assert total == pytest.approx(out["difference_s"], rel=1e-9)
     assert out["phases"][0]["phase"] == "forward"
     for planner in ("owt", "accpar"):
-        assert f"vgg16, {planner} on accpar-mixed, batch 512" in plot.read_text()
+        assert f"vgg16, {planner} on accpar-mixed, devices.0.count=" in plot.read_text()
     assert main(args) == 0
     table = capsys.readouterr().out
     assert f"{out['difference_s']:+.9f}" in table
@@ -151,4 +151,4 @@ def test_the_title_says_which_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*args, "--execution", "deployed"]) == 0
     assert "batch 512, deployed" in capsys.readouterr().out
     assert main(args) == 0
-    assert "published" not in capsys.readouterr().out
+    assert "batch 512, published" not in capsys.readouterr().out

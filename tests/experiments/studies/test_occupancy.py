@@ -15,7 +15,7 @@ from workloads import load_network
 SMALL = ["--array", "tpu-v2-8", "--set", "devices.0.hbm.capacity=1 GiB", "--execution", "deployed"]
 FULL = ["--batch", "512", *SMALL]
 """resnet18 with 64 samples on each core of half a GiB."""
-FAULT = "under data_parallel does not fit in the memory of tpu-v2-8: tpu-v2: peak "
+FAULT = "under data_parallel does not fit in the memory of tpu-v2-8, devices.0.hbm.capacity=1 GiB"
 COMMANDS = {
     "simulate": ["simulate", "resnet18", "--planner", "data_parallel", *FULL],
     "speedup": ["speedup", "--networks", "resnet18", "--planners", "data_parallel", *FULL],
@@ -65,7 +65,10 @@ def test_strictness_needs_a_model_with_memory(capsys: pytest.CaptureFixture[str]
     assert "--strict-memory has no meaning under --execution published" in capsys.readouterr().err
 
 
-def test_simulate_in_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_in_json_and_as_a_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
     assert main([*COMMANDS["simulate"], "--format", "json"]) == 0
     out = json.loads(capsys.readouterr().out)
     (memory,) = out["memory"]

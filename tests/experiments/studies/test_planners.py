@@ -102,7 +102,7 @@ def test_names_of_planners() -> None:
     assert planner_name(functools.partial(ONE)) == "one_type"
     assert planner_name(Learned()) == "Learned"
     case = Case(LENET, ONE, ARRAY, 64)
-    assert str(case) == "lenet, one_type on accpar-mixed, batch 64"
+    assert str(case) == f"lenet, one_type on {ARRAY.name}, batch 64, published"
     assert case.inputs["planner"] == case.settled().inputs["planner"] == "one_type"
 
 

@@ -44,7 +44,7 @@ def test_networks_planners_and_means() -> None:
 
 
 def test_a_case_names_what_is_not_the_default() -> None:
-    assert RESULT.case == "array, batch 64"
+    assert RESULT.case == "array, batch 64, published"
     other = replace(RESULT, communication="plotted", execution="deployed, overlap none")
     assert other.case == "array, batch 64, plotted communication, deployed, overlap none"
 

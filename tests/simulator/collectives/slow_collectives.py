@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from math import ceil, floor, prod, sqrt
 
 import numpy as np
@@ -108,7 +109,10 @@ def turned(ways: list[tuple[Floats, float]], sides: tuple[int, ...], turn: int) 
     for part in range(dimensions):
         axis = (part + turn) % dimensions
         pieces = prod(sides[(part + earlier) % dimensions] for earlier in range(turn))
-        weights.append((sides[axis] - 1) / sides[axis] / pieces / (2 * dimensions))
+        first = [(side - 1) / side / (2 if side > 2 else 1) for side in sides]
+        even = min(sides) == 1 or len(set(sides)) == 1
+        share = 1 / dimensions if even else 1 / first[part] / sum(1 / time for time in first)
+        weights.append(share * (sides[axis] - 1) / sides[axis] / pieces / 2)
     load = np.zeros_like(ways[0][0])
     for part, weight in enumerate(weights):
         load += ways[(part + turn) % dimensions][0] * (weight / max(weights))
@@ -141,6 +145,30 @@ def pipelined(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     return [(*sent(wires, chain[:, :-1], chain[:, 1:], 1.0)[:4], n - 2)]
 
 
+def scatter_gather(wires: Wires, collective: str, groups: Ints) -> list[Step]:
+    """Messages one by one: who has coordinates besides the first only where a part has been."""
+    only(collective == "broadcast")
+    members = boxes(wires, groups)
+    if members is None:
+        raise NotThisWayError
+    sides, rows, steps = members.shape[1:], members.reshape(len(members), -1), []
+    for turn in range(len(sides)):
+        load, shares, latency_s = np.zeros(len(wires.bandwidth)), [], 0.0
+        for part in range(len(sides)):
+            axes = [(part + t) % len(sides) for t in range(turn + 1)]
+            share = 1 / len(sides) / prod(sides[axis] for axis in axes)
+            for place in product(*map(range, sides)):
+                moved = place[axes[-1]] > 0
+                if moved and all(c == 0 for axis, c in enumerate(place) if axis not in axes):
+                    start = tuple(0 if a == axes[-1] else c for a, c in enumerate(place))
+                    a, b = (rows[:, np.ravel_multi_index(one, sides)] for one in (start, place))
+                    load += wires.loads(a, b) * share
+                    latency_s = max(latency_s, wires.message_latency_s(a, b))
+                    shares.append(share)
+        steps.append((Load.of(load / max(shares)), max(shares), latency_s, 1, 0))
+    return steps + torus(wires, "all-gather", groups)
+
+
 FLAT: dict[str, Callable[[Wires, str, Ints], list[Step]]] = {
     "ring": ring,
     "ring-two-way": ring_two_way,
@@ -151,6 +179,7 @@ FLAT: dict[str, Callable[[Wires, str, Ints], list[Step]]] = {
     "direct": direct,
     "binomial": binomial,
     "pipelined": pipelined,
+    "scatter-gather": scatter_gather,
 }
 
 

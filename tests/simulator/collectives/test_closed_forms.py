@@ -1,12 +1,13 @@
 """Collectives on SimPy take what formulas say, where there is a formula."""
 
 from collections.abc import Callable
-from math import ceil, log2
+from math import ceil, log2, prod
 
 import numpy as np
 import pytest
 
 from hardware import Wires, load_array
+from hardware.interconnect.torus import Grid
 from simulator import chosen, closed_form, run_alone
 from simulator.collectives.choice import jobs, predicted_ps
 from simulator.collectives.ring_order import boxes
@@ -83,11 +84,20 @@ def test_all_reduce_on_a_whole_torus(shape: tuple[int, int], latency_s: float) -
     n, most, least = shape[0] * shape[1], max(shape), min(shape)
     one_way = 2 * (n - 1) / n * S / B + 2 * (sum(shape) - 2) * latency_s
     holds(w, "all-reduce", w.nodes, "torus-one-way", one_way)
-    all_ways = (most - 1) * (least + 1) / (2 * n) * S / B + 4 * (most - 1) * latency_s
+    # of a GB, x / (x - 1) parts begin along x and y / (y - 1) along y: both phases last as long;
+    # then each part's rest goes along the other, 1/x or 1/y of it
+    begin = [side / (side - 1) for side in shape]
+    along_x, along_y = (part / sum(begin) * S / B / 2 for part in begin)
+    first = along_x * (shape[0] - 1) / shape[0]
+    assert first == pytest.approx(along_y * (shape[1] - 1) / shape[1])
+    second = max(along_x / shape[0] / begin[1], along_y / shape[1] / begin[0])
+    all_ways = 2 * (first + second) + 4 * (most - 1) * latency_s
     holds(w, "all-reduce", w.nodes, "torus", all_ways)
     if most == least:
         optimum = (n - 1) / (2 * n) * S / B
         assert all_ways - 4 * (most - 1) * latency_s == pytest.approx(optimum)
+    bound = (n - 1) / (2 * n) * S / B
+    assert bound <= 2 * (first + second) * (1 + 1e-12) <= 1.14 * bound
 
 
 @pytest.mark.parametrize("shape", [(7, 1), (1, 8)])
@@ -131,6 +141,23 @@ def test_all_to_all_and_broadcast(n: int) -> None:
     holds(full, "all-to-all", full.nodes, "direct", S / n / B + 1e-6)
     for w in (switch, full):
         holds(w, "broadcast", w.nodes, "binomial", ceil(log2(n)) * (S / B + 1e-6))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (4, 16), (5, 7), (4, 4, 4), (8, 8, 8)])
+def test_a_broadcast_uses_all_links_of_a_torus(shape: tuple[int, ...]) -> None:
+    """The first sends and all receive by all their links at most; a chain uses one of them."""
+    w = nodes(prod(shape), "torus", shape, bytes_per_s=B)
+    name, sequence = chosen(w, "broadcast", w.nodes, S)
+    time_s, link_bytes = run_alone(w, sequence)
+    least_s = S / (sum(min(side - 1, 2) for side in shape) * B)
+    assert name == "scatter-gather"
+    assert least_s < time_s < 2.5 * least_s
+    chain_s, _ = run_alone(w, jobs(w, "broadcast", w.nodes, S, "pipelined"))
+    assert time_s < 0.75 * chain_s
+    grid, links = w.subnets[-1].fabric, w.subnets[-1].links
+    assert isinstance(grid, Grid)
+    received = np.bincount(grid.ends[1], np.array(link_bytes)[links])
+    assert received[1:].min() > 0.99 * S * (1 - 1 / prod(shape))
 
 
 @pytest.mark.parametrize(("n", "wanted_ns"), [(8, 3_259_635), (64, 3_667_105)])

@@ -1,0 +1,109 @@
+"""Which values of an array's spec an execution model does not read, and which model does.
+
+Found by asking: a small network is planned and simulated under each model on
+the array with fewer boards, which notes what it is asked (``hardware.reading``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from hardware import COMMAND_LINE, Array, SpecError
+from planners import PlanError, load_planner
+from simulator import DEPLOYED, PUBLISHED, Execution, SimulationError, simulate
+from workloads import load_network
+
+PROBE, BATCH, MOST_BOARDS = "lenet", 64, 4
+"""What is simulated: convolutions, poolings and products; on at most so many boards of a kind."""
+MODELS = (PUBLISHED, DEPLOYED)
+
+
+def warnings(array: Array, execution: Execution) -> list[str]:
+    """Sentences about what of the spec the model does not read; first what was changed.
+
+    What was not changed and no model reads, as the port of a board that is alone, is left out.
+    """
+    keys = [s.key for s in array.settings if s.source != COMMAND_LINE]
+    idle = frozenset.intersection(*(_unread(array, model) for model in MODELS))
+    written = _tables([key for key in keys if key in _unread(array, execution) - idle], array)
+    rest = _sentences(written, " of this array's spec", array, execution)
+    return [*changed(array, execution), *rest]
+
+
+def changed(array: Array, execution: Execution) -> list[str]:
+    """Sentences about what was changed, by ``--set`` or ``--vary``, and is not read."""
+    keys = [s.key for s in array.settings if s.source == COMMAND_LINE]
+    names = _once([key for key in keys if key in _unread(array, execution)])
+    return list(_sentences(names, ", which was changed", array, execution))
+
+
+def _sentences(
+    names: dict[str, list[str]], what: str, array: Array, execution: Execution
+) -> Iterator[str]:
+    """One for each set of other models that read something of it."""
+    others = [m for m in MODELS if m.model != execution.model]
+    readers: dict[tuple[str, ...], list[str]] = {}
+    for name, keys in names.items():
+        reading = tuple(str(m.model) for m in others if not {*keys} <= _unread(array, m))
+        readers.setdefault(reading, []).append(name)
+    for reading, of in readers.items():
+        does = f"the {' and the '.join(reading)} model does" if reading else "no model does"
+        yield f"The {execution.model} model does not read {', '.join(of)}{what}; {does}."
+
+
+def _once(keys: Sequence[str]) -> dict[str, list[str]]:
+    """Names of keys; one given for every board stands for each board's."""
+    return {
+        key: [key]
+        for key in keys
+        if not (key.startswith("devices.") and key.split(".", 2)[2] in keys)
+    }
+
+
+def _tables(keys: Sequence[str], array: Array) -> dict[str, list[str]]:
+    """Whole tables of which nothing is read by their names, as "hbm" or "roofline"."""
+    names: dict[str, list[str]] = {}
+    for key in keys:
+        names.setdefault(_plain(key), []).append(key)
+    of_tables: dict[str, set[str]] = {}
+    for setting in array.settings:
+        plain = _plain(setting.key)
+        of_tables.setdefault(plain.partition(".")[0], set()).add(plain)
+    found: dict[str, list[str]] = {}
+    for name, of in names.items():
+        table = name.partition(".")[0]
+        whole = of_tables[table] <= names.keys()
+        found.setdefault(table if whole else name, []).extend(of)
+    return dict(sorted(found.items()))
+
+
+def _plain(key: str) -> str:
+    """A key without the entry of the array that it is in."""
+    return key.split(".", 2)[2] if key.startswith("devices.") else key
+
+
+@lru_cache(maxsize=16)
+def _unread(array: Array, execution: Execution) -> frozenset[str]:
+    """Keys of the array's settings that the model does not read; none where it cannot run."""
+    from hardware.reading import unread, watched
+
+    seen: set[str] = set()
+    network = load_network(PROBE)
+    small = watched(_fewer(array), seen)
+    try:
+        plan = load_planner("data_parallel")(network, execution.planned(small), BATCH)
+        simulate(network, plan, small, replace(execution, strict_memory=False))
+    except (SpecError, PlanError, SimulationError):
+        return frozenset()
+    return frozenset(unread(array, seen))
+
+
+def _fewer(array: Array) -> Array:
+    """The array with no more boards of a kind than show what is read."""
+    kinds = tuple((device, min(count, MOST_BOARDS)) for device, count in array.group.kinds)
+    if kinds == array.group.kinds:
+        return array
+    topology = replace(array.topology, shape=())
+    return replace(array, group=replace(array.group, kinds=kinds), topology=topology)

@@ -1,0 +1,178 @@
+"""Which values of a spec somebody reads: an array that notes what is asked of it.
+
+Nothing here says what an execution model ignores. A step is prepared and run on
+a watched array, and what was never asked for was not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+from hardware.array import Array, Group
+from hardware.load import FORMAT_OF_WIDTH
+from hardware.quantity import parse_quantity
+
+T = TypeVar("T")
+
+KEYS = {
+    "chips": ("chips",),
+    "cores_per_chip": ("chip.cores",),
+    "hbm_capacity_bytes": ("hbm.capacity",),
+    "hbm_bytes_per_s": ("hbm.bandwidth",),
+    "network_bytes_per_s": ("network.bandwidth",),
+    "network_latency_s": ("network.latency",),
+    "links.per_chip": ("links.per_chip",),
+    "links.bytes_per_s": ("links.bandwidth",),
+    "links.latency_s": ("links.latency",),
+    "roofline.matrix_efficiency": ("roofline.matrix_efficiency",),
+    "roofline.memory_efficiency": ("roofline.memory_efficiency",),
+    "roofline.overhead_s": ("roofline.overhead",),
+    "roofline.tile": ("roofline.tile",),
+    "roofline.pad_matrix_unit": ("roofline.pad_matrix_unit",),
+    "arithmetic.element_bytes": ("arithmetic.element",),
+    "arithmetic.fused": ("arithmetic.fused",),
+    "arithmetic.activation_bytes": ("arithmetic.activations", "arithmetic.element"),
+    "arithmetic.weight_bytes": ("arithmetic.weights", "arithmetic.element"),
+    "arithmetic.gradient_bytes": (
+        "arithmetic.gradients",
+        "arithmetic.weights",
+        "arithmetic.element",
+    ),
+    "arithmetic.master_bytes": ("arithmetic.master", "arithmetic.weights", "arithmetic.element"),
+    "arithmetic.moment_bytes": ("arithmetic.moments", "arithmetic.weights", "arithmetic.element"),
+    "energy.mac_j": ("energy.mac",),
+    "energy.hbm_j_per_byte": ("energy.hbm",),
+    "energy.transfer_j_per_byte": ("energy.transfer",),
+    "topology.kind": ("topology.kind",),
+    "topology.joins": ("topology.joins",),
+    "topology.shape": ("topology.shape",),
+    "topology.factor": ("topology.factor",),
+    "topology.two_way": ("topology.two_way",),
+    "topology.bytes_per_s": ("topology.bandwidth",),
+    "topology.latency_s": ("topology.latency",),
+    "topology.levels": ("topology.levels",),
+}
+"""A field to the keys that may give its value: the first that a spec has does (no peaks)."""
+_ASKED_WHOLE = {"shared"}
+"""Properties that ask for less than the field they look at: a bus, or any other kind."""
+_OF_THE_ARRAY = ("device", "count", "extends", "execution")
+"""What decides which array there is: every model is run on that one."""
+
+
+def watched(array: Array, seen: set[str]) -> Array:
+    """The same array, which adds to ``seen`` every field of its devices and topology it is asked.
+
+    Watched parts equal only others that note in the same place: no answer that was
+    kept of the plain array is taken for theirs.
+    """
+    kinds_of = dict[type, type]()
+
+    def copy(part: T, prefix: str) -> T:
+        cls = kinds_of.setdefault(type(part), _watcher(type(part), prefix, seen))
+        made: Any = object.__new__(cls)
+        for field in fields(cast("Any", part)):
+            value = getattr(part, field.name)
+            inner = copy(value, f"{field.name}.") if is_dataclass(value) else value
+            object.__setattr__(made, field.name, inner)
+        return cast("T", made)
+
+    kinds = tuple((copy(device, ""), count) for device, count in array.group.kinds)
+    return replace(array, group=Group(kinds), topology=copy(array.topology, "topology."))
+
+
+def _watcher(base: type, prefix: str, seen: set[str]) -> type:
+    """A subclass of a frozen dataclass that notes which fields are read."""
+    names = {field.name for field in fields(base)}
+    compared = [field.name for field in fields(base) if field.compare]
+
+    def values(self: object) -> tuple[Any, ...]:
+        return tuple(object.__getattribute__(self, name) for name in compared)
+
+    def read(self: object, name: str) -> Any:
+        if name in _ASKED_WHOLE:
+            seen.add(prefix + name)
+            plain = base(**{n: object.__getattribute__(self, n) for n in names})
+            return getattr(plain, name)
+        if name in names:
+            seen.add(prefix + name)
+        return object.__getattribute__(self, name)
+
+    def equal(self: object, other: object) -> bool:
+        return type(self) is type(other) and values(self) == values(other)
+
+    body = {
+        "__slots__": (),
+        "__getattribute__": read,
+        "__eq__": equal,
+        "__hash__": lambda self: hash((id(seen), values(self))),
+    }
+    return type(base.__name__, (base,), body)
+
+
+def unread(array: Array, seen: Iterable[str]) -> list[str]:
+    """Keys of an array's spec that give no field that was seen, as its settings name them.
+
+    A key of a device has its entry before it, "devices.0.hbm.bandwidth".
+    """
+    values = {setting.key: setting.value for setting in array.settings}
+    noted = set(seen)
+    if "topology.shared" in noted and array.topology.shared:
+        noted.add("topology.kind")
+    entries = {key.split(".")[1] for key in values if key.startswith("devices.")}
+    of_entry = {
+        index: _given({k.split(".", 2)[2]: v for k, v in values.items() if _is_of(k, index)}, noted)
+        for index in entries
+    }
+    of_array = _given(values, noted)
+    return [key for key in values if not _is_read(key, of_entry, of_array)]
+
+
+def _is_of(key: str, index: str) -> bool:
+    return key.startswith(f"devices.{index}.")
+
+
+def _is_read(key: str, of_entry: Mapping[str, set[str]], of_array: set[str]) -> bool:
+    if key.startswith("devices."):
+        _, index, rest = key.split(".", 2)
+        return rest in of_entry[index] or rest in _OF_THE_ARRAY
+    if key.startswith("network."):  # every board's, and so among the settings of each
+        return any(key in given for given in of_entry.values())
+    return key in of_array or key in _OF_THE_ARRAY
+
+
+def _given(values: Mapping[str, str], noted: set[str]) -> set[str]:
+    """The keys that gave the values of noted fields."""
+    given = {
+        next((key for key in KEYS[field] if key in values), "") for field in noted if field in KEYS
+    }
+    if "chip_peak_flops_per_s" in noted:
+        given |= _peak(values)
+    for table, prefix in (("network", "network_"), ("links", "links.")):
+        given |= _link(values, noted, table, prefix)
+    if "topology.levels" in noted:
+        given.update(key for key in values if key.startswith("topology.levels."))
+    return given
+
+
+def _link(values: Mapping[str, str], noted: set[str], table: str, prefix: str) -> set[str]:
+    """More keys that have a part in a link's bandwidth and latency (``hardware.load``)."""
+    half = f"{table}.half_size" in values
+    given = set[str]()
+    if f"{prefix}bytes_per_s" in noted:
+        given.add(f"{table}.efficiency")
+    if f"{prefix}latency_s" in noted and half:
+        given |= {f"{table}.{key}" for key in ("half_size", "efficiency", "bandwidth")}
+    return given
+
+
+def _peak(values: Mapping[str, str]) -> set[str]:
+    """The keys that say at which peak products are computed."""
+    compute = values.get("arithmetic.compute")
+    width = values.get("arithmetic.element")
+    usual = FORMAT_OF_WIDTH.get(2.0 if width is None else parse_quantity(width, "B"), "")
+    peak = f"chip.peak_by_format.{compute or usual}"
+    if peak not in values:
+        return {"chip.peak"}
+    return {peak, "arithmetic.element" if compute is None else "arithmetic.compute"}

@@ -1,0 +1,121 @@
+"""What commands say of values that their execution model does not read."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import accelarray
+from experiments.cli import main
+from experiments.studies.case import Case, step_of
+from experiments.studies.unread import changed, warnings
+from hardware import load_array
+from simulator import DEPLOYED, PUBLISHED, Execution
+from workloads import load_network
+
+BANDWIDTH = "devices.0.hbm.bandwidth=9 TB/s"
+SAID = (
+    "The published model does not read devices.0.hbm.bandwidth, which was changed; the deployed "
+    "model does."
+)
+SPEC = (
+    "The published model does not read hbm, roofline of this array's spec; the deployed model does."
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["accpar-mixed", "tpu-v3-8", "hypar-16", "ring-8", "ethernet-100g"]
+)
+@pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED], ids=str)
+@pytest.mark.parametrize(
+    ("change", "doubled"),
+    [
+        ("devices.0.hbm.bandwidth", "9 TB/s"),
+        ("devices.0.chip.peak", "1 TFLOP/s"),
+        ("devices.0.roofline.memory_efficiency", "0.01"),
+        ("network.bandwidth", "1 Gbit/s"),
+        ("network.latency", "1 s"),
+    ],
+)
+def test_what_is_said_not_to_be_read_changes_nothing(
+    name: str, execution: Execution, change: str, doubled: str
+) -> None:
+    """And what changes a step is never said: the engine itself is the judge."""
+    before, after = (load_array(name, changes) for changes in ((), (f"{change}={doubled}",)))
+    network = load_network("lenet")
+    steps = [
+        step_of(Case(network, "data_parallel", a, 512, execution=execution))[1].iteration_ps
+        for a in (before, after)
+    ]
+    assert bool(changed(after, execution)) <= (steps[0] == steps[1])
+    if change == "network.latency" and execution is PUBLISHED:
+        assert changed(after, execution)
+
+
+def test_other_models_are_named_only_where_they_read_it() -> None:
+    (said,) = changed(load_array("tpu-v3-8", ["network.latency=1 us"]), DEPLOYED)
+    assert said == (
+        "The deployed model does not read network.latency, which was changed; no model does."
+    )
+    assert warnings(load_array("accpar-mixed"), DEPLOYED) == []
+    assert warnings(load_array("tpu-v3-8"), DEPLOYED) == []  # its port is nobody's matter
+
+
+def test_a_kind_of_topology_means_something_to_published_only_as_a_bus() -> None:
+    ring, bus = (load_array("hypar-16", [f"topology.kind={kind}"]) for kind in ("ring", "bus"))
+    assert "topology.kind, which was changed" in changed(ring, PUBLISHED)[0]
+    assert changed(bus, PUBLISHED) == []
+
+
+STEP = ["lenet", "--set", BANDWIDTH, "--execution", "published"]
+COMMANDS = {
+    "simulate": ["simulate", *STEP, "--planner", "owt"],
+    "compare": ["compare", *STEP, "--planners", "owt,accpar"],
+    "explain": ["explain", *STEP, "--planner", "owt"],
+    "speedup": ["speedup", "--networks", *STEP, "--planners", "owt"],
+    "levels": ["speedup", "--networks", *STEP, "--planners", "owt", "--levels", "2,3"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_say_it_once_and_in_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(COMMANDS[command]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines.count(said) for said in (SAID, SPEC)] == [1, 1]
+    assert main([*COMMANDS[command], "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["warnings"]
+    assert [found.count(said) for said in (SAID, SPEC)] == [1, 1]
+
+
+def test_a_sweep_says_it_of_varied_values_and_in_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    axes = ["devices.0.hbm.bandwidth=1 TB/s,2 TB/s", "execution=published,deployed"]
+    file = tmp_path / "x.json"
+    command = ["sweep", "--networks", "lenet", "--planners", "owt", "--output", str(file)]
+    assert main([*command, *(word for axis in axes for word in ("--vary", axis))]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [SAID, SPEC]
+    rows = json.loads(file.read_text())
+    assert {row["execution"]: row["warnings"] for row in rows} == {
+        "published": [SAID],
+        "deployed": [],
+    }
+    result = accelarray.sweep(axes, "lenet", "owt")
+    assert result.to_dict()["warnings"] == [SAID, SPEC]
+
+
+def test_a_trace_has_no_table_so_stderr_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = ["--planner", "owt", "--output", str(tmp_path / "x.csv")]
+    assert main(["timeline", *STEP, *output]) == 0
+    assert f"accelarray: warning: {SAID}\n" in capsys.readouterr().err
+
+
+def test_results_of_a_script_have_it_too() -> None:
+    step = accelarray.simulate("lenet", "owt", set=BANDWIDTH)
+    assert step.unread == step.to_dict()["warnings"] == [SAID, SPEC]
+    assert SAID in step.summary().splitlines()
+    other = accelarray.simulate("lenet", "accpar", set=BANDWIDTH)
+    assert accelarray.difference(step, other).to_dict()["warnings"].count(SAID) == 1
+    assert SAID in accelarray.compare("lenet", "owt", set=BANDWIDTH).to_dict()["warnings"]
