@@ -25,7 +25,7 @@ from experiments.commands import (
     timeline,
     validate,
 )
-from experiments.encodings import write_anywhere
+from experiments.encodings import legible, write_anywhere
 
 COMMANDS = (
     speedup,
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        print(f"accelarray: error: {error}", file=sys.stderr)
+        print(f"accelarray: error: {legible(str(error))}", file=sys.stderr)
         return 2
 
 

@@ -83,5 +83,5 @@ class Model:
 
 
 def printable(name: str) -> str:
-    """A stranger's name without what would steer a terminal (escapes, line ends)."""
-    return "".join(c if c.isprintable() else "?" for c in name)
+    """A stranger's name, with escapes for what would steer a terminal (controls, line ends)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

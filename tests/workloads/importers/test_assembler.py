@@ -244,7 +244,7 @@ def test_what_does_not_fit(operations: tuple[object, ...], words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("plain", "plain"), ("a\nb\x1b[2J", "a?b?[2J"), ("ü", "ü"), ("", "")]
+    ("name", "shown"), [("plain", "plain"), ("a\nb\x1b[2J", r"a\nb\x1b[2J"), ("ü", "ü"), ("", "")]
 )
 def test_names_that_would_steer_a_terminal(name: str, shown: str) -> None:
     assert printable(name) == shown
