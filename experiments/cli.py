@@ -26,6 +26,7 @@ from experiments.commands import (
     validate,
 )
 from experiments.encodings import legible, write_anywhere
+from experiments.ending import stoppable
 
 COMMANDS = (
     speedup,
@@ -79,8 +80,14 @@ class _Version(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
+    """Run one command; 0, 2 for the user's errors, 130 when interrupted, 143 when terminated."""
     write_anywhere()
+    with stoppable() as terminated:
+        code = _run(argv)
+    return 143 if terminated() else code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         args = parser().parse_args(argv)
         code: int = args.run(args)
