@@ -26,6 +26,7 @@ from experiments.commands import (
     validate,
 )
 from experiments.encodings import write_anywhere
+from experiments.formats import settle
 
 COMMANDS = (
     speedup,
@@ -83,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_anywhere()
     try:
         args = parser().parse_args(argv)
+        settle(args)
         code: int = args.run(args)
         return code
     except KeyboardInterrupt:

@@ -84,11 +84,19 @@ def _narrow(column: Column) -> str:
     return textwrap.fill(header, max(1, longest), break_long_words=False)
 
 
-def table_of(title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str] = ()) -> str:
-    """The text of ``table``, without those columns of ``least``, in order, that do not fit."""
+def fitted(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    least: Sequence[str] = (),
+    form: str = "table",
+) -> list[Table | str]:
+    """``table`` without those columns of ``least``, in order, that a terminal has no room for.
+
+    Which, is said below it. Other forms than "table" have room for all.
+    """
     dropped: list[str] = []
     for key in (key for key in least if key in rows[0]):
-        if _least_width(rows, dropped) <= width():
+        if form != "table" or _least_width(rows, dropped) <= width():
             break
         dropped.append(key)
     kept = [{key: v for key, v in row.items() if key not in dropped} for row in rows]
@@ -97,7 +105,7 @@ def table_of(title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str]
         if dropped
         else []
     )
-    return text_of(table(title, kept), *said)
+    return [table(title, kept), *said]
 
 
 def width() -> int:

@@ -10,6 +10,8 @@ from experiments.commands.arguments import add_array, add_output
 from experiments.commands.resolve import array_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from hardware import Wires
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
@@ -36,17 +38,19 @@ def configure(commands: Any) -> None:
         help="see docs/collectives.md (default: auto, the one predicted to be fastest)",
     )
     add_array(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the wires, run the collective over all nodes, deliver."""
-    from experiments.output import deliver, progress_bar, to_json
+    from experiments.formats import Shown, flat, written
+    from experiments.output import check_writable, deliver, progress_bar
     from hardware import Wires
     from simulator import chosen, closed_form, run_alone
 
     size_bytes = parse_bytes(args.bytes)
+    check_writable(args.output)
     with progress_bar(3) as done:
         wires = Wires(array_of(args))
         nodes = wires.nodes
@@ -75,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
             wires.names[link]: float(link_bytes[link]) for link in link_bytes.nonzero()[0]
         },
     }
-    deliver(to_json(result) if args.format == "json" else _table(result, wires), args.output)
+    shown = Shown(result, lambda: [flat(result)], lambda: [_table(result, wires)])
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
@@ -101,10 +106,8 @@ def _check_size(collective: str, algorithm: str, nodes: int) -> None:
         raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
 
 
-def _table(result: dict[str, Any], wires: Wires) -> str:
+def _table(result: dict[str, Any], wires: Wires) -> Table:
     from rich.table import Table
-
-    from experiments.output import text_of
 
     table = Table(show_header=False, title=f"{result['collective']}, {result['array']}")
     table.add_row("nodes", f"{result['nodes']:,} {result['joins']}, {result['topology']}")
@@ -126,4 +129,4 @@ def _table(result: dict[str, Any], wires: Wires) -> str:
         table.add_row("", f"and {len(links) - SHOWN_LINKS:,} more links (--format json)")
     unused = len(wires.bandwidth) - len(links)
     table.add_row("links without bytes", f"{unused:,}")
-    return text_of(table)
+    return table

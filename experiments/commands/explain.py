@@ -33,7 +33,7 @@ def configure(commands: Any) -> None:
     add_planner(parser)
     add_step(parser)
     add_metrics(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
 
@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     """Simulate the step and its variants, then deliver."""
     from experiments.explain.picture import plot_explanation
     from experiments.explain.study import explain, steps_of
-    from experiments.output import check_writable, deliver, progress_bar, text_of, to_json
+    from experiments.formats import Shown, written
+    from experiments.output import check_writable, deliver, progress_bar
     from experiments.pictures.figures import check_plot, save
     from experiments.studies.metrics import check_metrics, parse_metrics
 
@@ -57,10 +58,9 @@ def run(args: argparse.Namespace) -> int:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
         save(plot_explanation(result), args.plot)
-    json = args.format == "json"
     data = to_dict(result) | {"warnings": warnings}
-    text = to_json(data) if json else text_of(*tables(result, metrics))
-    deliver(text, args.output)
+    shown = Shown(data, lambda: data["layers"], lambda: tables(result, metrics))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 

@@ -35,18 +35,20 @@ def configure(commands: Any) -> None:
     add_step(parser)
     add_metrics(parser)
     add_unfolded(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
-    from experiments.output import deliver, text_of, to_json
+    from experiments.formats import Shown, flat, written
+    from experiments.output import check_writable, deliver
     from experiments.studies.case import plan_of, simulated
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
     from experiments.studies.unread import warnings
 
+    check_writable(args.output)
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
     forewarned = forewarn(case)
@@ -60,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         "warnings": [*case.network.notes, *forewarned, *overflows, *unread],
         **measured(metrics, timeline),
     }
-    text = to_json(result) if args.format == "json" else text_of(*tables(result, plan, unread))
-    deliver(text, args.output)
+    shown = Shown(result, lambda: [flat(result)], lambda: tables(result, plan, unread))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 

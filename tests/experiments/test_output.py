@@ -17,8 +17,8 @@ from experiments.output import (
     UsageError,
     check_writable,
     deliver,
+    fitted,
     progress_bar,
-    table_of,
     text_of,
     to_json,
     warn,
@@ -58,7 +58,9 @@ def test_tables_fold_what_is_too_long_and_take_text_as_it_is() -> None:
 
 
 def test_rows_as_a_table() -> None:
-    text = table_of("title", [{"name": "a", "count": 1234567}, {"name": "long name", "count": 2}])
+    text = text_of(
+        *fitted("title", [{"name": "a", "count": 1234567}, {"name": "long name", "count": 2}])
+    )
     assert text.startswith("title")
     assert "│ a         │ 1,234,567 │" in text
     assert "│ long name │         2 │" in text
