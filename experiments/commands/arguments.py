@@ -136,7 +136,8 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--bucket",
         metavar="BYTES",
-        help='exchange gradients together until they have so many bytes ("25 MiB"; 0: each alone)',
+        help='exchange gradients together until they have so many bytes ("25 MiB" or 1e8; '
+        "0: each alone)",
     )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
     only.add_argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_array, add_output
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8
 MOST_MESSAGES = 1 << 24
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?")
-"""Bytes without a unit."""
 
 
 def configure(commands: Any) -> None:
@@ -87,12 +84,10 @@ def run(args: argparse.Namespace) -> int:
 def parse_bytes(text: str) -> float:
     """``100000000`` or ``100 MB``; raises UsageError."""
     from experiments.output import UsageError
-    from hardware import parse_quantity
+    from hardware import in_bytes, parse_quantity
 
-    whole = _NUMBER.fullmatch(text) and float(text).is_integer()
-    quantity = f"{text} B" if whole else text
     try:
-        return parse_quantity(quantity, "B")
+        return parse_quantity(in_bytes(text), "B")
     except ValueError as error:
         raise UsageError(f"--bytes {text!r}: {error}, or a whole number of bytes") from None
 
