@@ -25,6 +25,7 @@ from experiments.commands import (
     timeline,
     validate,
 )
+from experiments.commands.examples import epilog
 from experiments.encodings import write_anywhere
 from experiments.formats import settle
 
@@ -66,6 +67,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.configure(commands)
+    for name, one in commands.choices.items():
+        one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
+        one.epilog = "\n\n".join(filter(None, [one.epilog, epilog(name)]))
     return top
 
 
