@@ -28,6 +28,7 @@ from experiments.commands.resolve import (
     planners_of,
     runner_of,
 )
+from experiments.commands.study_file import add_study
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,7 @@ def configure(commands: Any) -> None:
         help="the hierarchy sweep: arrays of 2^H accelerators in the array's proportions, as 2-16",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 

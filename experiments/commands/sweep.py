@@ -20,6 +20,7 @@ from experiments.commands.resolve import (
     planners_of,
     runner_of,
 )
+from experiments.commands.study_file import add_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,7 @@ def configure(commands: Any) -> None:
     add_runner(parser)
     add_output(parser, "parquet")
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 
