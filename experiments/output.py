@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -227,21 +228,34 @@ def _places(output: str) -> tuple[Path, Path]:
 def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
     """A bar on stderr when that is a terminal; call what it yields once per finished case.
 
+    It estimates the time that is left from how fast cases have come since the first.
     Where nobody knows how many there will be, it counts them.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda label: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
+    left = () if total is None else (TimeRemainingColumn(), TextColumn("left"))
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *left,
         TextColumn("{task.fields[label]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True, get_time=time.monotonic)
+    with Progress(
+        *columns, console=console, transient=True, speed_estimate_period=math.inf
+    ) as progress:
         task = progress.add_task("", total=total, label="")
 
         def advance(label: str) -> None:
