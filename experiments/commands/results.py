@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
 LEAST = ("finished", "objective", "execution", "batch")
-"""Columns that a narrow terminal goes without, the first ones first; export has all."""
+"""Columns that a narrow terminal goes without, the first ones first, those with one value before.
+
+What was varied stays; export has all.
+"""
 MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
 
 
@@ -73,7 +76,9 @@ def _parts(
 
     title = f"{args.store}: {len(rows)} results"
     shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
-    return fitted(title, shown, LEAST, args.format) if rows else [title]
+    alike = [key for key in (*LEAST, *COLUMNS) if len({row[key] for row in shown}) == 1]
+    least = list(dict.fromkeys([LEAST[0], *alike, *LEAST]))
+    return fitted(title, shown, least, args.format) if rows else [title]
 
 
 def _conditions(where: list[str]) -> dict[str, str]:
