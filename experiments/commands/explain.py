@@ -74,6 +74,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
     return result.case.inputs | {
         "array": result.case.array.name,
         "iteration_s": result.iteration_s,
+        **asdict(result.throughput),
         "energy_j": result.energy_j,
         "traffic_bytes": result.traffic_bytes,
         **result.plan.gap_fields(),
@@ -148,8 +149,9 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     """The tables people read."""
     from experiments.explain.study import messages
     from experiments.studies.messages import inexact
+    from experiments.studies.throughput import CONVENTION
 
-    title = f"{result.case}: {result.iteration_s:.9f} s"
+    title = f"{result.case}: {result.iteration_s:.9f} s, {result.throughput}"
     found = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
     if result.settings:
         found.append(_settings(result))
@@ -158,7 +160,12 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
         head.append(f"energy {result.energy_j:.6g} J")
     if "traffic" in metrics:
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
-    said = [*messages(result), *filter(None, [inexact(result.plan).rstrip()]), *_unread(result)]
+    said = [
+        CONVENTION,
+        *messages(result),
+        *filter(None, [inexact(result.plan).rstrip()]),
+        *_unread(result),
+    ]
     return [", ".join(head), "", *found, *said]
 
 
