@@ -27,7 +27,8 @@ from experiments.commands import (
 )
 from experiments.commands.examples import epilog
 from experiments.commands.study_file import study_of
-from experiments.encodings import write_anywhere
+from experiments.encodings import legible, write_anywhere
+from experiments.ending import stoppable
 from experiments.formats import settle
 
 COMMANDS = (
@@ -105,8 +106,14 @@ class _Version(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
+    """Run one command; 0, 2 for the user's errors, 130 when interrupted, 143 when terminated."""
     write_anywhere()
+    with stoppable() as terminated:
+        code = _run(argv)
+    return 143 if terminated() else code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         args = parse(argv)
         code: int = args.run(args)
@@ -120,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        print(f"accelarray: error: {error}", file=sys.stderr)
+        print(f"accelarray: error: {legible(str(error))}", file=sys.stderr)
         return 2
 
 

@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.encodings import legible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -143,7 +145,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 def warn(sentence: str) -> None:
     """One line on stderr, if there is any."""
     if sys.stderr is not None:
-        print(f"accelarray: warning: {sentence}", file=sys.stderr)
+        print(f"accelarray: warning: {legible(sentence)}", file=sys.stderr)
 
 
 def to_json(data: Any) -> str:
@@ -160,7 +162,8 @@ def _finite(data: Any) -> Any:
 
 
 def deliver(text: str, output: str | None) -> None:
-    """Print, or write a file whole (never half a file); raises UsageError."""
+    """Print, or write a file whole (never half a file), legibly; raises UsageError."""
+    text = legible(text)
     if output is not None:
         with whole_file(output) as path:
             path.write_text(text, encoding="utf-8")
@@ -250,7 +253,7 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         *left,
-        TextColumn("{task.fields[label]}"),
+        TextColumn("{task.fields[label]}", markup=False),
     )
     console = Console(stderr=True, get_time=time.monotonic)
     with Progress(
@@ -259,6 +262,6 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
         task = progress.add_task("", total=total, label="")
 
         def advance(label: str) -> None:
-            progress.update(task, label=label, advance=1)
+            progress.update(task, label=legible(label), advance=1)
 
         yield advance

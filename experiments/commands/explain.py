@@ -53,12 +53,13 @@ def run(args: argparse.Namespace) -> int:
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
     steps = steps_of(case, args.set)
-    warnings = [*case.network.notes, *forewarn(*[case] * steps)]
+    forewarned = forewarn(*[case] * steps)
     with progress_bar(steps) as progress:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
         save(plot_explanation(result), args.plot)
-    data = to_dict(result) | {"warnings": warnings}
+    data = to_dict(result)
+    data["warnings"] += forewarned
     shown = Shown(data, lambda: data["layers"], lambda: tables(result, metrics))
     deliver(written(shown, args.format), args.output)
     return 0

@@ -46,10 +46,10 @@ class Names(Sequence[str]):
 
     def summary(self) -> str:
         """What ``accelarray list`` prints."""
-        from experiments.commands.catalog import rows_of
+        from experiments.commands.catalog import LISTED, rows_of
         from experiments.output import fitted, text_of
 
-        return text_of(*fitted(self.kind, rows_of(self.kind)))
+        return text_of(*fitted(self.kind, rows_of(self.kind), LISTED))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each: its name and what it is, as ``accelarray list`` has them."""
