@@ -23,6 +23,7 @@ from experiments.commands.resolve import (
     planners_of,
     runner_of,
 )
+from experiments.commands.study_file import add_study
 
 if TYPE_CHECKING:
     from experiments.report.study import Study
@@ -51,6 +52,7 @@ def configure(commands: Any) -> None:
         help=f"whose plans and step to draw (default: {MAPPED}'s plans, {DRAWN}'s step)",
     )
     parser.add_argument("--output", metavar="FILE", required=True, help="the page (.html)")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 
