@@ -74,4 +74,4 @@ def _draw_layers(axes: Axes, result: Explanation, rows: int) -> None:
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("an average core's time by layer, or boundary, that it works or waits for [ms]")
     axes.xaxis.label.set_fontsize(8)
-    axes.legend(ncols=3, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 0.98))
+    axes.legend(ncols=3, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 1.0))
