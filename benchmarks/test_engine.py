@@ -17,7 +17,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from hardware import load_array
 from planners import load_planner
-from simulator import Machine, Program, Timeline, program_of, replay
+from simulator import DEPLOYED, Machine, Program, Timeline, program_of, replay
 from workloads import load_network, partition_graph
 
 MIXED = load_array("accpar-mixed")
@@ -90,6 +90,17 @@ def test_resnet50_on_the_mixed_array(
     benchmark.extra_info["events"] = ready(lowered)().events
     benchmark.pedantic(  # type: ignore[no-untyped-call]
         lambda run: run(), setup=setup, rounds=5
+    )
+
+
+def test_resnet50_deployed_on_1024_cores_unfolded(benchmark: BenchmarkFixture) -> None:
+    """Every core with its own slice of HBM: two events an operation."""
+    pod = load_array("tpu-v3-pod", ["devices.0.count=128"])
+    plan = load_planner("data_parallel")(NETWORK, DEPLOYED.planned(pod), 8192)
+    lowered = program_of(NETWORK, plan, pod, DEPLOYED, folded=False)
+    benchmark.extra_info["events"] = ready(lowered)().events
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        lambda run: run(), setup=lambda: ((), {"run": ready(lowered)}), rounds=3
     )
 
 

@@ -25,7 +25,8 @@ from experiments.commands import (
     timeline,
     validate,
 )
-from experiments.encodings import write_anywhere
+from experiments.encodings import legible, write_anywhere
+from experiments.ending import stoppable
 
 COMMANDS = (
     speedup,
@@ -79,8 +80,14 @@ class _Version(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0, 2 for the user's errors, 130 when interrupted."""
+    """Run one command; 0, 2 for the user's errors, 130 when interrupted, 143 when terminated."""
     write_anywhere()
+    with stoppable() as terminated:
+        code = _run(argv)
+    return 143 if terminated() else code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         args = parser().parse_args(argv)
         code: int = args.run(args)
@@ -94,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        print(f"accelarray: error: {error}", file=sys.stderr)
+        print(f"accelarray: error: {legible(str(error))}", file=sys.stderr)
         return 2
 
 

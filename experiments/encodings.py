@@ -1,9 +1,10 @@
-"""Output on terminals whose encoding lacks some characters: boxes in ASCII, the rest as "?"."""
+"""Characters that an output should not get (controls), or cannot (not of its encoding)."""
 
 from __future__ import annotations
 
 import codecs
 import io
+import re
 import sys
 
 HANDLER = "accelarray.plain"
@@ -24,6 +25,17 @@ def plain(error: UnicodeError) -> tuple[str, int]:
         raise error
     lacking = error.object[error.start : error.end]
     return "".join(PLAIN.get(char, "?") for char in lacking), error.end
+
+
+CONTROLS = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)"
+)
+"""What steers a terminal or turns the direction of text; not line ends and tabs."""
+
+
+def legible(text: str) -> str:
+    r"""Names come from strangers' files: every control character as its escape, ``\x1b``."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def write_anywhere() -> None:

@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.encodings import legible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -134,7 +136,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 def warn(sentence: str) -> None:
     """One line on stderr, if there is any."""
     if sys.stderr is not None:
-        print(f"accelarray: warning: {sentence}", file=sys.stderr)
+        print(f"accelarray: warning: {legible(sentence)}", file=sys.stderr)
 
 
 def to_json(data: Any) -> str:
@@ -151,7 +153,8 @@ def _finite(data: Any) -> Any:
 
 
 def deliver(text: str, output: str | None) -> None:
-    """Print, or write a file whole (never half a file); raises UsageError."""
+    """Print, or write a file whole (never half a file), legibly; raises UsageError."""
+    text = legible(text)
     if output is not None:
         with whole_file(output) as path:
             path.write_text(text, encoding="utf-8")
@@ -231,12 +234,12 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[label]}"),
+        TextColumn("{task.fields[label]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=total, label="")
 
         def advance(label: str) -> None:
-            progress.update(task, label=label, advance=1)
+            progress.update(task, label=legible(label), advance=1)
 
         yield advance

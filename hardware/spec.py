@@ -61,14 +61,18 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
     current: str | None = name
     seen: list[str] = []
     while current is not None:
-        text, origin, near = _find(current, kind, near)
+        try:
+            text, origin, near = _find(current, kind, near)
+        except SpecError as error:
+            raise SpecError(f"{seen[-1]}: extends: {error}" if seen else str(error)) from None
         if origin in seen or len(seen) >= _DEEPEST:
             raise SpecError(f"{origin}: 'extends' goes round or deeper than {_DEEPEST}: {seen}")
         label = label if seen else Path(origin).stem
         seen.append(origin)
         data = _parse(text, origin)
         if data.pop("kind", None) != kind:
-            raise SpecError(f'{origin}: kind: this must be a spec with kind = "{kind}"')
+            named = f"{seen[-2]}: extends: " if len(seen) > 1 else ""
+            raise SpecError(f'{named}{origin}: kind: this must be a spec with kind = "{kind}"')
         current = data.pop("extends", None)
         if current is not None and not isinstance(current, str):
             raise SpecError(f"{origin}: extends: must be a name or a path, found {current!r}")

@@ -68,7 +68,7 @@ def test_functions_are_typed_and_take_one_order(name: str) -> None:
     order = ["network", "networks", "planner", "planners", "array", "batch", "execution"]
     given = [key for key in signature.parameters if key in order]
     assert given == [key for key in order if key in given]
-    for key, usual in (("array", "accpar-mixed"), ("execution", "published"), ("batch", None)):
+    for key, usual in (("array", "accpar-mixed"), ("execution", None), ("batch", None)):
         if key in signature.parameters:
             assert signature.parameters[key].default == usual
 

@@ -35,7 +35,7 @@ def configure(commands: Any) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Names with one line about each."""
     rows = rows_of(args.kind)
-    _deliver(args, args.kind, rows, rows, ("weights", "macs"))
+    _deliver(args, args.kind, rows, rows, LISTED)
     return 0
 
 
@@ -230,6 +230,8 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+LISTED = ("weights", "macs")
+"""Columns of a list that a narrow terminal goes without."""
 LEAST = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
 """Columns of a network's layers that a narrow terminal goes without, the first ones first."""
 

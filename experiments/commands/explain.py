@@ -52,13 +52,14 @@ def run(args: argparse.Namespace) -> int:
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
     steps = steps_of(case, args.set)
-    warnings = [*case.network.notes, *forewarn(*[case] * steps)]
+    forewarned = forewarn(*[case] * steps)
     with progress_bar(steps) as progress:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
         save(plot_explanation(result), args.plot)
     json = args.format == "json"
-    data = to_dict(result) | {"warnings": warnings}
+    data = to_dict(result)
+    data["warnings"] += forewarned
     text = to_json(data) if json else text_of(*tables(result, metrics))
     deliver(text, args.output)
     return 0

@@ -155,7 +155,7 @@ def _levels(
         _warn(level.result)
     if args.format == "json":
         found = speedup_tables.levels_to_dict(array.name, args.batch, done)
-        text = to_json(found | {"warnings": args.forewarned})
+        text = to_json(found | {"warnings": [*found.get("warnings", []), *args.forewarned]})
     elif args.format == "csv":
         text = speedup_tables.to_csv(speedup_tables.levels_to_frame(done))
     else:

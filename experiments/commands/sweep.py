@@ -130,11 +130,13 @@ def overflows(table: pandas.DataFrame) -> str:
 
 def write_table(table: pandas.DataFrame, output: str) -> None:
     """CSV, JSON (a list of rows) or Parquet, by the file's name."""
+    from experiments.encodings import legible
     from experiments.output import UsageError, to_json, whole_file
 
     with whole_file(output) as path:
         if output.endswith(".csv"):
-            table.to_csv(path, index=False, lineterminator="\n")
+            text = table.to_csv(index=False, lineterminator="\n")
+            path.write_text(legible(text), encoding="utf-8")
         elif output.endswith(".json"):
             path.write_text(to_json(records(table)))
         else:

@@ -46,10 +46,10 @@ class Names(Sequence[str]):
 
     def summary(self) -> str:
         """What ``accelarray list`` prints."""
-        from experiments.commands.catalog import rows_of
+        from experiments.commands.catalog import LISTED, rows_of
         from experiments.output import table_of
 
-        return table_of(self.kind, rows_of(self.kind))
+        return table_of(self.kind, rows_of(self.kind), LISTED)
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each: its name and what it is, as ``accelarray list`` has them."""

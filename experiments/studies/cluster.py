@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from experiments.studies.case import Case
 from experiments.studies.workers import RunError, Spread, call
 
 CONNECT_S = 15.0
+GRACE_S = 2.0
+"""Longer than the time that dask is given, for it does not always keep to it."""
+CHECK_S = 60.0
+"""Workers import what a case needs within this time."""
 FETCH_S = 2.0
 WORKERS_GONE_S = 20.0
 """How long a cluster may be without any worker before a sweep gives up."""
+
+
+_CERTIFICATES = "name them in dask's configuration (distributed.comm.tls)"
+REMEDIES = {
+    "tls": f"{_CERTIFICATES}, or use tcp://",
+    "wss": f"{_CERTIFICATES}, or use ws://",
+    "ucx": "install distributed-ucxx, or use tcp://",
+}
+"""What a transport needs to work."""
 
 
 @contextmanager
@@ -38,7 +53,7 @@ def on_cluster(address: str) -> Iterator[Spread]:
         yield from _gather(client, futures, address)
 
     try:
-        _check_imports(client, address)
+        _checked(client, address)
         yield spread
     except (CancelledError, OSError) as error:
         raise RunError(
@@ -57,10 +72,64 @@ def _connect(address: str) -> Any:
     except ImportError:
         raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
     _quiet()
-    try:
+    _check_transport(address)
+
+    def connect() -> Any:
         return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, TimeoutError, ValueError) as error:
+
+    try:
+        return within(CONNECT_S + GRACE_S, connect)
+    except TimeoutError as error:
+        said = str(error) or f"it accepts connections, but said nothing for {CONNECT_S:g} s"
+        raise RunError(f"--cluster {address}: no scheduler answers there ({said})") from None
+    except (OSError, ValueError) as error:
         raise RunError(f"--cluster {address}: no scheduler answers there ({error})") from None
+
+
+def _check_transport(address: str) -> None:
+    """Fail now where what an address calls for is not set up: dask would, but not at once."""
+    from distributed.comm.registry import get_backend
+    from distributed.security import Security
+
+    scheme = address.partition(":")[0]
+    try:
+        get_backend(scheme).get_connector()  # type: ignore[no-untyped-call]
+        encrypted = scheme in ("tls", "wss")
+        if encrypted and Security().get_connection_args("client")["ssl_context"] is None:  # type: ignore[no-untyped-call]
+            raise ValueError("there are no certificates")
+    except Exception as error:  # whatever a transport that is not set up raises
+        said = str(error).partition("\n")[0]
+        raise RunError(
+            f"--cluster {address}: {scheme}:// is not set up here ({said}); "
+            f"{REMEDIES.get(scheme, 'use tcp://')}"
+        ) from None
+
+
+def within(seconds: float, function: Callable[[], Any]) -> Any:
+    """What a function returns or raises, in a thread, for dask waits where nothing ends it.
+
+    Raises TimeoutError when it takes longer; Ctrl-C is heard meanwhile.
+    """
+    ended: list[Callable[[], Any]] = []
+
+    def run() -> None:
+        try:
+            result = function()
+        except BaseException as error:
+            ended.append(partial(_raise, error))
+        else:
+            ended.append(lambda: result)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not ended:
+        raise TimeoutError
+    return ended[0]()
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
 
 
 def _quiet() -> None:
@@ -75,6 +144,15 @@ def _probe() -> str:
     from simulator import MODEL_VERSION
 
     return str(MODEL_VERSION)
+
+
+def _checked(client: Any, address: str) -> None:
+    try:
+        within(CHECK_S, partial(_check_imports, client, address))
+    except TimeoutError:
+        raise RunError(
+            f"--cluster {address}: the scheduler or a worker does not answer within {CHECK_S:g} s"
+        ) from None
 
 
 def _check_imports(client: Any, address: str) -> None:

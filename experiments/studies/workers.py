@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import os
+import warnings
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
+from experiments.ending import end_with, undisturbed
 from experiments.output import UsageError
 from experiments.studies.case import Case
 
@@ -42,14 +45,32 @@ def on_cores(
     if len(cases) < 2:
         yield from here(function, cases)
         return
+    from multiprocessing import resource_tracker
+
     from joblib import Parallel, delayed
     from joblib.externals.loky import process_executor
+    from joblib.externals.loky.backend import resource_tracker as lokys_tracker
 
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+    parallel = Parallel(
+        n_jobs=jobs,
+        return_as="generator_unordered",
+        initializer=end_with,
+        initargs=(os.getpid(),),
+    )
+    for tracker in (resource_tracker, lokys_tracker):
+        tracker.ensure_running()  # else joblib starts them, and then lets signals in
+    results: Generator[Any] | None = None
     try:
-        yield from parallel(delayed(call)(function, name, case) for name, case in cases.items())
+        with undisturbed():
+            results = parallel(delayed(call)(function, name, case) for name, case in cases.items())
+        yield from results
     except process_executor.TerminatedWorkerError:
         raise RunError(
             "a worker process was killed (out of memory?); finished cases are kept in --store. "
             "Run the same command again, perhaps with fewer --jobs"
         ) from None
+    finally:
+        if results is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it cancels what is still to come
+                results.close()

@@ -110,7 +110,8 @@ def torus(groups: Groups) -> Pattern:
     """All directions at once: one part of the tensor per dimension, half of it each way.
 
     Part k takes the dimensions in turn from the k-th on; a phase ends for all
-    parts together. On two dimensions: models.md's four directions.
+    parts together. Parts are as large as makes the first phase, which has most
+    to do, as long in all dimensions: on equal sides they are equal.
     """
     box, sides = _box(groups)
     ways = [
@@ -121,15 +122,26 @@ def torus(groups: Groups) -> Pattern:
 
 def _turn(ways: list[Carried], sides: tuple[int, ...], turn: int) -> CollectivePhase:
     """The turn-th phase: part k in dimension k + turn, on what is left of it."""
-    dimensions = len(sides)
+    dimensions, shares = len(sides), _parts(sides)
     axes = [(part + turn) % dimensions for part in range(dimensions)]
     weights = []
     for part, axis in enumerate(axes):
         pieces = prod(sides[(part + earlier) % dimensions] for earlier in range(turn))
-        weights.append((sides[axis] - 1) / sides[axis] / pieces / (2 * dimensions))
+        weights.append((sides[axis] - 1) / sides[axis] / pieces * shares[part] / 2)
     most = max(weights)
     together = add([(ways[axis], w / most) for axis, w in zip(axes, weights, strict=True)])
     return _phase(together, most, max(sides) - 1)
+
+
+def _parts(sides: tuple[int, ...]) -> list[float]:
+    """How much of the tensor starts in each dimension: of 16 x 4, 4/9 along x and 5/9 along y.
+
+    On a ring of two both ways are one cable.
+    """
+    if min(sides) == 1 or len(set(sides)) == 1:
+        return [1 / len(sides)] * len(sides)
+    rates = [side / (side - 1) * (2 if side > 2 else 1) for side in sides]
+    return [rate / sum(rates) for rate in rates]
 
 
 def direct(groups: Groups) -> Pattern:

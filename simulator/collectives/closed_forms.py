@@ -76,8 +76,8 @@ def _on_torus(place: _Place, laps: int, algorithm: str) -> tuple[float, float] |
         return None
     if len(sides) == 1:
         return laps * (n - 1) / n / 2, laps * (n - 1)
-    most, least = max(sides), min(sides)
-    return laps * (most - 1) * (least + 1) / (4 * n), laps * 2 * (most - 1)
+    most = max(sides)
+    return laps * (most - 1) * (n - 1) / (2 * most * (2 * n - sum(sides))), laps * 2 * (most - 1)
 
 
 def _anywhere(

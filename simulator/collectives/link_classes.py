@@ -110,7 +110,7 @@ class LinkClasses(Links):
         found: Ints = self._starts[number] + told * each + np.arange(each)
         return found
 
-    def _renumbered(self, parts: list[_Part]) -> Load:
+    def _renumbered(self, parts: tuple[_Part, ...]) -> Load:
         links, flows = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
         for part in parts:
             bits = corners(self._told[part.number])
@@ -154,7 +154,7 @@ class _Part(NamedTuple):
         return self.axes | self.fixed
 
 
-def _parts(load: Load, on: Quotient) -> list[_Part]:
+def _parts(load: Load, on: Quotient) -> tuple[_Part, ...]:
     dense = np.zeros(on.size)
     dense[load.links] = load.flows
     found = []
@@ -169,4 +169,4 @@ def _parts(load: Load, on: Quotient) -> list[_Part]:
                     axes &= ~(1 << axis)
             fixed = on.copies.fixed & section.own
             found.append(_Part(number, axes, values, fixed, on.copies.base & fixed))
-    return found
+    return tuple(found)

@@ -66,6 +66,11 @@ class Carried:
     far: Ends
     on: Quotient | None
 
+    @property
+    def nbytes(self) -> int:
+        """Of its arrays."""
+        return self.flows.nbytes + 2 * self.far[0].nbytes
+
 
 def add(parts: list[tuple[Carried, float]]) -> Carried:
     """Several at once, by weights; all on the same links."""

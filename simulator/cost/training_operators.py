@@ -209,7 +209,7 @@ class _TrainingOperators:
         """An operator of a layer."""
         index, _ = self.maps.owner[layer.name]
         pairs = self.maps.pairs(index)
-        row_share = layer.output.area / layer.vocabulary if layer.vocabulary else 0.0
+        row_share = layer.input.area / layer.vocabulary if layer.vocabulary else 0.0
         return Operator(
             f"{layer.name} {what or phase}",
             index,

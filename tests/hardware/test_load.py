@@ -247,6 +247,33 @@ def test_missing_values_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ('extends = "tree"', "{file}: extends: unknown array 'tree'; one of"),
+        ('extends = "accpar-mixd"', "{file}: extends: unknown array 'accpar-mixd'; did you mean"),
+        ('extends = "gone.toml"', "{file}: extends: {folder}/gone.toml: cannot be read"),
+        ('extends = "tpu-v3"', "{file}: extends: catalog/tpu-v3.toml: kind: this must be"),
+        ('extends = "second.toml"', "{folder}/second.toml: extends: unknown array 'tree'"),
+        ('[[devices]]\ndevice = "tpu"\ncount = 1', "{file}: devices.0.device: unknown device"),
+        (
+            '[[devices]]\ndevice = "third.toml"\ncount = 1',
+            "{file}: devices.0.device: {folder}/third.toml: extends: unknown device 'tree'",
+        ),
+    ],
+)
+def test_a_name_that_is_not_known_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "self.toml"
+    path.write_text(f'kind = "array"\n{text}\n')
+    (tmp_path / "second.toml").write_text('kind = "array"\nextends = "tree"\n')
+    (tmp_path / "third.toml").write_text('kind = "device"\nextends = "tree"\n')
+    with pytest.raises(SpecError) as caught:
+        load_array(str(path))
+    assert str(caught.value).startswith(words.format(file=path, folder=tmp_path))
+    with pytest.raises(SpecError, match=r"^unknown array 'tree'"):
+        load_array("tree")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
         ("not toml [", "not valid TOML"),
         ('kind = "array"', "devices: is missing"),
         ('kind = "device"', 'kind = "array"'),

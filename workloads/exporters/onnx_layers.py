@@ -86,6 +86,8 @@ def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
 
 
 def _embedding(writer: Writer, layer: Layer) -> Layout:
+    if layer.output.area != layer.input.area:
+        raise NetworkError(f"{layer.name}: ONNX has no operator for a bag of an embedding's rows")
     table = f"{layer.shared or layer.name}.weight"
     if not layer.shared:
         writer.weight(table, layer.vocabulary, layer.output.channels)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workloads.importers.dims import (
-    Dim,
     Dims,
     Role,
     broadcast,
@@ -17,6 +16,7 @@ from workloads.importers.dims import (
     flattened,
     like,
     mixed,
+    reduced,
     reshaped,
     shape_of,
     tensor_of,
@@ -67,17 +67,19 @@ class Assembler:
             self.values[name] = Value(self._input_dims(name, shape, first.get(name, "")))
 
     def _input_dims(self, name: str, shape: Shape, reader: str) -> Dims:
-        """Samples first; then channels first for maps, last for anything else."""
+        """Samples; then channels first for maps, last for anything else.
+
+        Samples are the first dimension, or the one other of the batch's size (ids by table).
+        """
         batch = self.model.batch
-        sample = bool(shape) and shape[0] == batch
-        lead: tuple[Dim, ...] = (dim(batch, Role.SAMPLE),) if sample else ()
-        rest = shape[1:] if sample else shape
-        channel = 0 if reader in CHANNELS_FIRST or len(rest) > 2 else len(rest) - 1
-        roles = [
-            Role.CHANNEL if i == channel and name not in self.model.whole else Role.POSITION
-            for i in range(len(rest))
-        ]
-        return lead + tuple(dim(n, role) for n, role in zip(rest, roles, strict=True))
+        fits = [axis for axis, n in enumerate(shape) if n == batch]
+        sample = fits[0] if fits and (fits[0] == 0 or (len(fits) == 1 and shape[0] > 1)) else None
+        rest = [axis for axis in range(len(shape)) if axis != sample]
+        channel = rest[0 if reader in CHANNELS_FIRST or len(rest) > 2 else -1] if rest else None
+        roles = dict.fromkeys(rest, Role.POSITION)
+        if channel is not None and name not in self.model.whole:
+            roles[channel] = Role.CHANNEL
+        return tuple(dim(n, roles.get(axis, Role.SAMPLE)) for axis, n in enumerate(shape))
 
     def _maps(self, shape: Shape, axis: int) -> Dims:
         """Samples first, channels at ``axis``, positions elsewhere."""
@@ -176,6 +178,11 @@ class Assembler:
         """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo."""
         for output, shape in operation.outputs.items():
             value = self.computed(operation, 0)
+            if operation.verb == "select" and _of_samples(value, operation.attributes["axis"]):
+                self.notes.append(
+                    f"{operation.name}: it takes one of {self.model.batch} samples, so that what "
+                    "follows may be counted for all of them; trace it with another batch"
+                )
             if operation.verb == "reshape" and math.prod(value.shape) != math.prod(shape):
                 raise NetworkError(f"{value.shape} cannot be seen as {shape}")
             dims = _viewed(operation, value.dims, shape)
@@ -226,14 +233,14 @@ class Assembler:
         )
         self.made(operation, layer, dims, layer.name)
 
-    def other(self, operation: ModelOperation) -> None:
-        """An unweighted operator, counted as memory traffic."""
+    def other(self, operation: ModelOperation, made: Dims | None = None) -> None:
+        """An unweighted operator, counted as memory traffic; ``made`` where its output is known."""
         operands = self.operands(operation)
         values = [v for v in operands if isinstance(v, Value)]
         extra = self.count(operands)
         if self._bias(operation, operands, extra):
             return
-        dims = self._joined(operation, values)
+        dims = self._joined(operation, values) if made is None else made
         behind = list(dict.fromkeys(v.behind for v in values if v.behind is not None))
         first, *others = (value.tensor for value in values)
         layer = self.layer(
@@ -253,6 +260,8 @@ class Assembler:
         shape = operation.output
         if (axis := operation.attributes.get("channel_axis")) is not None:
             return self._maps(shape, axis)
+        if "axes" in operation.attributes:
+            return reduced(values[0].dims, operation.attributes["axes"], shape)
         if operation.verb == "concat" or len(values) == 1:
             return like(values[0].dims, shape)
         return broadcast([value.dims for value in values], shape)
@@ -271,6 +280,10 @@ class Assembler:
         output, shape = next(iter(operation.outputs.items()))
         self.values[output] = replace(value, dims=like(value.dims, shape))
         return True
+
+
+def _of_samples(value: Value, axis: int) -> bool:
+    return any(role is Role.SAMPLE for _, role in value.dims[axis])
 
 
 def _viewed(operation: ModelOperation, dims: Dims, shape: Shape) -> Dims:

@@ -127,6 +127,13 @@ def like(dims: Dims, shape: Sequence[int]) -> Dims:
     )
 
 
+def reduced(dims: Dims, axes: Sequence[int], shape: Sequence[int]) -> Dims:
+    """Dimensions of which some were summed over, or the like: gone, or of size one."""
+    gone = {axis % len(dims) for axis in axes} if dims else set()
+    left = tuple(factors for axis, factors in enumerate(dims) if axis not in gone)
+    return like(left if len(left) == len(shape) else dims, shape)
+
+
 def _main_role(factors: Dim) -> Role:
     roles = [role for _, role in sorted(factors, reverse=True) if role is not Role.COPY]
     return roles[0] if roles else Role.POSITION

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from workloads.importers.neutral import printable
 from workloads.layers import INPUT, Layer, Network, NetworkError, Tensor
 
 _CONV_KEYS = (
@@ -96,6 +97,7 @@ class _Parser:
         names = {INPUT}
         for i in range(count):
             name, kind = self._next(f"'NAME CONV' or 'NAME FC' (layer {i + 1} of {count})")
+            name = printable(name)
             if name in names:
                 raise self._error(f"layer name {name!r} is used twice"[:160])
             previous = layers[-1].name if layers else INPUT
@@ -104,7 +106,8 @@ class _Parser:
         for number, words in self._lines:
             self._number = number
             raise self._error(f"expected the end after {count} layers, found {' '.join(words)!r}")
-        return Network(self.path.stem, layers[0].input, tuple(layers), f"layer file {self.path}")
+        title, origin = printable(self.path.stem), printable(f"layer file {self.path}")
+        return Network(title, layers[0].input, tuple(layers), origin)
 
     def _layer(self, name: str, kind: str, previous: str) -> list[Layer]:
         if kind == "FC":

@@ -98,6 +98,42 @@ def _fields(dims: Dims, groups: int, features: int) -> dict[str, Any]:
     }
 
 
+def experts(assembler: Assembler, operation: ModelOperation) -> None:
+    """Rows that each meet one of several matrices, which one is not known before it runs.
+
+    Counted as a router that is in balance deals them out: as many to each expert.
+    """
+    value, weight = assembler.computed(operation, 0), assembler.operand(operation, 1)
+    if not isinstance(weight, Constant) or len(weight.shape) != 3 or len(value.dims) != 2:
+        assembler.warn(operation, "a grouped product of other tensors than rows and matrices")
+        assembler.other(operation)
+        return
+    bias = assembler.operand(operation, 3)
+    groups, depth, features = weight.shape
+    if (size_of(value.dims[1]), operation.output[-1]) != (depth, features):
+        raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
+    rows = size_of(value.dims[0]) // count(value.dims[:1], Role.SAMPLE)
+    each = -(-rows // groups)
+    if rows % groups:
+        assembler.notes.append(
+            f"{operation.name}: a sample's {rows} rows do not deal out to {groups} experts; "
+            f"counted as {each} for each"
+        )
+    layer = assembler.weighted(
+        operation,
+        "fc" if groups == 1 else "conv",
+        weight,
+        inputs=(value.source,),
+        input=Tensor(groups * depth, each),
+        output=Tensor(groups * features, each),
+        groups=groups,
+        bias=isinstance(bias, Constant),
+    )
+    assembler.count([bias])
+    dims = (retag(value.dims[0], Role.POSITION), dim(features, Role.CHANNEL))
+    assembler.product(operation, layer, dims)
+
+
 def computed(assembler: Assembler, operation: ModelOperation, left: Value, right: Value) -> None:
     """A product of two computed tensors: heads, windows and the like are its groups."""
     a, b = _matrix(left.dims, first=True), _matrix(right.dims, first=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.importers import attention, einsum, matmuls, sequences, windows
+from workloads.importers import attention, einsum, gathers, matmuls, sequences, windows
 from workloads.importers.assembler import Assembler
 from workloads.importers.neutral import Constant, Model, ModelOperation
 from workloads.layers import INPUT, Network, NetworkError, Tensor
@@ -17,7 +17,10 @@ VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "matmul": matmuls.matmul,
     "einsum": einsum.einsum,
     "attention": attention.attention,
-    "embedding": sequences.embedding,
+    "experts": matmuls.experts,
+    "embedding": gathers.embedding,
+    "embedding_bag": gathers.embedding_bag,
+    "index": gathers.index,
     "lstm": sequences.cell,
     "gru": sequences.cell,
     "batch_norm": Assembler.unary,

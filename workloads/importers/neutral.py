@@ -8,7 +8,10 @@ takes its operands in this order, and these attributes:
 - ``matmul``: a, b (either may be constant), [bias]; transposed (which operands)
 - ``einsum``: a, b; equation
 - ``attention``: q, k, v, [mask]; heads, kv_heads where those are not a dimension
+- ``experts``: x, a matrix for each expert, offsets, [bias]: each row of x meets one of them
 - ``embedding``: table, ids
+- ``embedding_bag``: table, ids, [offsets], [weights of ids]
+- ``index``: x, ids; axes
 - ``lstm``, ``gru``: x, trained tensors, states; hidden, directions, biased,
   batch_axis, split
 - ``max_pool``, ``avg_pool``: x; kernel, stride, padding, dilation
@@ -16,7 +19,7 @@ takes its operands in this order, and these attributes:
 - ``batch_norm``, ``relu``, ``softmax``: x, trained tensors
 - ``add``, ``mul``: operands; ``concat``: operands; axis
 - ``reshape``, ``expand``, ``slice``, ``transpose`` (perm), ``select`` (axis): views of x
-- ``other``: operands; operator, channel_axis (where it is not as before)
+- ``other``: operands; operator, channel_axis (where it is not as before), axes (that it sums)
 
 Any may have a ``note``: why only its memory traffic is counted.
 """
@@ -80,5 +83,5 @@ class Model:
 
 
 def printable(name: str) -> str:
-    """A stranger's name without what would steer a terminal (escapes, line ends)."""
-    return "".join(c if c.isprintable() else "?" for c in name)
+    """A stranger's name, with escapes for what would steer a terminal (controls, line ends)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

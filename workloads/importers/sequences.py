@@ -1,33 +1,13 @@
-"""Embeddings and recurrent cells."""
+"""Recurrent cells."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from workloads.importers.assembler import Assembler, Value
-from workloads.importers.dims import Dims, Role, area_of, dim, retag, size_of, tensor_of
+from workloads.importers.dims import Dims, Role, area_of, dim, retag, size_of
 from workloads.importers.neutral import Constant, ModelOperation
 from workloads.layers import Tensor
-
-
-def embedding(assembler: Assembler, operation: ModelOperation) -> None:
-    """Rows of a trained table; a gather from anything else is an operator."""
-    table, ids = assembler.operand(operation, 0), assembler.computed(operation, 1)
-    if not isinstance(table, Constant) or len(table.shape) != 2 or not table.trained:
-        assembler.other(replace(operation, attributes={"operator": "gather"}))
-        return
-    positions = tuple(retag(d, Role.POSITION) for d in ids.dims)
-    dims = (*positions, dim(table.shape[1], Role.CHANNEL))
-    layer = assembler.weighted(
-        operation,
-        "embedding",
-        table,
-        inputs=(ids.source,),
-        input=tensor_of((*positions, ())),
-        output=tensor_of(dims),
-        vocabulary=table.shape[0],
-    )
-    assembler.product(operation, layer, dims)
 
 
 def cell(assembler: Assembler, operation: ModelOperation) -> None:

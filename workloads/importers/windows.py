@@ -60,7 +60,7 @@ def mean(assembler: Assembler, operation: ModelOperation) -> None:
     axes = sorted({axis % len(value.dims) for axis in operation.attributes["axes"]})
     roles = {role for axis in axes for _, role in value.dims[axis]}
     if not axes or roles - {Role.POSITION} or shape == value.shape:
-        assembler.other(replace(operation, attributes={"operator": "mean"}))
+        assembler.other(replace(operation, attributes={"operator": "mean", "axes": axes}))
         return
     dims: Dims = tuple(() if axis in axes else d for axis, d in enumerate(value.dims))
     if len(shape) < len(dims):

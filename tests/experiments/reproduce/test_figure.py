@@ -59,7 +59,7 @@ def cells(text: str) -> list[list[str]]:
 def test_bars_as_a_table() -> None:
     text = to_table("hypar", [FIGURE])
     rows = cells(text)
-    assert rows[0] == ["network", "owt [J]", "the paper's", "difference", "mine [J]"]
+    assert rows[0] == ["network", "owt [J]", "the paper's", "off by", "mine [J]"]
     assert rows[1] == ["a", "2.2", "2", "+10.0%", "3"]
     assert rows[2] == ["b", "0.8", "1", "-20.0%", "1.5"]
     assert rows[-1] == ["6", "owt", "2", "b", "-20.0%"]

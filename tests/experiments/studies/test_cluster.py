@@ -1,6 +1,7 @@
 """Sweeps on a real dask.distributed scheduler with worker processes on loopback."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -209,3 +210,47 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     assert code == 2
     with Store(store) as opened:
         assert len(opened) >= 5
+
+
+@contextmanager
+def silent_server() -> Iterator[tuple[str, socket.socket]]:
+    """It accepts connections and says nothing."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}", server
+
+
+IMPATIENT = """
+import sys
+from experiments.cli import main
+from experiments.studies import cluster
+
+cluster.CONNECT_S = 1.0
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_server_that_says_nothing() -> None:
+    with silent_server() as (address, _):
+        run = subprocess.Popen(
+            [sys.executable, "-c", IMPATIENT, *SWEEP, "--cluster", address],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        code, errors = finish(run)
+    assert code == 2
+    said = "no scheduler answers there (it accepts connections, but said nothing for 1 s)"
+    assert errors == f"accelarray: error: --cluster {address}: {said}\n"
+
+
+def test_control_c_while_a_server_says_nothing() -> None:
+    with silent_server() as (address, server):
+        run = start("--cluster", address)
+        server.settimeout(60)
+        connection, _ = server.accept()
+        with connection:
+            run.send_signal(signal.SIGINT)
+            code, errors = finish(run, 10)
+    assert (code, errors) == (130, "accelarray: interrupted\n")

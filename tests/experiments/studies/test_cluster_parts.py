@@ -1,6 +1,7 @@
 """What is said when a cluster fails, without one: the same code with a pretended client."""
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -11,7 +12,14 @@ import pytest
 
 from experiments.studies import cluster, runner
 from experiments.studies.case import Case
-from experiments.studies.cluster import _check_imports, _gather, _probe, _result, on_cluster
+from experiments.studies.cluster import (
+    _check_imports,
+    _gather,
+    _probe,
+    _result,
+    on_cluster,
+    within,
+)
 from experiments.studies.runner import Runner
 from experiments.studies.workers import RunError
 from hardware import load_array
@@ -213,3 +221,37 @@ def test_dasks_own_log_is_quiet() -> None:
     log = logging.getLogger("distributed.test_quiet")
     cluster._quiet()
     assert not log.isEnabledFor(logging.CRITICAL)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [
+        ("tls", r"tls:// is not set up here \(there are no certificates\); name them in dask's"),
+        ("wss", r"wss:// is not set up here \(there are no certificates\).*or use ws://"),
+        ("ucx", r"ucx:// is not set up here \(.*\); install distributed-ucxx, or use tcp://"),
+    ],
+)
+def test_transports_that_are_not_set_up(scheme: str, words: str) -> None:
+    with pytest.raises(RunError, match=f"^--cluster {scheme}://10.0.0.1:8786: {words}"):
+        cluster._connect(f"{scheme}://10.0.0.1:8786")
+
+
+def test_what_takes_too_long_is_left() -> None:
+    assert within(5, lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 / 0)
+    waiting = threading.Event()
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        within(0.1, waiting.wait)
+    assert time.monotonic() - begun < 3
+    waiting.set()
+
+
+def test_a_scheduler_that_stops_answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = threading.Event()
+    monkeypatch.setattr(cluster, "CHECK_S", 0.1)
+    monkeypatch.setattr(cluster, "_check_imports", lambda *_: waiting.wait())
+    with pytest.raises(RunError, match=r"a worker does not answer within 0\.1 s"):
+        cluster._checked(Client(), ADDRESS)
+    waiting.set()

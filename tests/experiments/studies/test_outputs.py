@@ -80,9 +80,9 @@ def test_the_sentence_about_memory_is_the_simulators_own() -> None:
     outputs = json.loads(json.dumps(run_case(case)))  # as a store gives it back
     _, timeline = step_of(case)
     fault = overflow_of(case, outputs)
-    assert fault == overflow("lenet", "owt", "tpu-v3-8", timeline.memory)
+    assert fault == overflow("lenet", "owt", array.name, timeline.memory)
     assert fault is not None
-    assert fault.startswith("lenet under owt does not fit in the memory of tpu-v3-8: tpu-v3: peak ")
+    assert fault.startswith(f"lenet under owt does not fit in the memory of {array.name}: tpu-v3: ")
     renamed = replace(case, network=replace(LENET, name="other"))
     assert renamed.key == case.key
     assert (overflow_of(renamed, outputs) or "").startswith("other under owt")

@@ -148,7 +148,8 @@ def by_hand(device: Device, cores: int, rows: int) -> tuple[float, float]:
     if cores == 8:  # round the four chips, both ways, all eight cores in turn
         return computing, 7 / 8 * sized / links.bytes_per_s + 14 * links.latency_s
     long, short = torus(cores // 2, pod_side(device.name))
-    share = (long - 1) * (short + 1) / (2 * long * short)
+    n = long * short  # parts along the sides as 1 - 1/long to 1 - 1/short: two phases and back
+    share = (long - 1) * (n - 1) / (long * (2 * n - long - short))
     around = share * sized / links.bytes_per_s + 4 * (long - 1) * links.latency_s
     inside = 2 * (2 * sized / device.hbm_bytes_per_s)  # halves both ways, written and read; back
     return computing, around + inside

@@ -109,7 +109,10 @@ def turned(ways: list[tuple[Floats, float]], sides: tuple[int, ...], turn: int) 
     for part in range(dimensions):
         axis = (part + turn) % dimensions
         pieces = prod(sides[(part + earlier) % dimensions] for earlier in range(turn))
-        weights.append((sides[axis] - 1) / sides[axis] / pieces / (2 * dimensions))
+        first = [(side - 1) / side / (2 if side > 2 else 1) for side in sides]
+        even = min(sides) == 1 or len(set(sides)) == 1
+        share = 1 / dimensions if even else 1 / first[part] / sum(1 / time for time in first)
+        weights.append(share * (sides[axis] - 1) / sides[axis] / pieces / 2)
     load = np.zeros_like(ways[0][0])
     for part, weight in enumerate(weights):
         load += ways[(part + turn) % dimensions][0] * (weight / max(weights))

@@ -84,11 +84,20 @@ def test_all_reduce_on_a_whole_torus(shape: tuple[int, int], latency_s: float) -
     n, most, least = shape[0] * shape[1], max(shape), min(shape)
     one_way = 2 * (n - 1) / n * S / B + 2 * (sum(shape) - 2) * latency_s
     holds(w, "all-reduce", w.nodes, "torus-one-way", one_way)
-    all_ways = (most - 1) * (least + 1) / (2 * n) * S / B + 4 * (most - 1) * latency_s
+    # of a GB, x / (x - 1) parts begin along x and y / (y - 1) along y: both phases last as long;
+    # then each part's rest goes along the other, 1/x or 1/y of it
+    begin = [side / (side - 1) for side in shape]
+    along_x, along_y = (part / sum(begin) * S / B / 2 for part in begin)
+    first = along_x * (shape[0] - 1) / shape[0]
+    assert first == pytest.approx(along_y * (shape[1] - 1) / shape[1])
+    second = max(along_x / shape[0] / begin[1], along_y / shape[1] / begin[0])
+    all_ways = 2 * (first + second) + 4 * (most - 1) * latency_s
     holds(w, "all-reduce", w.nodes, "torus", all_ways)
     if most == least:
         optimum = (n - 1) / (2 * n) * S / B
         assert all_ways - 4 * (most - 1) * latency_s == pytest.approx(optimum)
+    bound = (n - 1) / (2 * n) * S / B
+    assert bound <= 2 * (first + second) * (1 + 1e-12) <= 1.14 * bound
 
 
 @pytest.mark.parametrize("shape", [(7, 1), (1, 8)])

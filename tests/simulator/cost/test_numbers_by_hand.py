@@ -147,6 +147,16 @@ def test_an_embedding_gathers_weights_and_scatters_gradients() -> None:
     assert found["head backward"] == (ROWS * 5 * 2 + rows, 16, 0, 0)
 
 
+def test_a_bag_gathers_more_rows_than_it_writes() -> None:
+    """Of 5 ids, 5 rows of 8 are gathered and later touched; one row is written and comes back."""
+    bag = Layer("bag", "embedding", ("input",), Tensor(1, 5), Tensor(8), vocabulary=100)
+    head = Layer("head", "fc", ("bag",), Tensor(8), Tensor(2))
+    found = numbers(Network("bags", Tensor(1, 5), (bag, head)))
+    ids, rows, row = ROWS * 5, ROWS * 5 * 8, ROWS * 8
+    assert found["bag forward"] == (ids + row, rows, 0, 0)
+    assert found["bag gradient"] == (ids + row, 0, 800 + 2 * rows, 0)
+
+
 def test_tied_uses_add_to_one_gradient() -> None:
     """The head runs backward first and writes it; a product adds, an embedding touches rows."""
     net = Builder("tied", 1, 5)

@@ -1,5 +1,7 @@
 """Steps timed again for other speeds are those that are written anew."""
 
+from dataclasses import replace
+
 import pytest
 
 from hardware import load_array
@@ -8,7 +10,7 @@ from simulator import DEPLOYED, program_of
 from simulator.engine.operations import Operation, Program
 from simulator.engine.replay import run
 from simulator.lowering.training_step import STEPS
-from simulator.lowering.written import Kept, Written, splits_of
+from simulator.lowering.written import Kept, Written, apart_from_speeds, splits_of
 from workloads import load_network
 
 NETWORK = load_network("alexnet")
@@ -72,6 +74,14 @@ def test_kinds_that_become_alike_are_written() -> None:
     assert STEPS.puts == writes + 1
     made(plan(32), *same)
     assert STEPS.puts == writes + 2
+
+
+def test_kinds_that_are_the_same_are_told_from_those_that_are_not() -> None:
+    """Halves of the same devices may be one class; of devices that differ in speed never."""
+    (first, _), (second, _) = load_array("accpar-mixed").group.kinds
+    faster = replace(first, hbm_bytes_per_s=2 * first.hbm_bytes_per_s)
+    assert apart_from_speeds([first, second, first]) == apart_from_speeds([faster, second, faster])
+    assert apart_from_speeds([first, second, first]) != apart_from_speeds([first, second, faster])
 
 
 def test_plans_that_split_alike_are_told_from_others() -> None:

@@ -181,3 +181,9 @@ def test_a_second_operand_that_is_no_matrices_cannot_be_written() -> None:
     )
     with pytest.raises(NetworkError, match="'m': 1x2x6 holds no matrices of 2x3 as ONNX could"):
         to_onnx(Network("odd", left, layers))
+
+
+def test_a_bag_of_rows_cannot_be_said_in_onnx() -> None:
+    bag = Layer("bag", "embedding", ("input",), Tensor(1, 5), Tensor(8), vocabulary=100)
+    with pytest.raises(NetworkError, match="bag: ONNX has no operator for a bag"):
+        to_onnx(Network("bags", Tensor(1, 5), (bag,)))

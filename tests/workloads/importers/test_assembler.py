@@ -14,7 +14,8 @@ W = trained(w=(4, 3, 1, 1), u=(4, 3, 1, 1))
 
 def test_every_verb_that_the_readers_may_use_is_translated() -> None:
     documented = {
-        *("conv", "matmul", "einsum", "attention", "embedding", "lstm", "gru"),
+        *("conv", "matmul", "einsum", "attention", "experts", "lstm", "gru"),
+        *("embedding", "embedding_bag", "index"),
         *("max_pool", "avg_pool", "mean", "batch_norm", "relu", "softmax"),
         *("add", "mul", "concat", "reshape", "expand", "slice", "transpose", "select", "other"),
     }
@@ -243,7 +244,52 @@ def test_what_does_not_fit(operations: tuple[object, ...], words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("plain", "plain"), ("a\nb\x1b[2J", "a?b?[2J"), ("ü", "ü"), ("", "")]
+    ("name", "shown"), [("plain", "plain"), ("a\nb\x1b[2J", r"a\nb\x1b[2J"), ("ü", "ü"), ("", "")]
 )
 def test_names_that_would_steer_a_terminal(name: str, shown: str) -> None:
     assert printable(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("ids", "macs"),
+    [((2, 4), 3 * 5), ((4, 2), 3 * 5), ((1, 4), 4 * 3 * 5)],
+)
+def test_ids_by_table_have_their_samples_behind(ids: tuple[int, ...], macs: int) -> None:
+    """Tables in front, or one row of positions that every sample shares."""
+    found = network(
+        op("select", "ids", ids[1:] if ids[0] == 4 else (4,), "row", axis=0)
+        if ids != (2, 4)
+        else op("select", "ids", (2,), "row", axis=1),
+        op("embedding", "table row", ((2,) if 2 in ids else (4,)) + (5,), "words"),
+        op("matmul", "words w", ((2,) if 2 in ids else (4,)) + (3,), "f"),
+        constants=trained(table=(9, 5), w=(5, 3)),
+        x=(2, 7),
+        inputs={"ids": ids},
+        batch=2,
+        whole=frozenset({"ids"}),
+    )
+    assert (found.macs, found.notes) == (macs, ())
+
+
+def test_to_take_one_sample_of_a_batch_is_noted() -> None:
+    found = network(STEM, op("select", "stem", (4, 8, 8), axis=0), constants=W)
+    assert found.notes == ()
+    two = op("conv", "x w", (2, 4, 8, 8), "stem")
+    found = network(
+        two, op("select", "stem", (4, 8, 8), axis=0), constants=W, x=(2, 3, 8, 8), batch=2
+    )
+    assert "it takes one of 2 samples" in found.notes[0]
+
+
+def test_what_is_summed_away_leaves_the_roles_of_the_rest() -> None:
+    """The second of two samples, three rows and four features."""
+    found = network(
+        op("other", "x", (2, 4), "summed", axes=(1,), operator="sum"),
+        op("matmul", "summed w", (2, 5), "f"),
+        op("other", "x", (2, 3, 1), "most", axes=(-1,), operator="amax"),
+        constants=trained(w=(4, 5)),
+        x=(2, 3, 4),
+        batch=2,
+    )
+    assert [layer.output for layer in found.layers] == [Tensor(4), Tensor(5), Tensor(1, 3)]
+    assert found.macs == 20

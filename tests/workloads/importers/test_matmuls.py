@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.importers.models import layers, network, op, trained
-from workloads import NetworkError, Tensor
+from workloads import Network, NetworkError, Tensor
 
 SIDES = st.integers(1, 5)
 
@@ -174,3 +174,47 @@ def test_a_matrix_used_again_is_shared_and_counted_once() -> None:
     )
     assert [layer.shared for layer in found.layers] == ["", "", "f"]
     assert (found.weights, found.parameters, found.macs) == (16, 16, 32)
+
+
+def experts(rows: int, *, bias: str = "") -> Network:
+    """Rows of two samples, in one row, that meet one of four matrices each."""
+    return network(
+        op("reshape", "x", (2 * rows, 6), "rows"),
+        op("experts", f"rows w x {bias}", (2 * rows, 3), "moe"),
+        op("matmul", "moe v", (2 * rows, 7), "f"),
+        constants=trained(w=(4, 6, 3), b=(4, 3), v=(3, 7)),
+        x=(2, rows, 6),
+        batch=2,
+    )
+
+
+def test_each_row_meets_one_of_the_experts() -> None:
+    found = experts(8)
+    moe, behind = found.layers
+    assert (moe.kind, moe.groups, moe.input, moe.output) == (
+        "conv",
+        4,
+        Tensor(24, 2),
+        Tensor(12, 2),
+    )
+    assert (moe.weights, moe.macs, behind.macs) == (4 * 6 * 3, 8 * 6 * 3, 8 * 3 * 7)
+    assert found.notes == ()
+    assert experts(8, bias="b").layers[0].parameters == 4 * 6 * 3 + 4 * 3
+
+
+def test_rows_that_do_not_deal_out_are_counted_up_and_said() -> None:
+    found = experts(9)
+    assert found.layers[0].macs == 4 * 3 * 6 * 3
+    assert found.notes == (
+        "moe: a sample's 9 rows do not deal out to 4 experts; counted as 3 for each",
+    )
+
+
+def test_experts_of_another_form() -> None:
+    w = trained(w=(4, 6, 3), u=(4, 9, 3), v=(6, 6))
+    stem = op("matmul", "x v", (2, 5, 6), "f")
+    found = network(stem, op("experts", "f w", (2, 5, 3), "moe"), constants=w, x=(2, 5, 6), batch=2)
+    assert "moe: a grouped product of other tensors" in found.notes[0]
+    assert found.layers[1].kind == "other"
+    with pytest.raises(NetworkError, match=r"\(5, 6\) times \(4, 9, 3\) is not \(5, 3\)"):
+        network(op("experts", "x u", (5, 3), "moe"), constants=w, x=(5, 6), batch=5)

@@ -1,9 +1,9 @@
-"""Embeddings and recurrent cells of models in neutral terms."""
+"""Recurrent cells of models in neutral terms."""
 
 import pytest
 
 from tests.workloads.importers.models import layers, network, op, trained
-from workloads import CELLS, Tensor, partition_graph
+from workloads import CELLS, Tensor
 from workloads.importers.neutral import Constant, ModelOperation
 
 
@@ -99,49 +99,3 @@ def test_a_computed_initial_state_is_noted() -> None:
         batch=2,
     )
     assert found.notes == ("cell: what sets its initial state is not followed",)
-
-
-def test_an_embedding_is_a_row_for_every_id() -> None:
-    found = network(
-        op("embedding", "table x", (2, 7, 5), "words"),
-        op("matmul", "words w", (2, 7, 3), "f"),
-        constants=trained(table=(50, 5), w=(5, 3)),
-        x=(2, 7),
-        batch=2,
-        whole=frozenset({"x"}),
-    )
-    words = found.layers[0]
-    assert (words.kind, words.vocabulary, words.weights, words.macs) == ("embedding", 50, 250, 0)
-    assert (words.input, words.output) == (Tensor(1, 7), Tensor(5, 7))
-    assert found.input == Tensor(1, 7)
-
-
-def test_a_head_that_uses_the_table_is_tied_to_it() -> None:
-    found = network(
-        op("embedding", "table x", (1, 7, 5), "words"),
-        op("matmul", "words table", (1, 7, 50), "head", transposed=(1,)),
-        constants=trained(table=(50, 5)),
-        x=(1, 7),
-        whole=frozenset({"x"}),
-    )
-    assert [node.tied for node in partition_graph(found)] == [None, 0]
-    assert found.parameters == 250
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        Constant((50, 5)),
-        Constant((50, 5, 2), {"table": 500}),
-    ],
-)
-def test_a_gather_from_what_is_no_trained_table_is_an_operator(table: Constant) -> None:
-    found = layers(
-        op("embedding", "table x", (1, 7, *table.shape[1:]), "rows"),
-        op("other", "rows", (1, 7, 5), "picked", operator="pick"),
-        op("matmul", "picked w", (1, 7, 3), "f"),
-        constants={"table": table, **trained(w=(5, 3))},
-        x=(1, 7),
-        whole=frozenset({"x"}),
-    )
-    assert (found["rows"].kind, found["rows"].operator) == ("other", "gather")

@@ -37,7 +37,7 @@ class Reader:
         self._nodes()
         types = self.tensors.types
         return Model(
-            Path(self.path).stem,
+            printable(Path(self.path).stem),
             self.path,
             inputs,
             self.tensors.constants,

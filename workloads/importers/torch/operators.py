@@ -10,6 +10,7 @@ import torch
 
 from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.importers.torch.calls import Call, Tensors, tensor_name
+from workloads.importers.torch.cells import cell
 
 _VIEWS = """
     view reshape flatten unflatten squeeze unsqueeze contiguous clone detach alias to _to_copy
@@ -21,6 +22,7 @@ _CONSTANTS = """
     zeros ones full empty arange zeros_like ones_like full_like empty_like new_zeros new_ones
     new_full new_empty scalar_tensor rand randn lift_fresh eye linspace
 """
+REDUCTIONS = "sum nansum prod amax amin max min argmax argmin any all logsumexp median"
 VIEWS = frozenset(_VIEWS.split())
 SLICES = frozenset(_SLICES.split())
 CONSTANTS = frozenset(_CONSTANTS.split())
@@ -127,6 +129,19 @@ def _adaptive(call: Call) -> ModelOperation:
     return call.operation(verb, call.node.args[0], kernel=kernel, stride=kernel)
 
 
+def _reduction(call: Call) -> ModelOperation:
+    """A sum, a maximum or the like over some axes; of two tensors an operator like any other."""
+    axes = call.arg(1, "dim")
+    if isinstance(axes, torch.fx.Node):
+        return ModelOperation(
+            call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
+        )
+    if axes is None or axes == []:
+        axes = range(len(call.shape(0)))
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    return call.operation("other", call.node.args[0], operator=call.kind, axes=axes)
+
+
 def _mean(call: Call) -> ModelOperation:
     axes = call.arg(1, "dim") or tuple(range(len(call.shape(0))))
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
@@ -195,8 +210,35 @@ def _concat(call: Call) -> ModelOperation:
     return call.operation("concat", *parts, axis=axis, operator="concat")
 
 
-def _stack(call: Call) -> ModelOperation:
-    return call.operation("other", *call.node.args[0], operator="stack")
+def _stack(call: Call) -> list[ModelOperation]:
+    """Each part with an axis more, then behind each other."""
+    shape, names = list(next(iter(call.outputs.values()))), []
+    axis, found = call.arg(1, "dim", 0) % len(shape), []
+    for i, part in enumerate(call.node.args[0]):
+        names.append(f"{call.node.name}.part{i}")
+        one = tuple(1 if at == axis else n for at, n in enumerate(shape))
+        found.append(ModelOperation(names[-1], "reshape", (tensor_name(part),), {names[-1]: one}))
+    attributes = {"axis": axis, "operator": "concat"}
+    return [*found, ModelOperation(call.name, "concat", tuple(names), call.outputs, attributes)]
+
+
+def _experts(call: Call) -> ModelOperation:
+    offsets, bias = call.arg(2, "offs"), call.arg(3, "bias")
+    return call.operation("experts", *call.node.args[:2], offsets, bias)
+
+
+def _index(call: Call) -> ModelOperation:
+    table, ids = call.node.args[:2]
+    places = {axis: i for axis, i in enumerate(ids) if i is not None}
+    return call.operation("index", table, *places.values(), axes=tuple(places))
+
+
+def _embedding_bag(call: Call) -> ModelOperation:
+    """Its further outputs are what its gradient needs: no tensors of the model."""
+    name, shape = next(iter(call.outputs.items()))
+    table, ids, offsets = call.node.args[:3]
+    reads = (table, ids, offsets, call.arg(6, "per_sample_weights"))
+    return ModelOperation(call.name, "embedding_bag", tuple(map(tensor_name, reads)), {name: shape})
 
 
 def _embedding(call: Call) -> ModelOperation:
@@ -212,51 +254,6 @@ def _norm(call: Call) -> ModelOperation:
     return ModelOperation(
         call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
     )
-
-
-def _not_understood(call: Call) -> ModelOperation:
-    note = f"{call.node.target} with a projection is not understood"
-    attributes = {"operator": call.kind, "note": note}
-    return ModelOperation(call.name, "other", call.all_inputs(), call.outputs, attributes)
-
-
-def _cell(call: Call) -> list[ModelOperation]:
-    """A stack of recurrent layers as one operation for each."""
-    args = list(call.node.args)
-    states, weights, biased, layers = args[1], args[2], args[3], args[4]
-    both, first = args[7], args[8]
-    states = states if isinstance(states, (tuple, list)) else [states]
-    directions = 2 if both else 1
-    names = list(call.outputs)
-    per = len(weights) // (layers * directions)
-    if per > (4 if biased else 2):  # a projection of the state: a third matrix in every layer
-        return [_not_understood(call)]
-    shape = call.outputs[names[0]]
-    hidden = shape[-1] // directions
-    source, found = tensor_name(args[0]), []
-    for layer in range(layers):
-        last = layer == layers - 1
-        own = weights[layer * per * directions : (layer + 1) * per * directions]
-        inner = f"{call.name}.layer{layer}"
-        outputs = dict(call.outputs) if last else {inner: shape}
-        reads = (source, *map(tensor_name, own), *map(tensor_name, states if not layer else []))
-        found.append(
-            ModelOperation(
-                inner if layers > 1 else call.name,
-                call.kind,
-                reads,
-                outputs,
-                {
-                    "hidden": hidden,
-                    "directions": directions,
-                    "biased": bool(biased),
-                    "batch_axis": 0 if first else 1,
-                    "split": False,
-                },
-            )
-        )
-        source = inner
-    return found
 
 
 TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] = {
@@ -280,7 +277,11 @@ TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] =
     **dict.fromkeys(("cat", "concat"), _concat),
     "stack": _stack,
     "embedding": _embedding,
+    **dict.fromkeys(("embedding_bag", "_embedding_bag_forward_only"), _embedding_bag),
+    "index": _index,
+    **dict.fromkeys(REDUCTIONS.split(), _reduction),
+    **dict.fromkeys(("_grouped_mm", "grouped_mm", "grouped_mm_fallback"), _experts),
     "dropout": _dropout,
     **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "instance_norm"), _norm),
-    **dict.fromkeys(("lstm", "gru"), _cell),
+    **dict.fromkeys(("lstm", "gru"), cell),
 }
