@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError, whole_file
@@ -103,6 +104,12 @@ def write_value(
     )
 
 
+def wrapped(title: str, inches: float, size: float) -> str:
+    """A title in as many lines as it needs: an array's changes make it long."""
+    most = max(20, int(inches / (size * CHARACTER)))
+    return "\n".join(fill(line, most) for line in title.splitlines())
+
+
 def columns(labels: Sequence[str], inches: float, size: float) -> int:
     """How many entries of a legend, in letters of ``size`` points, fit beside one another."""
     entries = [HANDLE + len(label) * size * CHARACTER for label in labels]
@@ -115,6 +122,7 @@ def legend_below_title(
     """The title, and below it, clear of all that is drawn, as many entries a row as fit."""
     count = columns(labels, inches, LEGEND_SIZE)
     rows = -(-len(labels) // count)
+    title = wrapped(title, inches, TITLE_SIZE)
     axes.set_title(title, pad=6 + 1.7 * LEGEND_SIZE * rows, fontsize=TITLE_SIZE)
     axes.legend(
         handles,

@@ -14,6 +14,7 @@ from experiments.pictures.figures import (
     panels,
     plain,
     readable_log,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def _title(grid: Grid, table: pandas.DataFrame) -> str:
     return plain(", ".join(words))
 
 
+def _name(figure: Figure, grid: Grid, table: pandas.DataFrame) -> None:
+    title = wrapped(_title(grid, table), figure.get_figwidth() - MARGINS, TITLE_SIZE)
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+
+
 def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
     networks = list(dict.fromkeys(table["network"]))
     colour = colours(list(dict.fromkeys(table["planner"])))
@@ -91,7 +97,7 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
         two[0].set_title(plain(network), fontsize=9)
         two[0].tick_params(axis="x", which="both", labelbottom=False)
         two[1].set_xlabel(plain(axis.title), fontsize=8)
-    figure.suptitle(_title(grid, table), fontsize=TITLE_SIZE)
+    _name(figure, grid, table)
     handles, labels = every[0].get_legend_handles_labels()
     count = columns(labels, figure.get_figwidth() - MARGINS, LEGEND_SIZE)
     figure.legend(
@@ -149,7 +155,7 @@ def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> F
         panel.set_title(plain(f"{network}, {planner}: {what}"), fontsize=9)
         panel.set_xlabel(plain(across.key), fontsize=8)
         panel.set_ylabel(plain(up.key), fontsize=8)
-    figure.suptitle(_title(grid, table), fontsize=TITLE_SIZE)
+    _name(figure, grid, table)
     return figure
 
 
