@@ -78,7 +78,7 @@ class Total(NamedTuple):
     energy_j: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Timeline:
     """The records of one run; iterating gives them one by one."""
 
@@ -100,6 +100,9 @@ class Timeline:
     def link_bytes(self) -> Floats:
         """Bytes over every link of ``program.wires``, in its order; none where there are none."""
         return np.array(self.moved)[self.links.which()]
+
+    def __repr__(self) -> str:
+        return f"<Timeline of {len(self):,} records, {self.iteration_s:g} s>"
 
     @property
     def resources(self) -> tuple[Resource, ...]:
