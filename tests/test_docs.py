@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.scripts import api_reference
+from tests import api_reference
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

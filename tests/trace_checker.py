@@ -2,7 +2,8 @@
 
 It demands what Perfetto needs to show every slice where it was: known
 processes and threads, whole nanoseconds, and slices of one thread that nest
-or are disjoint, both in exact picoseconds and as Perfetto reads them.
+or are disjoint, both in exact picoseconds and as Perfetto reads them. Arrows
+have two ends, each within one slice, and do not go back; counters go on in time.
 """
 
 from __future__ import annotations
@@ -37,12 +38,28 @@ def read(path: Path) -> dict[str, Any]:
     return data
 
 
+@dataclass
+class Trace:
+    """Tracks in the order of their numbers; arrows from slice to slice; counters' (ns, value)."""
+
+    tracks: list[Track]
+    arrows: list[tuple[Args, Args]]
+    counters: dict[str, list[tuple[int, float]]]
+
+
 def check(path: Path) -> list[Track]:
     """Every thread with its slices' arguments, in the order of their numbers."""
+    return check_all(path).tracks
+
+
+def check_all(path: Path) -> Trace:
+    """Everything that a viewer shows."""
     processes: dict[int, str] = {}
     threads: dict[tuple[int, int], Track] = {}
     order: dict[str, set[Any]] = {"process_sort_index": set(), "thread_sort_index": set()}
     events = read(path)["traceEvents"]
+    ends: dict[str, dict[int, Args]] = {"s": {}, "f": {}}
+    counters: dict[tuple[int, str], list[tuple[int, float]]] = {}
     for event in events:
         assert type(event["pid"]) is type(event["tid"]) is int
         assert isinstance(event["name"], str)
@@ -59,6 +76,19 @@ def check(path: Path) -> list[Track]:
             else:
                 assert args["sort_index"] not in order[name]
                 order[name].add(args["sort_index"])
+        elif event["ph"] == "C":
+            assert event["pid"] in processes
+            (value,) = event["args"].values()
+            assert value >= 0
+            samples = counters.setdefault((event["pid"], event["name"]), [])
+            at = Fraction(event["ts"]) * 1000
+            assert at.denominator == 1
+            assert not samples or samples[-1][0] <= at
+            samples.append((int(at), float(value)))
+        elif event["ph"] in ends:
+            assert event["id"] not in ends[event["ph"]]
+            assert event.get("bp") == ("e" if event["ph"] == "f" else None)
+            ends[event["ph"]][event["id"]] = event
         else:
             assert event["ph"] == "X", event
             track = threads[event["pid"], event["tid"]]
@@ -70,7 +100,26 @@ def check(path: Path) -> list[Track]:
     for track in threads.values():
         _nest([(s["start_ps"], s["start_ps"] + s["duration_ps"]) for s in track.slices])
         _nest([s["perfetto_ns"] for s in track.slices])
-    return [threads[key] for key in sorted(threads, key=lambda key: key[1])]
+    assert ends["s"].keys() == ends["f"].keys()
+    arrows = [
+        (_enclosing(threads, ends["s"][key]), _enclosing(threads, ends["f"][key]))
+        for key in ends["s"]
+    ]
+    assert all(
+        before["start_ps"] + before["duration_ps"] <= after["start_ps"] for before, after in arrows
+    )
+    assert len({name for _, name in counters}) == len(counters)
+    tracks = [threads[key] for key in sorted(threads, key=lambda key: key[1])]
+    return Trace(tracks, arrows, {name: samples for (_, name), samples in counters.items()})
+
+
+def _enclosing(threads: dict[tuple[int, int], Track], event: Args) -> Args:
+    """The one slice of an arrow's thread that is open at its time."""
+    at = Fraction(event["ts"]) * 1000
+    assert at.denominator == 1
+    slices = threads[event["pid"], event["tid"]].slices
+    (found,) = (s for s in slices if s["perfetto_ns"][0] <= at < s["perfetto_ns"][1])
+    return found
 
 
 def _slice(event: dict[str, Any]) -> Args:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from experiments.explain.study import Explanation
 
 MOST_ROWS = 8
-"""Layers, and links, in the tables; ``--format json`` has all."""
+"""Single links in the table; ``--format json`` has all."""
 
 
 def configure(commands: Any) -> None:
@@ -70,6 +70,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
     from dataclasses import asdict
 
     from experiments.explain.study import messages
+    from experiments.explain.tables import parts_dict
 
     paths, over = result.paths, [result.overflow] if result.overflow else []
     return result.case.inputs | {
@@ -91,7 +92,10 @@ def to_dict(result: Explanation) -> dict[str, Any]:
             }
             for spent in paths.layers
         ],
+        "blocks": parts_dict(paths, "block", result.blocks),
+        "kinds": parts_dict(paths, "kind", result.kinds),
         "links": [asdict(link) for link in result.links],
+        "link_kinds": [asdict(kind) for kind in result.link_kinds],
         "units": [asdict(unit) for unit in result.units],
         "twice_as_fast": [
             asdict(knob)
@@ -149,11 +153,13 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
 def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Table | str]:
     """The tables people read."""
     from experiments.explain.study import messages
+    from experiments.explain.tables import layer_tables, links_table
     from experiments.studies.messages import inexact
     from experiments.studies.throughput import CONVENTION
 
     title = f"{result.case}: {result.iteration_s:.9f} s"
-    found = [_path(result), _layers(result), _links(result), _units(result), _knobs(result)]
+    found = [_path(result), *layer_tables(result), links_table(result), _links(result)]
+    found += [_units(result), _knobs(result)]
     if result.settings:
         found.append(_settings(result))
     head = [title]
@@ -205,25 +211,6 @@ def _seconds(ps: int) -> str:
     from simulator import PICOSECONDS
 
     return f"{ps / PICOSECONDS:.9f}"
-
-
-def _layers(result: Explanation) -> Table:
-    paths, on_path = result.paths, result.paths.by_layer()
-    columns = ("layer", "critical path", "computing", "exposed", "waiting")
-    table = _table("Layers: seconds on the critical path, and of an average core", *columns)
-    rows = sorted(paths.layers, key=lambda spent: -on_path.get(spent.layer, 0))
-
-    def cells(*ps: int) -> list[str]:
-        return [_seconds(ps[0]), *(f"{paths.seconds(part):.9f}" for part in ps[1:])]
-
-    sums = [(on_path.get(s.layer, 0), s.computing_ps, s.exposed_ps, s.waiting_ps) for s in rows]
-    for spent, row in list(zip(rows, sums, strict=True))[:MOST_ROWS]:
-        table.add_row(spent.layer, *cells(*row))
-    if rest := sums[MOST_ROWS:]:
-        table.add_row(f"{len(rest)} others", *cells(*map(sum, zip(*rest, strict=True))))
-    table.add_section()
-    table.add_row("all", *cells(*map(sum, zip(*sums, strict=True))))
-    return table
 
 
 def _links(result: Explanation) -> Table:

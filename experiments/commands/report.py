@@ -51,6 +51,7 @@ def configure(commands: Any) -> None:
         metavar="NETWORK",
         help=f"whose plans and step to draw (default: {MAPPED}'s plans, {DRAWN}'s step)",
     )
+    parser.add_argument("--title", metavar="TEXT", help="the page's (default: what is compared)")
     parser.add_argument("--output", metavar="FILE", required=True, help="the page (.html)")
     add_study(parser)
     parser.set_defaults(run=run)
@@ -59,15 +60,14 @@ def configure(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Collect what the page is about, then make and write it whole."""
     from experiments.output import UsageError, check_writable, progress_bar, whole_file
-    from experiments.report.study import report
+    from experiments.report.study import report, steps
 
     if not args.output.endswith((".html", ".htm")):
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
     study = _study(args)
     check_writable(args.output)
     check_runner(args)
-    cases = len(study.arrays) * len(study.networks) * len(study.planners)
-    with runner_of(args) as runner, progress_bar(cases) as progress:
+    with runner_of(args) as runner, progress_bar(steps(study)) as progress:
         page = report(study, progress, runner)
     with whole_file(args.output) as path:
         path.write_bytes(page.encode("utf-8", "replace"))
@@ -94,6 +94,7 @@ def _study(args: argparse.Namespace) -> Study:
         execution=execution_of(args, arrays[0]),
         metrics=metrics,
         command=_command(args),
+        title=args.title or "",
     )
 
 
@@ -128,4 +129,5 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--strict-memory"] if args.strict_memory else []
     words += ["--store", args.store] if args.store else []
     words += ["--timeline", args.timeline] if args.timeline else []
+    words += ["--title", args.title] if args.title else []
     return shlex.join([*words, "--output", args.output])

@@ -28,7 +28,10 @@ def configure(commands: Any) -> None:
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
     add_output(parser)
-    parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there, as .png")
+    parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there")
+    parser.add_argument(
+        "--plot-format", choices=("png", "svg", "pdf"), default="png", help="default: png"
+    )
     parser.set_defaults(run=run)
 
 
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     )
     deliver(written(shown, args.format), args.output)
     if args.plot:
-        plot_figures(args.paper, figures, args.plot)
+        plot_figures(args.paper, figures, args.plot, f".{args.plot_format}")
     return 0
 
 

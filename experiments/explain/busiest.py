@@ -1,4 +1,4 @@
-"""Which links and units are busiest."""
+"""Which links, by kind and singly, and which units are busiest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.pictures.resources import BOARD, labels, sites
+from experiments.pictures.resources import BOARD, Site, labels, sites
 from hardware import Device
 from simulator import Timeline
 
@@ -18,7 +18,7 @@ DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """``count`` links that carry alike, called after the first; ``bytes`` are one's.
+    """``count`` links of a kind that carry alike, called after the first; ``bytes`` are one's.
 
     ``utilisation`` is the fraction of what it could carry in the step. Published, a link
     is a split's: ``bytes`` go both ways, ``utilisation`` is the time it is busy, and no
@@ -30,6 +30,23 @@ class LinkUse:
     bytes: float
     bytes_per_s: float | None
     utilisation: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKind:
+    """All ``count`` links of one kind, those included that carry nothing: ``bytes`` over all.
+
+    ``utilisation`` is what they carry over what they could in the step together,
+    ``busiest`` that of the busiest one; published, the time that they are busy.
+    """
+
+    kind: str
+    count: int
+    used: int
+    bytes: float
+    utilisation: float
+    busiest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +75,78 @@ def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
     if wires is None or not timeline.iteration_ps:
         return
     moved = timeline.link_bytes
-    (used,) = moved.nonzero()
-    both = np.stack([moved[used], wires.bandwidth[used]])
-    _, first, count = np.unique(both, axis=1, return_index=True, return_counts=True)
-    alike: dict[tuple[str, float], tuple[int, int]] = {}
-    for link, many in sorted(zip(used[first].tolist(), count.tolist(), strict=True)):
-        key = f"{moved[link]:.{DIGITS}g}", float(wires.bandwidth[link])
-        before, others = alike.get(key, (link, 0))
-        alike[key] = before, others + many
-    for (_, bandwidth), (link, many) in alike.items():
-        share = float(moved[link]) / bandwidth / timeline.iteration_s
-        yield LinkUse(wires.names[link], many, float(moved[link]), bandwidth, share)
+    for subnet in wires.subnets:
+        used = subnet.links.start + moved[subnet.links].nonzero()[0]
+        both = np.stack([moved[used], wires.bandwidth[used]])
+        _, first, count = np.unique(both, axis=1, return_index=True, return_counts=True)
+        alike: dict[tuple[str, float], tuple[int, int]] = {}
+        for link, many in sorted(zip(used[first].tolist(), count.tolist(), strict=True)):
+            key = f"{moved[link]:.{DIGITS}g}", float(wires.bandwidth[link])
+            before, others = alike.get(key, (link, 0))
+            alike[key] = before, others + many
+        for (_, bandwidth), (link, many) in alike.items():
+            amount = float(moved[link])
+            share = amount / bandwidth / timeline.iteration_s
+            yield LinkUse(wires.names[link], many, amount, bandwidth, share, subnet.joins)
 
 
 def _of_splits(timeline: Timeline) -> Iterator[LinkUse]:
     everything = sites(timeline)
     names = labels(everything, timeline, folded=True)
+    for site, moved, busy in _splits(timeline):
+        if moved:
+            yield LinkUse(
+                names[site.name], site.multiplicity, moved, None, busy, f"level {site.level}"
+            )
+
+
+def _splits(timeline: Timeline) -> Iterator[tuple[Site, float, float]]:
+    """Every split's link with the bytes of one, and the fraction of the step that it is busy."""
     busy = np.zeros(len(timeline.resources), dtype=np.int64)
     resource, operation, _, start, end, _ = map(np.asarray, timeline.columns)
     np.add.at(busy, resource, end - start)
     amounts = np.array([op.bytes for op in timeline.operations])
     moved = np.bincount(resource, amounts[operation], minlength=len(busy))
-    for site in everything:
+    for site in sites(timeline):
         number = site.resources[0]
-        if site.level != BOARD and moved[number]:
+        if site.level != BOARD:
             share = int(busy[number]) / timeline.iteration_ps if timeline.iteration_ps else 0.0
-            yield LinkUse(
-                names[site.name], site.multiplicity, float(moved[number]), None, float(share)
-            )
+            yield site, float(moved[number]), share
+
+
+def link_kinds(timeline: Timeline) -> list[LinkKind]:
+    """HBM, links inside boards, between boards, of each tier; published, of each level."""
+    if timeline.program.wires is None or not timeline.moved:
+        return _levels(timeline)
+    wires, moved, step_s = timeline.program.wires, timeline.link_bytes, timeline.iteration_s
+    found: dict[str, list[slice]] = {}
+    for subnet in wires.subnets:
+        found.setdefault(subnet.joins, []).append(subnet.links)
+    kinds = []
+    for kind, where in found.items():
+        loads = np.concatenate([moved[links] for links in where])
+        could = np.concatenate([wires.bandwidth[links] for links in where]) * step_s
+        if loads.any():
+            shares = float(loads.sum() / could.sum()), float((loads / could).max())
+            used = int(np.count_nonzero(loads))
+            kinds.append(LinkKind(kind, len(loads), used, float(loads.sum()), *shares))
+    return sorted(kinds, key=lambda kind: -kind.busiest)
+
+
+def _levels(timeline: Timeline) -> list[LinkKind]:
+    found: dict[int, list[tuple[int, float, float]]] = {}
+    for site, moved, busy in _splits(timeline):
+        found.setdefault(site.level, []).append((site.multiplicity, moved, busy))
+    kinds = []
+    for level, alike in sorted(found.items()):
+        count = sum(many for many, _, _ in alike)
+        moved = math.fsum(many * amount for many, amount, _ in alike)
+        mean = math.fsum(many * busy for many, _, busy in alike) / count
+        used = sum(many for many, amount, _ in alike if amount)
+        if used:
+            busiest = max(busy for _, _, busy in alike)
+            kinds.append(LinkKind(f"level {level}", count, used, moved, mean, busiest))
+    return kinds
 
 
 def units(timeline: Timeline) -> list[UnitUse]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.explain.study import Explanation
-from experiments.pictures.figures import COLOURS, panels, plain, shortened
+from experiments.pictures.colours import COLOURS
+from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
 from hardware import format_quantity
 from simulator import PICOSECONDS
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_LAYERS = 15
+MOST_LAYERS, WIDTH = 15, 9.0
 LONGEST_NAME = 28
 BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOURS, strict=False))
 
@@ -21,11 +22,12 @@ BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOU
 def plot_explanation(result: Explanation) -> Figure:
     """The path as a strip through the step; below it, an average core's time by layer."""
     rows = min(MOST_LAYERS, len(result.paths.layers))
-    figure, (strip, layers) = panels(9, 2.6 + 0.25 * rows, 2, 1)
+    figure, (strip, layers) = panels(WIDTH, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
     took = format_quantity(result.iteration_s, "s")
-    strip.set_title(f"{plain(str(result.case))}: {took}", fontsize=9, loc="left")
+    title = wrapped(f"{plain(str(result.case))}: {took}", WIDTH - MARGINS, 9)
+    strip.set_title(title, fontsize=9, loc="left")
     _draw_path(strip, result)
     _draw_layers(layers, result, rows)
     return figure
@@ -73,4 +75,4 @@ def _draw_layers(axes: Axes, result: Explanation, rows: int) -> None:
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("an average core's time by layer, or boundary, that it works or waits for [ms]")
     axes.xaxis.label.set_fontsize(8)
-    axes.legend(fontsize=7, frameon=False, loc="lower right")
+    axes.legend(ncols=3, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 1.0))

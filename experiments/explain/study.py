@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.explain.busiest import LinkUse, UnitUse, links, units
+from experiments.explain.blocks import Part, by_block, by_kind
+from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.path import Paths, paths_of
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
@@ -29,6 +30,9 @@ class Explanation:
     case: Case
     iteration_s: float
     paths: Paths
+    blocks: tuple[Part, ...]
+    kinds: tuple[Part, ...]
+    link_kinds: tuple[LinkKind, ...]
     links: tuple[LinkUse, ...]
     units: tuple[UnitUse, ...]
     knobs: tuple[Knob, ...]
@@ -88,6 +92,9 @@ def explain(
         case,
         timeline.iteration_s,
         paths,
+        by_block(case.network, paths),
+        by_kind(case.network, paths),
+        tuple(link_kinds(timeline)),
         tuple(links(timeline)),
         tuple(units(timeline)),
         tuple(knobs()),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError, whole_file
@@ -20,10 +22,16 @@ UNDATED: dict[str, dict[str, Any]] = {
     ".pdf": {"CreationDate": None},
 }
 """Formats by their endings, and what of their metadata would differ from run to run."""
-COLOURS = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
-"""Paul Tol's bright scheme, told apart by colour-blind readers too."""
 PAPER_WIDTH = 2.0
 """Line width of the papers' marks."""
+LEGEND_SIZE, TITLE_SIZE = 8, 10
+"""Points."""
+CHARACTER = 0.6 / 72
+"""Width of a character of one point, inches; a little more than most are."""
+HANDLE, MARGINS = 0.5, 0.8
+"""Inches: a legend's patch and what is around it, and what is beside the axes."""
+NEAR = 0.97
+"""A mark higher than this fraction of a bar touches what stands above the bar."""
 NARROW = 10.0
 """Above this ratio of its ends, a logarithmic axis has three of 1, 2, 5, 10 and more."""
 
@@ -76,30 +84,75 @@ def plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def write_above(axes: Axes, place: float, top: float, text: str) -> None:
-    """A bar's value, upright above it."""
+def write_value(
+    axes: Axes, place: float, height: float, text: str, mark: float | None = None
+) -> None:
+    """A bar's value, upright above it; inside its top where a paper's mark is there or above.
+
+    Above that mark it would be read as the paper's.
+    """
+    inside = mark is not None and mark > NEAR * height
     axes.annotate(
         text,
-        (place, top),
-        (0, 3),
+        (place, height),
+        (0, -3 if inside else 3),
         textcoords="offset points",
         ha="center",
+        va="top" if inside else "bottom",
         rotation=90,
         fontsize=6,
     )
 
 
+def wrapped(title: str, inches: float, size: float) -> str:
+    """A title in as many lines as it needs: an array's changes make it long."""
+    most = max(20, int(inches / (size * CHARACTER)))
+    return "\n".join(fill(line, most) for line in title.splitlines())
+
+
+def columns(labels: Sequence[str], inches: float, size: float) -> int:
+    """How many entries of a legend, in letters of ``size`` points, fit beside one another."""
+    entries = [HANDLE + len(label) * size * CHARACTER for label in labels]
+    return len(labels) if sum(entries) < inches else max(1, int(inches / max(entries)))
+
+
+def legend_below_title(
+    axes: Axes, title: str, handles: Sequence[Any], labels: Sequence[str], inches: float
+) -> None:
+    """The title, and below it, clear of all that is drawn, as many entries a row as fit."""
+    count = columns(labels, inches, LEGEND_SIZE)
+    rows = -(-len(labels) // count)
+    title = wrapped(title, inches, TITLE_SIZE)
+    axes.set_title(title, pad=6 + 1.7 * LEGEND_SIZE * rows, fontsize=TITLE_SIZE)
+    axes.legend(
+        handles,
+        labels,
+        ncols=count,
+        fontsize=LEGEND_SIZE,
+        frameon=False,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.985),
+    )
+
+
 def speedup_axis(axes: Axes) -> None:
+    """Speedups over data parallelism, as bars."""
+    axes.margins(x=0.02, y=0.12)
+    readable_log(axes)
+    axes.set_ylabel("speedup over data parallelism")
+    axes.grid(axis="y", lw=0.3)
+    axes.set_axisbelow(True)
+
+
+def readable_log(axes: Axes) -> None:
     """A logarithmic axis that reads 1, 2, 5, 10, or finer where all lies close together."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     axes.set_yscale("log")
-    axes.margins(x=0.02, y=0.12)
     low, high = axes.get_ylim()
     close = high < NARROW * low
-    axes.yaxis.set_major_locator(MaxNLocator(6) if close else LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_locator(
+        MaxNLocator(7, steps=[1, 2, 5, 10]) if close else LogLocator(subs=(1, 2, 5))
+    )
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylabel("speedup over data parallelism")
-    axes.grid(axis="y", lw=0.3)
-    axes.set_axisbelow(True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
 from experiments.pictures.drawing import DPI
-from experiments.pictures.figures import new_figure, shortened
-from experiments.pictures.rectangles import CHARACTER, Bar, bars, names
+from experiments.pictures.figures import CHARACTER, new_figure, shortened
+from experiments.pictures.rectangles import Bar, bars, names
 from experiments.pictures.tracks import Chart, Lane
 
 if TYPE_CHECKING:

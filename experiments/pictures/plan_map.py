@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import new_figure, shortened
-from experiments.pictures.rectangles import CHARACTER
+from experiments.pictures.figures import CHARACTER, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from experiments.pictures.figures import CHARACTER
 from experiments.pictures.tracks import Slice
-
-CHARACTER = 0.6 / 72
-"""Width of a character of one point, inches; a little more than most are."""
 
 
 class Bar(NamedTuple):

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import whole_file
+from experiments.pictures.counters import Sample, link_use, memory_bytes
 from experiments.pictures.resources import BOARD, Site, labels
 from experiments.pictures.tracks import Slice, slices_by_resource, tracks
+from simulator.engine.timeline import NO_ROW
 
 if TYPE_CHECKING:
     import pandas
@@ -27,14 +29,17 @@ DIRECTIONS = (", to the first half", ", to the second half")
 
 
 def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) -> Iterator[Event]:
-    """Metadata, then a complete event for every record of the chosen sites.
+    """Metadata, then a complete event for every record of the chosen sites; flows; counters.
 
     A board, or a level of links, is a process; a core, an HBM or one direction
     of a link a thread.
     ``ts`` and ``dur`` are microseconds in whole nanoseconds, start and end
     rounded down: Perfetto rounds both to nanoseconds by itself, and drops a
     slice that then reaches into the next one. ``args`` has the exact
-    picoseconds, and, where one stands for many, its ``multiplicity``.
+    picoseconds, and, where one stands for many, its ``multiplicity``. An arrow
+    goes to an operation from what it waited for, where that is on another
+    track; both last a nanosecond at least. Counters say how full the memory of
+    each class of cores is, and what all links of a kind carry.
     """
     names = labels(chosen, timeline, folded=folded)
     labelled = dict.fromkeys(_process(site, names) for site in chosen)
@@ -43,7 +48,8 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     for process, pid in processes.items():
         yield _metadata("process_name", pid, 0, name=process)
         yield _metadata("process_sort_index", pid, 0, sort_index=pid)
-    threads = count(len(processes) + 1)  # no thread has a process's number
+    threads = count(len(processes) + 2)  # no thread has a process's number
+    places: dict[int, tuple[int, int]] = {}
     for site in chosen:
         pid = processes[_process(site, names)]
         for number in site.resources:
@@ -55,7 +61,58 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                 yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
                 for each in done:
                     moved = each.operation.received[direction]
+                    places.setdefault(id(each), (pid, tid))
                     yield _complete(each, resource, pid, tid, moved)
+    yield from _flows(timeline, slices, places)
+    for site in chosen:
+        for sample in memory_bytes(timeline, site):
+            name = f"memory of a core: {names[site.name]}"
+            yield _counter(name, processes[_process(site, names)], sample, "bytes")
+    yield from _links(timeline, len(processes) + 1)
+
+
+def _flows(
+    timeline: Timeline, slices: Sequence[Sequence[Slice]], places: Mapping[int, tuple[int, int]]
+) -> Iterator[Event]:
+    """An arrow for each record that waited for one of another resource, if both are shown.
+
+    It leaves within the last nanosecond of its slice: behind that it would be
+    another one's.
+    """
+    columns = timeline.columns
+    each = [iter(row) for row in slices]
+    rows = [next(each[resource]) for resource in columns.resource]
+    for row, cause in enumerate(columns.cause):
+        if cause == NO_ROW or columns.resource[row] == columns.resource[cause]:
+            continue
+        ends = [rows[cause], rows[row]]
+        if all(id(end) in places and _lasts(end) for end in ends):
+            for phase, done in zip("sf", ends, strict=True):
+                pid, tid = places[id(done)]
+                at_ns = done.end_ps // PS_A_NS - 1 if phase == "s" else done.start_ps // PS_A_NS
+                event = {"ph": phase, "name": "waited for", "cat": "wait", "id": row}
+                event |= {"pid": pid, "tid": tid, "ts": at_ns / 1000}
+                yield event | ({"bp": "e"} if phase == "f" else {})
+
+
+def _lasts(done: Slice) -> bool:
+    """Whether a viewer can tell which slice an arrow is of."""
+    return done.end_ps // PS_A_NS > done.start_ps // PS_A_NS
+
+
+def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
+    """What all links of a kind carry, as counters of a process of their own."""
+    for number, (kind, samples) in enumerate(link_use(timeline).items()):
+        if number == 0:
+            yield _metadata("process_name", pid, 0, name="all links by kind")
+            yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+        for sample in samples:
+            yield _counter(f"links: {kind}", pid, sample, "bytes a second")
+
+
+def _counter(name: str, pid: int, sample: Sample, unit: str) -> Event:
+    at = sample.at_ps // PS_A_NS / 1000
+    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": {unit: sample.value}}
 
 
 def _rows(

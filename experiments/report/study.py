@@ -5,31 +5,37 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from string import Template
 from typing import Any
 
+from experiments.explain.study import Explanation, explain, steps_of
 from experiments.report.page.about import made_by, specs
+from experiments.report.page.headline import message, title
 from experiments.report.page.markup import Markup, escape, join, tag
 from experiments.report.page.plans import plan_maps
 from experiments.report.page.results import results
 from experiments.report.page.speedups import speedups
 from experiments.report.page.step import step
+from experiments.report.page.why import critical_path, versus, what_helps
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import PUBLISHED_BATCH, comparisons
+from experiments.studies.difference import difference
 from experiments.studies.mixed import fastest_alone
 from experiments.studies.runner import Runner
-from experiments.studies.speedups import Comparison
+from experiments.studies.speedups import BASELINE, Comparison
 from hardware import Array
-from planners import Planner
+from planners import Planner, planner_name
 from simulator import PUBLISHED, Execution
 from workloads import Network
 
-TITLE = "accelarray report"
 SECTIONS = {
     "speedups": "speedups",
     "results": "store",
+    "path": "why",
+    "helps": "what would help",
+    "compare": "two planners",
     "plans": "plans",
     "timeline": "timeline",
     "specs": "specs",
@@ -44,7 +50,8 @@ class Study:
     ``mapped`` is the network whose plans are shown on every array, ``drawn``
     the one whose step under ``drawn_planner`` is, on the first array.
     ``rows`` are results to show beside them (None: those of the runner's store, if
-    it has one), ``command`` is what was typed.
+    it has one), ``command`` is what was typed. Without a ``title`` the page has one
+    that says what is compared.
     """
 
     arrays: tuple[Array, ...]
@@ -58,6 +65,7 @@ class Study:
     metrics: tuple[str, ...] = ("time",)
     rows: Sequence[Mapping[str, Any]] | None = None
     command: str = ""
+    title: str = ""
 
 
 def report(
@@ -65,25 +73,37 @@ def report(
     progress: Callable[[str], None] = lambda done: None,
     runner: Runner | None = None,
 ) -> str:
-    """The page, the same for the same study; ``progress`` hears of each row done.
+    """The page, the same for the same study; ``progress`` hears of each row, and step, done.
 
     ``runner`` says where cases run and whether they are kept; the page shows what
     its store then holds. Raises KeyboardInterrupt where the comparison was interrupted.
     """
     compared = _compared(study, progress, runner or Runner())
     rows = _kept(study, runner) if study.rows is None and runner else study.rows
+    drawn = _drawn(study)
+    why = explain(drawn, drawn.array.name, (), progress)
     parts = {
         "speedups": speedups(compared),
         "results": None if rows is None else results(rows),
+        "path": critical_path(why),
+        "helps": what_helps(why),
+        "compare": _versus(study, why),
         "plans": _plans(study),
-        "timeline": _step(study),
+        "timeline": step(str(drawn), why.timeline),
         "specs": specs(list(study.arrays)),
         "made": made_by(study.command),
     }
-    return page({name: part for name, part in parts.items() if part is not None})
+    kept = {name: part for name, part in parts.items() if part is not None}
+    return page(study.title or title(compared), message(compared), kept)
 
 
-def page(parts: Mapping[str, Markup]) -> str:
+def steps(study: Study) -> int:
+    """How often ``progress`` hears of something."""
+    rows = len(study.arrays) * len(study.networks) * len(study.planners)
+    return rows + steps_of(_drawn(study), ())
+
+
+def page(title: str, message: str, parts: Mapping[str, Markup]) -> str:
     """The skeleton around sections; only its own style and script may run."""
     style, script = _asset("style.css"), _asset("page.js")
     policy = (
@@ -93,7 +113,8 @@ def page(parts: Mapping[str, Markup]) -> str:
     links = [tag("a", SECTIONS[name], href=f"#{name}") for name in parts]
     return Template(_asset("page.html")).substitute(
         policy=escape(policy),
-        title=escape(TITLE),
+        title=escape(title),
+        message=escape(message),
         style=style,
         contents=join(links),
         sections=join(parts.values()),
@@ -138,9 +159,22 @@ def _plans(study: Study) -> Markup:
     return plan_maps(study.mapped.name, plans)
 
 
-def _step(study: Study) -> Markup:
-    case = _case(study, study.drawn, study.drawn_planner, study.arrays[0])
-    return step(str(case), step_of(case)[1])
+def _versus(study: Study, why: Explanation) -> Markup | None:
+    """The drawn step beside data parallelism's, or, where it is that, another planner's."""
+    case = why.case
+    others = [planner for planner in study.planners if planner_name(planner) != case.planner_name]
+    others.sort(key=lambda planner: planner_name(planner) != BASELINE)
+    if not others:
+        return None
+    other = replace(case, planner=others[0])
+    names = (other.planner_name, case.planner_name)
+    changes = difference(names, (step_of(other)[1], why.timeline))
+    words = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
+    return versus(words, changes)
+
+
+def _drawn(study: Study) -> Case:
+    return _case(study, study.drawn, study.drawn_planner, study.arrays[0])
 
 
 def _case(study: Study, network: Network, planner: str | Planner, array: Array) -> Case:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from experiments.reproduce.figure import Figure, Row, beside
 from experiments.studies.case import Case, plan_of
@@ -12,6 +13,7 @@ from experiments.studies.scaling import sweep
 from experiments.studies.speedups import BASELINE
 from hardware import load_array
 from planners import PLANNERS
+from simulator import PUBLISHED
 from workloads import ZOO, load_network
 
 MEAN = "Gmean"
@@ -98,4 +100,11 @@ def cases(keys: Sequence[str]) -> int:
 
 def reproduce(keys: Sequence[str], progress: Progress = lambda done: None) -> list[Figure]:
     """The figures asked for."""
-    return [FIGURES[key](progress) for key in keys]
+    array = {"homogeneous": "accpar-homogeneous", "types": "accpar-homogeneous"}
+    return [
+        replace(
+            FIGURES[key](progress),
+            case=f"{array.get(key, 'accpar-mixed')}, batch {PUBLISHED_BATCH}, {PUBLISHED}",
+        )
+        for key in keys
+    ]

@@ -19,7 +19,7 @@ class Figure:
     published, difference), ``lines`` (the same along a number), ``plans`` (rows
     have network, level digits and the published ones) or ``map`` (every row a
     point of a search, ``axes`` its two coordinates, ours its height). ``label``
-    names ours, with the unit where it has one.
+    names ours, with the unit where it has one, ``case`` array, batch and execution model.
     """
 
     key: str
@@ -29,6 +29,7 @@ class Figure:
     rows: tuple[Row, ...]
     messages: tuple[str, ...] = ()
     axes: tuple[str, ...] = ("network",)
+    case: str = ""
 
     @property
     def planners(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from experiments.reproduce import exploration
 from experiments.reproduce.figure import Figure, Row, bars_of, beside
@@ -20,7 +21,7 @@ from experiments.reproduce.steps import (
 from experiments.studies.published_values import published
 from experiments.studies.speedups import geometric_mean
 from planners import Communication
-from simulator import simulate
+from simulator import PUBLISHED, simulate
 
 NETWORKS = (
     "SFC",
@@ -254,4 +255,9 @@ def reproduce(
 ) -> list[Figure]:
     """The figures asked for, in the paper's order."""
     steps = Steps(progress)
-    return [FIGURES[key](steps) for key in keys]
+    array = array_of().base
+    sized = {"11": f"{array} of {SIZES[0]} to {SIZES[-1]} accelerators"}
+    return [
+        replace(FIGURES[key](steps), case=f"{sized.get(key, array)}, batch {BATCH}, {PUBLISHED}")
+        for key in keys
+    ]

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.figures import COLOURS, PAPER_WIDTH, panels, save, write_above
+from experiments.pictures.colours import colours
+from experiments.pictures.figures import (
+    MARGINS,
+    PAPER_WIDTH,
+    legend_below_title,
+    panels,
+    save,
+    write_value,
+)
 from experiments.pictures.plan_map import COLOURS as TYPE_COLOURS
 
 if TYPE_CHECKING:
@@ -17,13 +25,6 @@ if TYPE_CHECKING:
     from experiments.reproduce.figure import Figure, Row
 
 TYPES = ("I", "II", "III")
-ORDER = ("data_parallel", "owt", "hypar", "accpar", "model_parallel")
-"""Planners in the order of their colours, which are the same in every picture."""
-
-
-def _colour(planner: str) -> str:
-    place = ORDER.index(planner) if planner in ORDER else len(ORDER)
-    return COLOURS[place % len(COLOURS)]
 
 
 def check_folder(folder: str) -> None:
@@ -36,10 +37,10 @@ def check_folder(folder: str) -> None:
         raise UsageError(f"--plot {folder!r}: permission denied")
 
 
-def plot_figures(paper: str, figures: list[Figure], folder: str) -> None:
-    """Write ``PAPER-KEY.png`` for every figure."""
+def plot_figures(paper: str, figures: list[Figure], folder: str, ending: str = ".png") -> None:
+    """Write ``PAPER-KEY.png`` for every figure, or .svg, or .pdf."""
     for figure in figures:
-        save(plot_figure(figure), str(Path(folder) / f"{paper}-{figure.key}.png"))
+        save(plot_figure(figure), str(Path(folder) / f"{paper}-{figure.key}{ending}"))
 
 
 def plot_figure(figure: Figure) -> Picture:
@@ -54,37 +55,36 @@ def _bars(figure: Figure) -> Picture:
     planners = figure.planners
     width = 0.8 / len(planners)
     picture, (axes,) = panels(2.2 + 0.9 * len(groups), 4.2)
+    colour = colours(planners)
     for i, planner in enumerate(planners):
         rows = [row for row in figure.rows if row["planner"] == planner]
         places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
         heights = [row["ours"] for row in rows]
-        axes.bar(places, heights, width * 0.92, color=_colour(planner), label=planner)
+        axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
         for place, row in zip(places, rows, strict=True):
             _paper_mark(axes, place, width, row)
     axes.set_xticks(range(len(groups)), groups, fontsize=8)
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
-    _finish(axes, figure)
+    _finish(axes, figure, picture.get_figwidth())
     return picture
 
 
 def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
-    top = row["ours"]
     if row["published"] is not None:
         ends, height = [place - width / 2, place + width / 2], row["published"]
         axes.plot(ends, [height, height], "k-", lw=PAPER_WIDTH, label="_the paper's")
-        top = max(top, height)
-    write_above(axes, place, top, f"{row['ours']:.3g}")
+    write_value(axes, place, row["ours"], f"{row['ours']:.3g}", row["published"])
 
 
 def _lines(figure: Figure) -> Picture:
     """A line for each planner along a number; the paper's values as crosses."""
     (axis,) = figure.axes
     picture, (axes,) = panels(6.4, 4.2)
-    for planner in figure.planners:
+    for planner, colour in colours(figure.planners).items():
         rows = [row for row in figure.rows if row["planner"] == planner]
         heights = [r["ours"] for r in rows]
-        axes.plot([r[axis] for r in rows], heights, "o-", ms=4, color=_colour(planner))
+        axes.plot([r[axis] for r in rows], heights, "o-", ms=4, color=colour)
         axes.lines[-1].set_label(planner)
         theirs = [row for row in rows if row["published"] is not None]
         axes.plot(
@@ -99,15 +99,14 @@ def _lines(figure: Figure) -> Picture:
         axes.set_xscale("log", base=2)
     axes.set_xticks(places, [str(place) for place in places])
     axes.set_xlabel(axis)
-    _finish(axes, figure)
+    _finish(axes, figure, picture.get_figwidth())
     return picture
 
 
-def _finish(axes: Axes, figure: Figure) -> None:
+def _finish(axes: Axes, figure: Figure, width: float) -> None:
     """Title, a logarithmic axis with plain numbers, and the legend."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    axes.set_title(figure.title, fontsize=10)
     axes.set_yscale("log")
     axes.margins(x=0.02, y=0.16)
     low, high = axes.get_ylim()
@@ -123,7 +122,8 @@ def _finish(axes: Axes, figure: Figure) -> None:
     if any(len(line.get_xdata()) for line in marks):  # type: ignore[arg-type]
         handles.append(marks[0])
         labels.append("the paper's")
-    axes.legend(handles, labels, ncols=len(labels), fontsize=8, frameon=False, loc="upper right")
+    title = "\n".join(filter(None, [figure.title, figure.case]))
+    legend_below_title(axes, title, handles, labels, width - MARGINS)
 
 
 def _plans(figure: Figure) -> Picture:
@@ -141,7 +141,8 @@ def _plans(figure: Figure) -> Picture:
     used = {int(digit) for row in figure.rows for level in row["levels"] for digit in level}
     handles = [Patch(color=TYPE_COLOURS[TYPES[i]], label=f"type {TYPES[i]}") for i in sorted(used)]
     picture.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    picture.suptitle(figure.title.partition(",")[0], fontsize=9)
+    words = filter(None, [figure.title.partition(",")[0], figure.case])
+    picture.suptitle(", ".join(words), fontsize=9)
     return picture
 
 
@@ -187,5 +188,6 @@ def _map(figure: Figure) -> Picture:
     axes.set_yticks(range(len(seconds)), seconds, fontsize=7)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    axes.set_title(f"{figure.title.partition(',')[0]} (HyPar's plan framed)", fontsize=10)
+    words = [f"{figure.title.partition(',')[0]} (HyPar's plan framed)", figure.case]
+    axes.set_title("\n".join(filter(None, words)), fontsize=10)
     return picture

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pandas
 
 from experiments.output import progress_bar
-from experiments.pictures.figures import COLOURS, panels, save, speedup_axis, write_above
+from experiments.pictures.colours import colours
+from experiments.pictures.figures import panels, save, speedup_axis, write_value
 from experiments.studies.comparison import compare
 from experiments.studies.runner import Runner
 from experiments.studies.speedups import geometric_mean
@@ -142,9 +143,9 @@ def plot(table: pandas.DataFrame) -> Figure:
                 if rows.empty:
                     continue
                 height, x = _mean(rows, planner), g + (i - 2.5) * 0.14
-                colour = COLOURS[1 + i // 2]
-                place.bar(x, height, 0.13, color=colour, alpha=1.0 if overlap else 0.5)
-                write_above(place, x, height, f"{height:.2f}")
+                alpha = 1.0 if overlap else 0.5
+                place.bar(x, height, 0.13, color=colours(shown)[planner], alpha=alpha)
+                write_value(place, x, height, f"{height:.2f}")
         place.axhline(1, color="#555555", lw=0.6)
         speedup_axis(place)
         place.margins(y=0.2)
@@ -154,15 +155,15 @@ def plot(table: pandas.DataFrame) -> Figure:
         place.set_title(f"{kind}, batch {batch}", fontsize=9)
         place.set_ylabel("speedup over data parallelism", fontsize=7)
     handles = [
-        figure.axes[0].bar(0, 0, color=COLOURS[1 + i], label=planner)
-        for i, planner in enumerate(shown)
+        figure.axes[0].bar(0, 0, color=colour, label=planner)
+        for planner, colour in colours(shown).items()
     ]
     figure.legend(
         handles=handles,
         loc="outside lower center",
         ncols=3,
         fontsize=8,
-        title="pale: without overlap",
+        title="geometric means; pale: without overlap; deployed but for the first group",
         title_fontsize=7,
     )
     return figure

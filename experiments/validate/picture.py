@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.figures import COLOURS, panels, plain
+from experiments.pictures.colours import COLOURS
+from experiments.pictures.figures import panels, plain
 from experiments.validate.measured import Validation
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def plot_validation(result: Validation) -> Figure:
     axes.axvline(0, color="#555555", lw=0.6)
     axes.axvspan(-10, 10, color="#eeeeee", lw=0, zorder=0)
     axes.set_xlabel("predicted against measured step [%]; grey: within 10 %")
-    axes.set_title(f"memory_efficiency {result.memory_efficiency:.3f}")
+    axes.set_title(f"deployed model, memory_efficiency {result.memory_efficiency:.3f}")
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7
     )

@@ -24,12 +24,14 @@ class Subnet:
     """One fabric of the wires: it joins cores of one region that are on different nodes.
 
     ``region`` and ``node`` are per core; cores that it does not join have region -1.
+    ``joins`` says in words what it is between.
     """
 
     fabric: Fabric
     links: slice
     region: Ints
     node: Ints
+    joins: str
 
 
 class Wires:
@@ -75,20 +77,21 @@ class Wires:
         """Build the fabrics, innermost first: a message takes the first that joins its ends."""
         kinds = self.array.group.kinds
         hbm = np.repeat([d.hbm_bytes_per_s for d, _ in kinds], [n * d.chips for d, n in kinds])
-        self._add(Memory(hbm, lambda chip: f"chip{chip}"), self.chip, self.chip)
+        self._add(Memory(hbm, lambda chip: f"chip{chip}"), self.chip, self.chip, "HBM")
         for kind, (device, _) in enumerate(kinds):
             here = self.kind == kind
             chips = self.chip - self.chip[here][0]
             if self.topology.joins == "chips":
                 self._tiers(self._chips(kind), np.where(here, chips, -1))
             elif device.chips > 1:
-                self._add(self._inside_boards(kind), np.where(here, self.board, -1), chips)
+                board = np.where(here, self.board, -1)
+                self._add(self._inside_boards(kind), board, chips, "inside boards")
         if self.topology.joins == "boards":
             self._tiers(Nodes(self.array.group, *self._board_ports(), "board"), self.board)
         elif len(kinds) > 1:
             ports, latency_s = self._board_ports()
             switch = Switch(ports, latency_s, lambda board: f"board{board}")
-            self._add(switch, np.zeros_like(self.board), self.board)
+            self._add(switch, np.zeros_like(self.board), self.board, "between kinds of boards")
         chips = self.topology.joins == "chips"
         self.units = (self.chip, *([] if chips else [self.board]), *self._groups)
         self.units += (self.kind,) if chips else ()
@@ -98,15 +101,21 @@ class Wires:
         here = of >= 0
         for number, tier in enumerate(joined(self.topology, nodes)):
             region, port = (np.where(here, what[of], -1) for what in (tier.region, tier.port))
-            self._add(tier.fabric, region, port)
+            self._add(tier.fabric, region, port, self._between(number))
             if number < len(self._groups):  # all but the outermost
                 group = self._groups[number]
                 group[here] = region[here] + group.max() + 1
 
-    def _add(self, fabric: Fabric, region: Ints, node: Ints) -> None:
+    def _between(self, number: int) -> str:
+        """What the fabrics of the topology, or of one of its tiers, are between."""
+        if not self.topology.levels:
+            return f"between {self.topology.joins}, {self.topology.kind}"
+        return f"tier {number}, {self.topology.levels[number].kind}"
+
+    def _add(self, fabric: Fabric, region: Ints, node: Ints, joins: str) -> None:
         first = self.subnets[-1].links.stop if self.subnets else 0
         links = slice(first, first + len(fabric.bandwidth))
-        self.subnets.append(Subnet(fabric, links, region, node))
+        self.subnets.append(Subnet(fabric, links, region, node, joins))
 
     def _board_ports(self) -> tuple[Floats, Floats]:
         """Bandwidth and latency of every board's network port."""

@@ -226,3 +226,16 @@ def test_what_is_a_half_moved_on_is_not_looked_at_again(
     every = bisection_of(array)
     assert described(every.section(array.group)) == found
     assert len(every._alike) >= len(short._alike)
+
+
+def test_a_half_moved_on_is_moved_by_an_even_number_of_places_among_links_alike() -> None:
+    """Half way round a ring, messages from odd places go the other way round."""
+    ring = wires_of(load_array("accpar-homogeneous", ["devices.0.count=8", "topology.kind=ring"]))
+    each = ring.cores // 8
+    places = [range(a * each, b * each) for a, b in ((0, 2), (2, 4), (4, 6), (0, 3), (3, 6))]
+    assert ring.moved(places[0], places[1])
+    assert ring.moved(places[0], places[2])
+    assert not ring.moved(places[3], places[4])
+    counts = ["devices.0.count=4", "devices.1.count=4", "topology.kind=ring"]
+    mixed = wires_of(load_array("accpar-mixed", counts))
+    assert not mixed.moved(places[0], places[1])

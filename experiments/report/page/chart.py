@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from experiments.pictures.colours import places
 from experiments.report.page.markup import Markup, escape, join, scrolling, tag
 
-SERIES = 7
-"""Colours in the style sheet; more series begin again."""
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 18, 44
 HEIGHT = 300
 GROUP, BAR = 84, 16
@@ -59,10 +58,12 @@ def bars(
     values = [1.0, *marks.values(), *(value for row in series.values() for value in row)]
     y = scale(values, HEIGHT - BOTTOM, TOP)
     parts = [_grid_across(y, width), _line(LEFT, y(1), width - RIGHT, y(1), "base")]
+    place = places(list(series))
     for g, label in enumerate(groups):
         start = LEFT + g * group + (group - BAR * len(series)) / 2
         for i, (name, heights) in enumerate(series.items()):
-            parts.append(_bar(start + i * BAR, y, heights[g], i, f"{name}, {label}"))
+            bar = _bar(start + i * BAR, y, heights[g], place[name], f"{name}, {label}")
+            parts.append(bar)
             if name in marks and g == len(groups) - 1:
                 at = y(marks[name])
                 parts.append(_line(start + i * BAR - 1, at, start + (i + 1) * BAR - 1, at, "mark"))
@@ -83,11 +84,13 @@ def lines(
         parts.append(_line(x(tick), TOP, x(tick), HEIGHT - BOTTOM, "grid"))
         parts.append(_text(x(tick), HEIGHT - BOTTOM + 15, f"{tick:g}"))
     parts.append(_text(LINES_WIDTH / 2, HEIGHT - 8, across))
-    for i, (name, row) in enumerate(series.items()):
-        places = sorted((x(a), y(b)) for a, b in row)
+    place = places(list(series))
+    for name, row in series.items():
+        i = place[name]
+        points = sorted((x(a), y(b)) for a, b in row)
         if len({a for a, _ in row}) == len(row) > 1:
-            path = " ".join(f"{a},{b}" for a, b in places)
-            parts.append(tag("polyline", points=path, class_=f"s{i % SERIES}"))
+            path = " ".join(f"{a},{b}" for a, b in points)
+            parts.append(tag("polyline", points=path, class_=f"s{i}"))
         parts += [_dot(x(a), y(b), i, f"{name}: {b:.6g} at {a:g}") for a, b in row]
     return _figure(title, LINES_WIDTH, parts, list(series), None)
 
@@ -106,14 +109,14 @@ def _bar(left: float, y: Scale, height: float, i: int, name: str) -> Markup:
         y=top,
         width=BAR - 2,
         height=max(round(foot - top, 2), 0.5),
-        class_=f"s{i % SERIES}",
+        class_=f"s{i}",
     )
     place = f"translate({left + BAR / 2 + 2},{top - 4}) rotate(-90)"
     return join((shape, tag("text", f"{height:.3g}", transform=place, class_="value")))
 
 
 def _dot(x: float, y: float, i: int, name: str) -> Markup:
-    return tag("circle", tag("title", name), cx=x, cy=y, r=3.5, class_=f"s{i % SERIES}")
+    return tag("circle", tag("title", name), cx=x, cy=y, r=3.5, class_=f"s{i}")
 
 
 def _grid_across(y: Scale, width: float) -> Markup:
@@ -141,9 +144,7 @@ def _figure(
 ) -> Markup:
     size = {"width": width, "height": HEIGHT, "viewBox": f"0 0 {width} {HEIGHT}"}
     picture = tag("svg", *parts, role="img", aria_label=title, class_="chart", **size)
-    keys = [
-        tag("li", tag("span", class_=f"key s{i % SERIES}"), name) for i, name in enumerate(names)
-    ]
+    keys = [tag("li", tag("span", class_=f"key s{i}"), name) for name, i in places(names).items()]
     if mark:
         keys.append(tag("li", tag("span", class_="key mark"), mark))
     caption = tag("figcaption", escape(title), tag("ul", *keys, class_="legend"))

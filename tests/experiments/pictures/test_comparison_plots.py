@@ -20,6 +20,7 @@ ROWS = tuple(
     for planner, speedup in zip(("data_parallel", "owt", "accpar"), values, strict=True)
 )
 RESULT = Comparison("an-array", 64, ROWS, {})
+HEIGHTS = {"4": 4.0, "1.41": 2**0.5}
 PAPER = {"owt": Published(5.0, "printed"), "accpar": Published(1.0, "printed")}
 
 
@@ -51,15 +52,19 @@ def test_a_bar_for_each_speedup_and_each_mean() -> None:
 
 
 def test_the_papers_averages_are_marks_over_the_means() -> None:
-    (axes,) = plot_speedups(replace(RESULT, published=PAPER)).axes
+    figure = plot_speedups(replace(RESULT, published=PAPER))
+    (axes,) = figure.axes
     marks = [line for line in axes.lines if line.get_linewidth() == PAPER_WIDTH]
     middles = {round(float(np.asarray(line.get_xdata()).mean()), 6) for line in marks}
     assert [float(np.asarray(line.get_ydata()).max()) for line in marks] == [5.0, 1.0]
     means = [bars(axes)[i] for i in (5, 8)]
     assert middles == {place for place, _ in means}
     assert labels(axes)[-1] == "the paper's average"
-    tops = {text.get_text(): text.xy[1] for text in axes.texts[5::3]}  # type: ignore[attr-defined]
-    assert tops == {"4": 5.0, "1.41": pytest.approx(2**0.5)}  # above the higher of the two
+    figure.savefig(io.BytesIO(), format="png")
+    places = {text.get_text(): text.get_window_extent() for text in axes.texts[5::3]}
+    tops = {name: axes.transData.transform((0, height))[1] for name, height in HEIGHTS.items()}
+    assert places["4"].y1 < tops["4"]  # in its bar: the paper's mark is above that
+    assert places["1.41"].y0 > tops["1.41"]  # above its bar: the mark is in it
 
 
 def test_speedups_are_logarithmic() -> None:
@@ -86,10 +91,21 @@ def test_a_line_for_each_planner_along_the_sizes() -> None:
     assert np.allclose(np.asarray(axes.lines[1].get_ydata()), [8, 20, 40])
     ticks = [label.get_text() for label in axes.get_xticklabels()]
     assert ticks == ["2\n4", "5\n32", "10\n1,024"]
-    assert axes.get_title() == "an-array, geometric mean, batch 64"
+    title = axes.get_title().replace("\n", " ")
+    assert title == "an-array, geometric mean, batch 64, published"
     alone = [replace(one, result=replace(RESULT, rows=ROWS[:3])) for one in sweep]
     (axes,) = plot_levels("an-array", alone).axes
-    assert axes.get_title() == "an-array, first, batch 64"
+    assert axes.get_title().replace("\n", " ") == "an-array, first, batch 64, published"
+
+
+def test_a_long_name_of_an_array_stays_in_its_picture() -> None:
+    array = "accpar-mixed, " + ", ".join(f"devices.{i}.count=16" for i in range(8))
+    figure = plot_speedups(replace(RESULT, array=array))
+    figure.savefig(io.BytesIO(), format="png")
+    (axes,) = figure.axes
+    box = axes.title.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert axes.get_title().replace("\n", " ") == f"{array}, batch 64, published"
 
 
 @pytest.mark.parametrize("planners", [1, 4, 9])

@@ -24,7 +24,7 @@ from experiments.pictures.figures import (
     save,
     shortened,
     speedup_axis,
-    write_above,
+    write_value,
 )
 from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.plan_map import plot_plan
@@ -204,7 +204,7 @@ def test_texts() -> None:
 def test_a_speedup_axis_reads_as_numbers() -> None:
     figure, (axes,) = panels(3, 3)
     axes.bar([0, 1], [0.5, 20])
-    write_above(axes, 1, 20, "20")
+    write_value(axes, 1, 20, "20")
     speedup_axis(axes)
     figure.draw_without_rendering()
     labels = [label.get_text() for label in axes.get_yticklabels()]

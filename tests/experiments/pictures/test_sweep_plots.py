@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from experiments.output import UsageError
-from experiments.pictures.sweep_plots import check_drawable, plot_sweep
+from experiments.pictures.sweep_plots import SHOWN, check_drawable, plot_sweep
 from experiments.studies.sweep import Crossover, Grid
 from experiments.studies.vary import Axis, parse_vary
 from workloads import load_network
@@ -32,7 +32,8 @@ def table(grid: Grid) -> pandas.DataFrame:
                     for axis, value in zip(grid.axes, point, strict=True)
                 }
                 row = {"network": network.name, "planner": planner, "speedup": 1.0 + len(rows)}
-                rows.append({**row, **varied})
+                row |= {"array": "an-array", "batch": 512, "execution": "published"}
+                rows.append({**row, "iteration_s": 0.5 / (1 + len(rows)), **varied})
     return pandas.DataFrame(rows)
 
 
@@ -46,7 +47,8 @@ def shown(axes: list[Axes]) -> list[Axes]:
 
 
 def test_a_panel_a_network_and_a_line_a_planner() -> None:
-    first, second = shown(plot_sweep(GRID, table(GRID), []).axes)
+    every = plot_sweep(GRID, table(GRID), []).axes
+    first, second = shown(every)
     assert [first.get_title(), second.get_title()] == ["lenet", "alexnet"]
     for panel, offset in ((first, 0), (second, 2)):
         assert [str(line.get_label()) for line in panel.lines] == ["owt", "accpar"]
@@ -54,7 +56,12 @@ def test_a_panel_a_network_and_a_line_a_planner() -> None:
             assert along(line, "x") == pytest.approx([1e9, 1e10, 1e11, 1e12])
             assert along(line, "y") == [1.0 + offset + i + 4 * n for n in range(4)]
         assert panel.get_xscale() == panel.get_yscale() == "log"
-        assert panel.get_xlabel() == "network.bandwidth [bit/s]"
+        below = every[2 + offset // 2]
+        assert [along(line, "y") for line in below.lines] == [
+            [0.5 / speedup for speedup in along(line, "y")] for line in panel.lines
+        ]
+        assert below.get_xlabel() == "network.bandwidth [bit/s]"
+        assert [panel.get_ylabel(), below.get_ylabel()] == list(SHOWN.values())
 
 
 def test_crossovers_are_marked_in_their_networks_panel() -> None:
@@ -71,9 +78,9 @@ def test_crossovers_are_marked_in_their_networks_panel() -> None:
 
 def test_values_that_go_by_steps_have_a_plain_axis() -> None:
     grid = replace(GRID, axes=(parse_vary("batch=100,200,300,400"),))
-    panel, _ = shown(plot_sweep(grid, table(grid), []).axes)
-    assert panel.get_xscale() == "linear"
-    assert panel.get_xlabel() == "batch"
+    axes = plot_sweep(grid, table(grid), []).axes
+    assert axes[0].get_xscale() == "linear"
+    assert axes[2].get_xlabel() == "batch"
 
 
 def test_the_legend_is_the_planners() -> None:
@@ -84,8 +91,7 @@ def test_the_legend_is_the_planners() -> None:
 def test_what_is_not_varied_is_not_drawn() -> None:
     fixed = parse_vary("objective=time")
     grid = replace(GRID, axes=(fixed, RATE))
-    panel, _ = shown(plot_sweep(grid, table(grid), []).axes)
-    assert panel.get_xlabel() == "network.bandwidth [bit/s]"
+    assert plot_sweep(grid, table(grid), []).axes[2].get_xlabel() == "network.bandwidth [bit/s]"
     alone = replace(GRID, axes=(parse_vary("batch=64"),))
     panel, _ = shown(plot_sweep(alone, table(alone), []).axes)
     assert along(panel.lines[0], "x") == [64.0]
@@ -97,14 +103,16 @@ def test_two_varied_values_make_maps(second: Axis) -> None:
     rows = table(grid)
     panels = shown(plot_sweep(grid, rows, []).axes)
     assert [panel.get_title() for panel in panels] == [
-        f"{network}, {planner}: speedup"
+        f"{network}, {planner}: {what}"
         for network in ("lenet", "alexnet")
         for planner in ("owt", "accpar")
+        for what in ("speedup", "seconds")
     ]
     own = rows[(rows["network"] == "lenet") & (rows["planner"] == "accpar")]
-    heights = own["speedup"].to_numpy().reshape(3, -1).T  # batches across, the other one up
-    (image,) = panels[1].images
-    assert np.array_equal(np.asarray(image.get_array()), heights)
+    for panel, column in zip(panels[2:4], ("speedup", "iteration_s"), strict=True):
+        heights = own[column].to_numpy().reshape(3, -1).T  # batches across, the other one up
+        (image,) = panel.images
+        assert np.array_equal(np.asarray(image.get_array()), heights)
     assert panels[1].get_xlabel() == "batch"
     assert [label.get_text() for label in panels[1].get_xticklabels()] == ["64", "128", "256"]
 
@@ -112,7 +120,23 @@ def test_two_varied_values_make_maps(second: Axis) -> None:
 def test_unused_panels_are_hidden() -> None:
     four = replace(GRID, networks=tuple(map(load_network, ("lenet", "alexnet", "vgg11", "vgg13"))))
     axes = plot_sweep(four, table(four), []).axes
-    assert [panel.get_visible() for panel in axes] == [True] * 4 + [False] * 2
+    row, last = [True] * 3, [True, False, False]
+    assert [panel.get_visible() for panel in axes] == [*row, *row, *last, *last]
+    assert [panel.get_title() for panel in (*axes[:3], axes[6])] == [
+        network.name for network in four.networks
+    ]
+
+
+def test_the_title_is_what_is_the_same_everywhere() -> None:
+    def title(axes: tuple[Axis, ...], **columns: str) -> str:
+        grid = replace(GRID, axes=axes)
+        return plot_sweep(grid, table(grid).assign(**columns), []).get_suptitle()
+
+    assert title((RATE,)) == "an-array, batch 512, published"
+    assert title((BATCH,)) == title((BATCH, RATE)) == "an-array, published"
+    models = parse_vary("execution=published,deployed")
+    assert title((models,)) == "an-array, batch 512"
+    assert title((RATE,), array="$a$") == r"\$a\$, batch 512, published"
 
 
 def test_more_than_two_varied_values_are_refused_before_any_run() -> None:

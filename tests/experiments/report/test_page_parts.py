@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from experiments.pictures.colours import COLOURS, places
 from experiments.report.page.about import made_by, specs
-from experiments.report.page.chart import SERIES, Scale, bars, lines, scale
+from experiments.report.page.chart import Scale, bars, lines, scale
 from experiments.report.page.markup import (
     Markup,
     data_block,
@@ -102,16 +103,16 @@ def test_bars_stand_on_one_and_hang_from_it() -> None:
     assert float(half["height"]) == pytest.approx(float(twice["height"]), abs=0.02)
     assert float(four["height"]) == pytest.approx(2 * float(twice["height"]), abs=0.02)
     assert float(same["height"]) == 0.5  # a bar of one can be seen
-    assert [bar["class"] for bar in rectangles(page)] == ["s0", "s1", "s0", "s1"]
+    assert [bar["class"] for bar in rectangles(page)] == ["s1", "s5"] * 2  # "owt" has its own
     texts = Parsed(page).text("title")
     assert texts == ["owt, a: 2.000", "mine, a: 1.000", "owt, b: 0.500", "mine, b: 4.000"]
     assert "the paper's average" not in page
 
 
 def test_colours_begin_again() -> None:
-    many = {f"p{i}": [2.0] for i in range(SERIES + 1)}
+    many = {f"p{i}": [2.0] for i in range(len(COLOURS) + 1)}
     classes = [bar["class"] for bar in rectangles(bars("t", ["a"], many, {}))]
-    assert classes == [f"s{i}" for i in range(SERIES)] + ["s0"]
+    assert classes == [f"s{place}" for place in places(list(many)).values()]
 
 
 def test_lines_join_points_that_have_places_of_their_own() -> None:

@@ -13,7 +13,7 @@ import accelarray
 HEAD = """# API reference
 
 Everything in `import accelarray`; [from Python](python.md) has examples. Made by
-`python -m experiments.scripts.api_reference docs/api.md`.
+`python -m tests.api_reference docs/api.md`.
 """
 
 

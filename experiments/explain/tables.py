@@ -1,0 +1,94 @@
+"""Layers by kind and block, and links by kind, as tables and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from simulator import PICOSECONDS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.explain.blocks import Part
+    from experiments.explain.path import Paths
+    from experiments.explain.study import Explanation
+
+MOST_ROWS = 8
+"""Rows of a table, and of a block's parts in it; ``--format json`` has all."""
+TIMES = ("critical path", "computing", "exposed", "waiting")
+
+
+def layer_tables(result: Explanation) -> Iterator[Table]:
+    """By kind of layer, then by block and layer."""
+    yield _parts_table("Kinds of layers", "kind", result.paths, result.kinds)
+    title = "Layers: seconds on the critical path, and of an average core"
+    yield _parts_table(title, "layer", result.paths, result.blocks)
+
+
+def _parts_table(title: str, what: str, paths: Paths, parts: Sequence[Part]) -> Table:
+    """Largest parts, what the others come to, and all; a block's own parts stand indented."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    table.add_column(what)
+    for column in TIMES:
+        table.add_column(column, justify="right")
+
+    def add(indent: str, shown: Sequence[Part]) -> None:
+        for part in shown[:MOST_ROWS]:
+            table.add_row(indent + _called(part, kinds=what == "kind"), *_cells(paths, [part]))
+            add(indent + "  ", part.parts)
+        if rest := shown[MOST_ROWS:]:
+            table.add_row(f"{indent}{len(rest)} others", *_cells(paths, rest))
+
+    add("", parts)
+    table.add_section()
+    table.add_row("all", *_cells(paths, parts))
+    return table
+
+
+def _called(part: Part, *, kinds: bool) -> str:
+    if part.count > 1:
+        return f"{part.name} ({part.count} x)"
+    return f"{part.name} ({len(part.layers)})" if kinds and len(part.layers) > 1 else part.name
+
+
+def _cells(paths: Paths, parts: Sequence[Part]) -> list[str]:
+    return [f"{value:.9f}" for value in _seconds(paths, parts).values()]
+
+
+def _seconds(paths: Paths, parts: Sequence[Part]) -> dict[str, float]:
+    """Seconds on the critical path, and of an average core."""
+    return {
+        "critical_path_s": sum(part.path_ps for part in parts) / PICOSECONDS,
+        "computing_s": paths.seconds(sum(part.computing_ps for part in parts)),
+        "exposed_s": paths.seconds(sum(part.exposed_ps for part in parts)),
+        "waiting_s": paths.seconds(sum(part.waiting_ps for part in parts)),
+    }
+
+
+def links_table(result: Explanation) -> Table:
+    """Links by kind; the kind with the busiest link first."""
+    from rich.table import Table
+
+    table = Table(title="Kinds of links", title_justify="left")
+    table.add_column("kind")
+    for column in ("links", "used", "GB in all", "average", "busiest"):
+        table.add_column(column, justify="right")
+    for kind in result.link_kinds:
+        counts = f"{kind.count:,}", f"{kind.used:,}", f"{kind.bytes / 1e9:.4g}"
+        table.add_row(kind.kind, *counts, f"{kind.utilisation:.1%}", f"{kind.busiest:.1%}")
+    if not result.link_kinds:
+        table.add_row("none carries anything")
+    return table
+
+
+def parts_dict(paths: Paths, name: str, parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """What ``--format json`` has of parts; ``name`` is the key of what they are called."""
+    return [
+        {name: part.name, "count": part.count, "layers": list(part.layers)}
+        | _seconds(paths, [part])
+        | ({"parts": parts_dict(paths, "part", part.parts)} if part.parts else {})
+        for part in parts
+    ]

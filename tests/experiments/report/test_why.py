@@ -1,0 +1,146 @@
+"""What the page says of its study, of the drawn step and of two planners, against the commands."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from experiments.cli import main
+from experiments.report.page.headline import message, title
+from experiments.report.study import report, steps
+from experiments.studies.speedups import Comparison, Row
+from tests.experiments.pages import PLAIN, Parsed, study
+
+STEP = ["--array", "accpar-mixed-switch", "--batch", "64"]
+STEP += ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
+
+
+def compared(**speedups: list[float]) -> Comparison:
+    networks = [f"net{i}" for i in range(len(next(iter(speedups.values()))))]
+    rows = [
+        Row(network, planner, 1 / values[i], values[i])
+        for i, network in enumerate(networks)
+        for planner, values in speedups.items()
+    ]
+    return Comparison("an-array", 64, tuple(rows), {})
+
+
+BASE = {"data_parallel": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (
+            compared(**BASE, owt=[1.0, 4.0], accpar=[2.0, 8.0]),
+            "On an-array, accpar is 4 times as fast as data parallelism in the geometric mean of "
+            "2 networks (2 to 8), and 2 times as fast as owt.",
+        ),
+        (
+            compared(data_parallel=[1.0], owt=[3.0]),
+            "On an-array, owt is 3 times as fast as data parallelism.",
+        ),
+        (
+            compared(**BASE, owt=[0.25, 1.0], hypar=[0.1, 0.4]),
+            "On an-array no planner beats data parallelism: owt, the nearest, has 0.5 times its "
+            "speed.",
+        ),
+        (compared(**BASE), "On an-array a step under data parallelism takes 1 s."),
+    ],
+)
+def test_the_message_is_what_the_numbers_say(result: Comparison, words: str) -> None:
+    assert message([result]) == words
+    second = words[:-1].replace("On an-array", "on b", 1)
+    assert message([result, replace(result, array="b")]) == f"{words[:-1]}; {second}."
+
+
+def test_the_title_is_what_is_compared() -> None:
+    two = compared(**BASE, owt=[1.0, 1.0], accpar=[1.0, 1.0])
+    assert title([two, replace(two, array="b")]) == (
+        "owt and accpar against data parallelism for net0 and net1 on an-array and b, batch 64, "
+        "published"
+    )
+    many = compared(data_parallel=[1.0] * 4)
+    assert title([many]) == "data_parallel for 4 networks on an-array, batch 64, published"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
+    target = tmp_path_factory.mktemp("page") / "page.html"
+    args = ["report", *STEP, "--networks", "lenet", "--title", "<b>mine</b>"]
+    assert main([*args, "--output", str(target)]) == 0
+    return Parsed(target.read_text(encoding="utf-8"))
+
+
+def asked(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    assert main([*args, *STEP, "--format", "json"]) == 0
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def test_a_title_is_text(made: Parsed) -> None:
+    assert made.text("h1") == made.text("title")[:1] == ["<b>mine</b>"]
+    assert not any(name == "b" for name, _ in made.tags)
+
+
+def test_why_and_what_helps_are_what_explain_says(
+    made: Parsed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = asked(capsys, "explain", "lenet", "--planner", "accpar")
+    tables = {name.partition(" of lenet, accpar on")[0]: name for name in made.exact}
+    bounds = [row[1] for row in made.exact[tables["Critical path"]][1:]]
+    assert bounds == [ps for ps in data["critical_path"]["bounds_s"].values() if ps]
+    assert sum(bounds) == pytest.approx(data["iteration_s"])  # type: ignore[arg-type]
+    for name, key in (("Kinds of layers", "kinds"), ("Layers and blocks", "blocks")):
+        _, *rows, whole = made.exact[tables[name]]
+        assert whole[1] == pytest.approx(data["iteration_s"])
+        for row, wanted in zip(rows[:10], data[key], strict=False):
+            values = (wanted[k] for k in ("critical_path_s", "computing_s", "exposed_s"))
+            assert [row[1], row[3], row[4]] == [pytest.approx(value) for value in values]
+    (helps,) = (table for name, table in made.exact.items() if "twice as fast" in name)
+    keys = ("same_plan_s", "same_plan_speedup", "replanned_s", "replanned_speedup")
+    assert [row[1:5] for row in helps[1:]] == [
+        [knob[key] for key in keys] for knob in data["twice_as_fast"]
+    ]
+    best = min(min(k["same_plan_s"], k["replanned_s"]) for k in data["twice_as_fast"])
+    assert any(f"twice as fast the step takes {best:.6g} s" in text for text in made.text("p"))
+
+
+def test_the_strip_is_as_long_as_the_step(made: Parsed) -> None:
+    place = [a.get("aria-label") for _, a in made.tags].index("critical path")
+    parts = []
+    for name, attributes in made.tags[place + 1 :]:
+        if name not in ("rect", "title"):
+            break
+        parts += [attributes] if name == "rect" else []
+    widths = [float(part["width"]) for part in parts]
+    assert sum(widths) == pytest.approx(float(made.tags[place][1]["width"]), abs=0.1)
+    assert [float(part["x"]) for part in parts] == [
+        pytest.approx(sum(widths[:i]), abs=0.1) for i in range(len(widths))
+    ]
+
+
+def test_two_planners_are_what_compare_says(
+    made: Parsed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = asked(capsys, "compare", "lenet", "--planners", "data_parallel,accpar")
+    by = {name.partition(",")[0]: rows for name, rows in made.exact.items()}
+    for name, key in (("By phase", "phases"), ("By layer", "layers")):
+        _, *rows = by[name]
+        wanted = [[*row["core_s"], row["difference_s"]] for row in data[key]]
+        assert len(rows) == min(len(wanted), 12)
+        assert [row[1:] for row in rows[:10]] == wanted[:10]
+        assert rows[-1][1:] == wanted[-1]
+        whole = [sum(row[i] or 0 for row in rows) for i in (1, 2)]
+        assert whole == pytest.approx(data["iteration_s"])
+    ratio = data["iteration_s"][0] / data["iteration_s"][1]
+    assert any(f"data_parallel takes {ratio:.3g} times as long" in p for p in made.text("p"))
+
+
+def test_one_planner_alone_is_compared_with_nothing() -> None:
+    alone = Parsed(report(replace(study(PLAIN), planners=("accpar",))))
+    assert "compare" not in {attributes.get("id") for _, attributes in alone.tags}
+    heard: list[str] = []
+    report(study(PLAIN), heard.append)
+    assert len(heard) == steps(study(PLAIN))
