@@ -79,9 +79,11 @@ def split_quantity(text: str) -> tuple[str, float] | None:
     return None
 
 
-def format_quantity(value: float, unit: str) -> str:
-    """8e9 "bit/s" as "8 Gbit/s", 1.5e-6 "s" as "1.5 us", to four digits."""
+def format_quantity(value: float, unit: str, digits: int = 4) -> str:
+    """8e9 "bit/s" as "8 Gbit/s", 1.5e-6 "s" as "1.5 us", to so many digits."""
     scales = {"": 1.0} | {p: 1 / n for p, n in _PARTS.items()} if unit == "s" else _DECIMAL
+    if not math.isfinite(value):
+        return f"{value} {unit}"
     fitting = [(p, s) for p, s in scales.items() if s <= value]
     prefix, scale = max(fitting, key=lambda item: item[1], default=("", 1.0))
-    return f"{value / scale:.4g} {prefix}{unit}"
+    return f"{value / scale:.{digits}g} {prefix}{unit}"

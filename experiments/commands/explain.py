@@ -157,7 +157,7 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     from experiments.studies.messages import inexact
     from experiments.studies.throughput import CONVENTION
 
-    title = f"{result.case}: {result.iteration_s:.9f} s, {result.throughput}"
+    title = f"{result.case}: {result.iteration_s:.9f} s"
     found = [_path(result), *layer_tables(result), links_table(result), _links(result)]
     found += [_units(result), _knobs(result)]
     if result.settings:
@@ -173,7 +173,7 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
         *filter(None, [inexact(result.plan).rstrip()]),
         *_unread(result),
     ]
-    return [", ".join(head), "", *found, *said]
+    return [", ".join(head), str(result.throughput), "", *found, *said]
 
 
 def _table(title: str, *columns: str, words: int = 1) -> Table:

@@ -172,8 +172,18 @@ def _rows(grid: Grid, cases: pandas.DataFrame) -> Table:
     apart = [] if {"execution"} & {*axes, *common} else ["execution"]
     columns = ["network", "planner", *axes, *apart, "iteration_s", "speedup"]
     columns += [column for column in COLUMNS.values() if column in cases]
+    units = {axis.title: axis for axis in grid.axes if axis.unit}
+    written = {
+        title: {value.number: value.label for value in axis.values} for title, axis in units.items()
+    }
+
+    def shown(key: str, value: object) -> str:
+        if key in written and value in written[key]:
+            return written[key][value]
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+
     rows = [
-        {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in row}
+        {units[key].key if key in units else key: shown(key, value) for key, value in row}
         for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
     ]
     words = [str(cases[key].iloc[0]) for key in common]

@@ -142,6 +142,22 @@ def _range(key: str, text: str, first: str, last: str, scale: str, count: str) -
         points = [float(value) for value in dict.fromkeys(round(point) for point in points)]
         texts = [f"{point:.0f}" for point in points]
         return Axis(key, "", _values(texts, texts, points))
-    texts = [f"{point!r} {unit}" for point in points]
-    labels = [format_quantity(point, unit) for point in points]
-    return Axis(key, unit, _values(texts, labels, points))
+    texts = [_written(i, points, unit) for i in range(len(points))]
+    texts[0], texts[-1] = first, last
+    found = [quantity[1] for text in texts if (quantity := split_quantity(text))]
+    labels = [format_quantity(point, unit) for point in found]
+    return Axis(key, unit, _values(texts, labels, found))
+
+
+def _written(i: int, points: Sequence[float], unit: str) -> str:
+    """A point of a range as people would write it: what is simulated is what tables say.
+
+    In as many digits, four or more, as move it by a hundredth of the way to its neighbours.
+    """
+    ways = [abs(points[i] - points[j]) for j in (i - 1, i + 1) if 0 <= j < len(points)]
+    for digits in (4, 6, 9, 12):
+        text = format_quantity(points[i], unit, digits)
+        quantity = split_quantity(text)
+        if quantity and abs(quantity[1] - points[i]) <= min(ways) / 100:
+            return text
+    return f"{points[i]!r} {unit}"

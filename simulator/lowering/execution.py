@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hardware import Array, Model, by_core
+from hardware import Array, Model, by_core, format_quantity
 
 PUBLISHED_IGNORES = {
     "hbm": "the published model has no memory: HBM values are not used",
@@ -62,7 +62,7 @@ class Execution:
         if not self.whole_shards:
             words.append("shards exact")
         if self.bucket_bytes != BUCKET_BYTES:
-            words.append(f"bucket {self.bucket_bytes:g} B")
+            words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
         return ", ".join(words)

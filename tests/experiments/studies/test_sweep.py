@@ -401,3 +401,20 @@ def test_options_that_make_no_sense(
     deployed = ["--execution", "deployed", "--vary", "shards=half"]
     assert main(["sweep", "--networks", "lenet", *deployed]) == 2
     assert "shards=half: one of whole, exact" in capsys.readouterr().err
+
+
+def test_the_table_has_units_people_use_and_a_file_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vary = "network.bandwidth=1 Gbit/s:1 Tbit/s:log:3"
+    args = ("sweep", "--networks", "lenet", "--planners", "owt", "--jobs", "1", "--vary", vary)
+    assert main(args) == 0
+    out = capsys.readouterr().out
+    assert "31.62 Gbit/s" in out
+    assert "e+" not in out
+    assert main([*args, "--output", str(tmp_path / "t.csv")]) == 0
+    assert list(pandas.read_csv(tmp_path / "t.csv")["network.bandwidth [bit/s]"]) == [
+        1e9,
+        31.62e9,
+        1e12,
+    ]

@@ -37,6 +37,15 @@ def test_ranges() -> None:
     assert [value.text for value in few.values] == ["1", "2", "3", "4"]
 
 
+def test_a_range_is_simulated_as_it_is_written() -> None:
+    axis = parse_vary("network.bandwidth=1 Gbit/s:1 Tbit/s:log:16")
+    assert axis.values[7].text == axis.values[7].label == "25.12 Gbit/s"
+    assert axis.values[7].number == 25.12e9
+    close = parse_vary("network.bandwidth=1 Gbit/s:1.001 Gbit/s:lin:11")
+    assert close.values[5].text == "1.0005 Gbit/s"
+    assert len({value.number for value in close.values}) == 11
+
+
 @given(st.floats(1, 1e6), st.floats(1, 1e6), st.sampled_from(["log", "lin"]), st.integers(2, 20))
 def test_every_value_of_a_range_is_a_quantity_between_its_ends(
     low: float, high: float, scale: str, count: int
