@@ -25,8 +25,11 @@ from experiments.commands import (
     timeline,
     validate,
 )
+from experiments.commands.examples import epilog
+from experiments.commands.study_file import study_of
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
+from experiments.formats import settle
 
 COMMANDS = (
     speedup,
@@ -58,6 +61,11 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line; building it imports nothing heavy."""
+    return _parsers()[0]
+
+
+def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
+    """The whole, and each command's by its name."""
     top = _Parser(
         prog="accelarray",
         description="How long does one training step take on an array of accelerators, and why?",
@@ -66,7 +74,25 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.configure(commands)
-    return top
+    for name, one in commands.choices.items():
+        one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
+        one.epilog = "\n\n".join(filter(None, [one.epilog, epilog(name)]))
+    return top, commands.choices
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments, with those of a study's file where one is named; raises UsageError."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    top, commands = _parsers()
+    command = commands.get(words[0]) if words else None
+    study = None
+    if command is not None and command.get_default("takes_study"):
+        study = study_of(words, command)
+    args = top.parse_args(words)
+    if study is not None:
+        study.settle(args)
+    settle(args)
+    return args
 
 
 class _Version(argparse.Action):
@@ -89,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        args = parser().parse_args(argv)
+        args = parse(argv)
         code: int = args.run(args)
         return code
     except KeyboardInterrupt:

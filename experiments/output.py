@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -86,11 +87,19 @@ def _narrow(column: Column) -> str:
     return textwrap.fill(header, max(1, longest), break_long_words=False)
 
 
-def table_of(title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str] = ()) -> str:
-    """The text of ``table``, without those columns of ``least``, in order, that do not fit."""
+def fitted(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    least: Sequence[str] = (),
+    form: str = "table",
+) -> list[Table | str]:
+    """``table`` without those columns of ``least``, in order, that a terminal has no room for.
+
+    Which, is said below it. Other forms than "table" have room for all.
+    """
     dropped: list[str] = []
     for key in (key for key in least if key in rows[0]):
-        if _least_width(rows, dropped) <= width():
+        if form != "table" or _least_width(rows, dropped) <= width():
             break
         dropped.append(key)
     kept = [{key: v for key, v in row.items() if key not in dropped} for row in rows]
@@ -99,7 +108,7 @@ def table_of(title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str]
         if dropped
         else []
     )
-    return text_of(table(title, kept), *said)
+    return [table(title, kept), *said]
 
 
 def width() -> int:
@@ -222,21 +231,34 @@ def _places(output: str) -> tuple[Path, Path]:
 def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
     """A bar on stderr when that is a terminal; call what it yields once per finished case.
 
+    It estimates the time that is left from how fast cases have come since the first.
     Where nobody knows how many there will be, it counts them.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda label: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
+    left = () if total is None else (TimeRemainingColumn(), TextColumn("left"))
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *left,
         TextColumn("{task.fields[label]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True, get_time=time.monotonic)
+    with Progress(
+        *columns, console=console, transient=True, speed_estimate_period=math.inf
+    ) as progress:
         task = progress.add_task("", total=total, label="")
 
         def advance(label: str) -> None:

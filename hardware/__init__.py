@@ -16,7 +16,7 @@ from hardware.array import (
     SpecError,
 )
 from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, wires_of
-from hardware.quantity import format_quantity, parse_quantity, split_quantity
+from hardware.quantity import format_quantity, in_bytes, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_models, catalog_names, catalog_rows, spec_kind
 from hardware.topology import Topology
 
@@ -61,6 +61,7 @@ __all__ = [
     "catalog_names",
     "catalog_rows",
     "format_quantity",
+    "in_bytes",
     "load_array",
     "load_device",
     "parse_quantity",

@@ -29,6 +29,7 @@ _EXAMPLES = {
 _RANGES = {"s": (0.0, 1e3), "J": (1e-18, 1.0), "J/B": (1e-18, 1.0)}
 """Least and most of units that have their own range."""
 _SHAPE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?) ?([A-Za-z/]{1,10})", re.ASCII)
+_WHOLE = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,2})?", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
 
 
@@ -55,6 +56,12 @@ def parse_quantity(text: object, unit: str) -> float:
     if not (math.isfinite(value) and least <= value <= most):
         raise ValueError(f"outside {least:g}...{most:g} {unit}; {example}")
     return value
+
+
+def in_bytes(text: str) -> str:
+    """``1e8`` or ``100000000``, a whole number of bytes, with its unit; other text as it is."""
+    bare = text.strip()
+    return f"{bare} B" if _WHOLE.fullmatch(bare) and float(bare).is_integer() else text
 
 
 def split_quantity(text: str) -> tuple[str, float] | None:

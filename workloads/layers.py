@@ -188,6 +188,16 @@ class Network:
         return sum(layer.parameters for layer in self.layers)
 
     @property
+    def tokens(self) -> int | None:
+        """Tokens of a sample, where its main input is a sequence that an embedding looks up."""
+        read = (
+            layer.kind == "embedding" and layer.inputs == (INPUT,) and layer.input == self.input
+            for layer in self.layers
+        )
+        one_wide = self.input.channels == self.input.width == 1
+        return self.input.height if one_wide and self.input.height > 1 and any(read) else None
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one sample's forward pass."""
         return sum(layer.macs for layer in self.layers)

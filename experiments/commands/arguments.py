@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from experiments.formats import FORMATS
+
 
 def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
     """``--array`` and ``--set``."""
@@ -134,7 +136,8 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--bucket",
         metavar="BYTES",
-        help='exchange gradients together until they have so many bytes ("25 MiB"; 0: each alone)',
+        help='exchange gradients together until they have so many bytes ("25 MiB" or 1e8; '
+        "0: each alone)",
     )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
     only.add_argument(
@@ -145,10 +148,19 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser, *formats: str) -> None:
-    """``--format`` and ``--output``."""
-    parser.add_argument("--format", choices=formats, default="table", help="default: table")
-    parser.add_argument("--output", metavar="FILE", help="write there instead of the terminal")
+def add_output(parser: argparse.ArgumentParser, *further: str) -> None:
+    """``--format`` and ``--output``; ``experiments.formats.settle`` makes one choice of both."""
+    formats = (*FORMATS, *further)
+    parser.add_argument(
+        "--format", choices=formats, help="default: what --output ends in, or else table"
+    )
+    endings = ", ".join(f".{name}" for name in formats if name != "table")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help=f"write there instead of the terminal ({endings}; anything else is text)",
+    )
+    parser.set_defaults(formats=formats)
 
 
 def add_runner(parser: argparse.ArgumentParser) -> None:

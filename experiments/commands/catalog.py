@@ -22,12 +22,12 @@ def configure(commands: Any) -> None:
     """Add both commands to the parser."""
     parser = commands.add_parser("list", help="networks, planners, arrays or devices by name")
     parser.add_argument("kind", choices=KINDS)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.set_defaults(run=run_list)
     parser = commands.add_parser("show", help="a network, or a resolved spec with its sources")
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
     parser.set_defaults(run=run_show)
 
@@ -243,7 +243,9 @@ def _deliver(
     data: Any,
     least: Sequence[str] = (),
 ) -> None:
-    """Rows as a table, or data as JSON."""
-    from experiments.output import deliver, table_of, to_json
+    """Rows as a table or a spreadsheet, or data as JSON."""
+    from experiments.formats import Shown, written
+    from experiments.output import deliver, fitted
 
-    deliver(to_json(data) if args.format == "json" else table_of(title, rows, least), args.output)
+    result = Shown(data, lambda: rows, lambda: fitted(title, rows, least, args.format))
+    deliver(written(result, args.format), args.output)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_array, add_output
 from experiments.commands.resolve import array_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from hardware import Wires
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8
 MOST_MESSAGES = 1 << 24
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?")
-"""Bytes without a unit."""
 
 
 def configure(commands: Any) -> None:
@@ -36,17 +35,19 @@ def configure(commands: Any) -> None:
         help="see docs/collectives.md (default: auto, the one predicted to be fastest)",
     )
     add_array(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the wires, run the collective over all nodes, deliver."""
-    from experiments.output import deliver, progress_bar, to_json
+    from experiments.formats import Shown, flat, written
+    from experiments.output import check_writable, deliver, progress_bar
     from hardware import Wires
     from simulator import chosen, closed_form, run_alone
 
     size_bytes = parse_bytes(args.bytes)
+    check_writable(args.output)
     with progress_bar(3) as done:
         wires = Wires(array_of(args))
         nodes = wires.nodes
@@ -75,19 +76,18 @@ def run(args: argparse.Namespace) -> int:
             wires.names[link]: float(link_bytes[link]) for link in link_bytes.nonzero()[0]
         },
     }
-    deliver(to_json(result) if args.format == "json" else _table(result, wires), args.output)
+    shown = Shown(result, lambda: [flat(result)], lambda: [_table(result, wires)])
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
 def parse_bytes(text: str) -> float:
     """``100000000`` or ``100 MB``; raises UsageError."""
     from experiments.output import UsageError
-    from hardware import parse_quantity
+    from hardware import in_bytes, parse_quantity
 
-    whole = _NUMBER.fullmatch(text) and float(text).is_integer()
-    quantity = f"{text} B" if whole else text
     try:
-        return parse_quantity(quantity, "B")
+        return parse_quantity(in_bytes(text), "B")
     except ValueError as error:
         raise UsageError(f"--bytes {text!r}: {error}, or a whole number of bytes") from None
 
@@ -101,10 +101,8 @@ def _check_size(collective: str, algorithm: str, nodes: int) -> None:
         raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
 
 
-def _table(result: dict[str, Any], wires: Wires) -> str:
+def _table(result: dict[str, Any], wires: Wires) -> Table:
     from rich.table import Table
-
-    from experiments.output import text_of
 
     table = Table(show_header=False, title=f"{result['collective']}, {result['array']}")
     table.add_row("nodes", f"{result['nodes']:,} {result['joins']}, {result['topology']}")
@@ -126,4 +124,4 @@ def _table(result: dict[str, Any], wires: Wires) -> str:
         table.add_row("", f"and {len(links) - SHOWN_LINKS:,} more links (--format json)")
     unused = len(wires.bandwidth) - len(links)
     table.add_row("links without bytes", f"{unused:,}")
-    return text_of(table)
+    return table

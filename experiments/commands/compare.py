@@ -35,7 +35,7 @@ def configure(commands: Any) -> None:
     parser.add_argument("--planners", metavar="P1,P2", required=True, help="see: list planners")
     add_step(parser)
     add_metrics(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.add_argument(
         "--plot", metavar="FILE", help="both Gantt charts on one time axis (.png, .svg or .pdf)"
     )
@@ -44,7 +44,8 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan and simulate twice, then deliver."""
-    from experiments.output import UsageError, check_writable, deliver, text_of, to_json
+    from experiments.formats import Shown, written
+    from experiments.output import UsageError, check_writable, deliver
     from experiments.pictures.figures import check_plot, save
     from experiments.studies.case import step_of
     from experiments.studies.difference import difference
@@ -76,11 +77,8 @@ def run(args: argparse.Namespace) -> int:
     whole = {key: [values[key] for values in both] for key in both[0]}
     data = about(first) | to_dict(result) | whole
     data["warnings"] = [*said, *overflows, *unread]
-    if args.format == "json":
-        text = to_json(data)
-    else:
-        text = text_of(*tables(result, first, whole), *unread)
-    deliver(text, args.output)
+    shown = Shown(data, lambda: _rows(result), lambda: [*tables(result, first, whole), *unread])
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
@@ -126,6 +124,21 @@ def to_dict(result: Difference) -> dict[str, Any]:
         "phases": [row(part, phase=part.phase, kind=part.kind) for part in result.phases],
         "layers": [row(part, layer=part.layer or part.kind) for part in result.layers],
     }
+
+
+def _rows(result: Difference) -> list[dict[str, Any]]:
+    """The layers as a spreadsheet: seconds an average core spends on each under both."""
+    return [
+        {
+            "layer": part.layer or part.kind,
+            **{
+                f"{planner}_s": result.seconds(core_ps)
+                for planner, core_ps in zip(result.planners, part.core_ps, strict=True)
+            },
+            "difference_s": result.seconds(part.change_ps),
+        }
+        for part in result.layers
+    ]
 
 
 def _whole(result: Difference) -> Change:

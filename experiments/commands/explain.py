@@ -33,7 +33,7 @@ def configure(commands: Any) -> None:
     add_planner(parser)
     add_step(parser)
     add_metrics(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
 
@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     """Simulate the step and its variants, then deliver."""
     from experiments.explain.picture import plot_explanation
     from experiments.explain.study import explain, steps_of
-    from experiments.output import check_writable, deliver, progress_bar, text_of, to_json
+    from experiments.formats import Shown, written
+    from experiments.output import check_writable, deliver, progress_bar
     from experiments.pictures.figures import check_plot, save
     from experiments.studies.metrics import check_metrics, parse_metrics
 
@@ -57,11 +58,10 @@ def run(args: argparse.Namespace) -> int:
         result = explain(case, args.array, args.set, progress)
     if args.plot:
         save(plot_explanation(result), args.plot)
-    json = args.format == "json"
     data = to_dict(result)
     data["warnings"] += forewarned
-    text = to_json(data) if json else text_of(*tables(result, metrics))
-    deliver(text, args.output)
+    shown = Shown(data, lambda: data["layers"], lambda: tables(result, metrics))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
@@ -76,6 +76,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
     return result.case.inputs | {
         "array": result.case.array.name,
         "iteration_s": result.iteration_s,
+        **asdict(result.throughput),
         "energy_j": result.energy_j,
         "traffic_bytes": result.traffic_bytes,
         **result.plan.gap_fields(),
@@ -154,8 +155,9 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     from experiments.explain.study import messages
     from experiments.explain.tables import layer_tables, links_table
     from experiments.studies.messages import inexact
+    from experiments.studies.throughput import CONVENTION
 
-    title = f"{result.case}: {result.iteration_s:.9f} s"
+    title = f"{result.case}: {result.iteration_s:.9f} s, {result.throughput}"
     found = [_path(result), *layer_tables(result), links_table(result), _links(result)]
     found += [_units(result), _knobs(result)]
     if result.settings:
@@ -165,7 +167,12 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
         head.append(f"energy {result.energy_j:.6g} J")
     if "traffic" in metrics:
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
-    said = [*messages(result), *filter(None, [inexact(result.plan).rstrip()]), *_unread(result)]
+    said = [
+        CONVENTION,
+        *messages(result),
+        *filter(None, [inexact(result.plan).rstrip()]),
+        *_unread(result),
+    ]
     return [", ".join(head), "", *found, *said]
 
 

@@ -37,14 +37,15 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "--levels", metavar="H", type=int, help="2^H alike accelerators instead of an array"
     )
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan every network asked for, then deliver."""
-    from experiments.output import UsageError, check_writable, deliver, text_of, to_json
+    from experiments.formats import Shown, written
+    from experiments.output import UsageError, check_writable, deliver
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.plan_map import plot_plan
     from experiments.studies.case import Case, plan_of
@@ -65,15 +66,16 @@ def run(args: argparse.Namespace) -> int:
     array = execution.planned(whole)
     if args.plot:
         save(plot_plan(plans[0], array), args.plot)
-    if args.format == "json":
-        data = [
-            to_dict(plan, array) | {"warnings": list(network.notes)}
-            for plan, network in zip(plans, networks, strict=True)
-        ]
-        deliver(to_json(data[0] if len(data) == 1 else data), args.output)
-    else:
-        texts = (text_of(*tables(plan, array)) for plan in plans)
-        deliver("\n".join(texts), args.output)
+    data = [
+        to_dict(plan, array) | {"warnings": list(network.notes)}
+        for plan, network in zip(plans, networks, strict=True)
+    ]
+    shown = Shown(
+        data[0] if len(data) == 1 else data,
+        lambda: [row for plan in plans for row in _rows(plan, array)],
+        lambda: [part for plan in plans for part in ["", *tables(plan, array)]][1:],
+    )
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
@@ -138,6 +140,24 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     if plan.root is None:
         parts += ["", "A single accelerator: nothing is split."]
     return parts
+
+
+def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
+    """A plan as a spreadsheet: each layer at each level of each stretch; shares of the first."""
+    from experiments.pictures.plan_map import describe, stretches
+
+    for group, first, chain in stretches(plan.root, array.group, 0):
+        for level, split in enumerate(chain, first):
+            for name, part in zip(plan.nodes, split.partitions, strict=True):
+                yield {
+                    "network": plan.network,
+                    "planner": plan.planner,
+                    "group": describe(group, chain),
+                    "level": level,
+                    "layer": name,
+                    "type": str(part.type),
+                    "share": part.share,
+                }
 
 
 def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[Table]:

@@ -23,6 +23,7 @@ from experiments.commands.resolve import (
     planners_of,
     runner_of,
 )
+from experiments.commands.study_file import add_study
 
 if TYPE_CHECKING:
     from experiments.report.study import Study
@@ -52,6 +53,7 @@ def configure(commands: Any) -> None:
     )
     parser.add_argument("--title", metavar="TEXT", help="the page's (default: what is compared)")
     parser.add_argument("--output", metavar="FILE", required=True, help="the page (.html)")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 

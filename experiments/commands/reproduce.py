@@ -27,7 +27,7 @@ def configure(commands: Any) -> None:
     )
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there")
     parser.add_argument(
         "--plot-format", choices=("png", "svg", "pdf"), default="png", help="default: png"
@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     """Make every figure, then deliver."""
     from importlib import import_module
 
-    from experiments.output import UsageError, check_writable, deliver, progress_bar, to_json
+    from experiments.formats import Shown, flat, written
+    from experiments.output import UsageError, check_writable, deliver, progress_bar
     from experiments.reproduce.pictures import check_folder, plot_figures
 
     study = import_module(f"experiments.reproduce.{args.paper}")
@@ -52,8 +53,12 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     with progress_bar(study.cases(keys)) as progress:
         figures = study.reproduce(keys, progress)
-    data = to_dict(args.paper, figures)
-    deliver(to_json(data) if args.format == "json" else to_table(args.paper, figures), args.output)
+    shown = Shown(
+        to_dict(args.paper, figures),
+        lambda: [{"figure": figure.key} | flat(row) for figure in figures for row in figure.rows],
+        lambda: tables(args.paper, figures),
+    )
+    deliver(written(shown, args.format), args.output)
     if args.plot:
         plot_figures(args.paper, figures, args.plot, f".{args.plot_format}")
     return 0
@@ -72,19 +77,18 @@ def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
     }
 
 
-def to_table(paper: str, figures: list[Figure]) -> str:
+def tables(paper: str, figures: list[Figure]) -> list[Table | str]:
     """Every figure as a table, with what to know about it."""
-    from experiments.output import text_of
     from experiments.reproduce.figure import largest
 
     shapes = {"plans": _plans, "map": _map}
-    parts: list[Any] = [f"{TITLES[paper]}, ours beside the paper's\n"]
+    parts: list[Table | str] = [f"{TITLES[paper]}, ours beside the paper's\n"]
     for figure in figures:
         table = shapes.get(figure.shape, _bars)(figure)
         parts += [f"{figure.key}: {figure.title}", table, *figure.messages, ""]
     if worst := largest(figures):
         parts += ["Largest differences from the published values", _largest(worst)]
-    return text_of(*parts)
+    return parts
 
 
 def _largest(worst: list[dict[str, Any]]) -> Table:

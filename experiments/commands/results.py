@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_metrics
+from experiments.commands.arguments import add_metrics, add_output
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
 LEAST = ("finished", "objective", "execution", "batch")
-"""Columns that a narrow terminal goes without, the first ones first; export has all."""
+"""Columns that a narrow terminal goes without, the first ones first, those with one value before.
+
+What was varied stays; export has all.
+"""
 MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
 
 
@@ -18,7 +24,6 @@ def configure(commands: Any) -> None:
     parser = commands.add_parser("results", help="list, export or prune the results of a store")
     parser.add_argument("action", choices=("list", "export", "prune"))
     parser.add_argument("--store", metavar="FILE", required=True)
-    parser.add_argument("--output", metavar="FILE", help="export: .csv, .json or .parquet")
     parser.add_argument(
         "--where",
         metavar="KEY=VALUE",
@@ -27,13 +32,15 @@ def configure(commands: Any) -> None:
         help="prune: delete results whose inputs are all these, as network=lenet",
     )
     add_metrics(parser)
+    add_output(parser, "parquet")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
-    from experiments.commands.sweep import ENDINGS, write_table
-    from experiments.output import UsageError, check_writable, deliver, table_of
+    from experiments.commands.sweep import ENDINGS, give
+    from experiments.formats import Shown, written
+    from experiments.output import UsageError, check_writable, deliver
     from experiments.report.page.results import varied_keys
     from experiments.studies.metrics import parse_metrics
     from experiments.studies.store import Store
@@ -46,18 +53,32 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         measures = [MEASURES[metric] for metric in parse_metrics(args.metrics)]
         columns = [*COLUMNS, *varied_keys(rows), *measures, "finished"]
-        shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
-        title = f"{args.store}: {len(rows)} results"
-        deliver(table_of(title, shown, LEAST) if rows else f"{title}\n", None)
+        if args.format == "parquet":
+            raise UsageError("list has no parquet; results export --output FILE.parquet has")
+        listed = [{column: row.get(column) for column in columns} for row in rows]
+        shown = Shown(listed, lambda: listed, lambda: _parts(args, columns, rows))
+        deliver(written(shown, args.format), args.output)
         return 0
-    if not (args.output and args.output.endswith(ENDINGS)):
+    if not (args.output and args.output.lower().endswith(ENDINGS)):
         raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
     check_writable(args.output)
     import pandas
 
     flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
-    write_table(pandas.DataFrame(flat), args.output)
+    give(args, pandas.DataFrame(flat), list)
     return 0
+
+
+def _parts(
+    args: argparse.Namespace, columns: list[str], rows: list[dict[str, Any]]
+) -> list[Table | str]:
+    from experiments.output import fitted
+
+    title = f"{args.store}: {len(rows)} results"
+    shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
+    alike = [key for key in (*LEAST, *COLUMNS) if len({row[key] for row in shown}) == 1]
+    least = list(dict.fromkeys([LEAST[0], *alike, *LEAST]))
+    return fitted(title, shown, least, args.format) if rows else [title]
 
 
 def _conditions(where: list[str]) -> dict[str, str]:

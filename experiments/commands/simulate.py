@@ -35,18 +35,20 @@ def configure(commands: Any) -> None:
     add_step(parser)
     add_metrics(parser)
     add_unfolded(parser)
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, simulate, deliver."""
-    from experiments.output import deliver, text_of, to_json
+    from experiments.formats import Shown, flat, written
+    from experiments.output import check_writable, deliver
     from experiments.studies.case import plan_of, simulated
     from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
     from experiments.studies.unread import warnings
 
+    check_writable(args.output)
     case, metrics = case_of(args), parse_metrics(args.metrics)
     check_metrics(metrics, case.array)
     forewarned = forewarn(case)
@@ -60,13 +62,14 @@ def run(args: argparse.Namespace) -> int:
         "warnings": [*case.network.notes, *forewarned, *overflows, *unread],
         **measured(metrics, timeline),
     }
-    text = to_json(result) if args.format == "json" else text_of(*tables(result, plan, unread))
-    deliver(text, args.output)
+    shown = Shown(result, lambda: [flat(result)], lambda: tables(result, plan, unread))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
+    from experiments.studies.throughput import throughput
     from planners import predict
     from simulator import shares
 
@@ -83,6 +86,7 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "devices": case.array.group.size,
         "cores": case.array.group.cores,
         "iteration_s": timeline.iteration_s,
+        **asdict(throughput(case.network, case.array, case.batch, timeline.iteration_s)),
         "predicted_s": predict(case.network, plan, case.array) if priced else None,
         **plan.gap_fields(),
         "computing": spent.computing,
@@ -133,14 +137,18 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Table | str]:
-    """The table people read, whether its plan is exact, and what was not read."""
+    """The table people read, what its share of peak is, if its plan is exact, what is not read."""
     from experiments.studies.messages import inexact
+    from experiments.studies.throughput import CONVENTION
 
-    return [_table(result), *filter(None, [inexact(plan).rstrip()]), *unread]
+    said = filter(None, [inexact(plan).rstrip()])
+    return [_table(result), CONVENTION, *said, *unread]
 
 
 def _table(result: dict[str, Any]) -> Table:
     from rich.table import Table
+
+    from experiments.studies.throughput import readable
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
     shown = ["array", "batch", "objective", "execution", "devices", "cores"]
@@ -150,6 +158,10 @@ def _table(result: dict[str, Any]) -> Table:
         table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")
+    table.add_row("samples", f"{readable(result['samples_per_s'])} a second")
+    if (tokens_per_s := result["tokens_per_s"]) is not None:
+        table.add_row("tokens", f"{readable(tokens_per_s)} a second")
+    table.add_row("share of peak", f"{result['share_of_peak']:.2%}")
     if result["predicted_s"] is not None:
         table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):

@@ -28,6 +28,7 @@ from experiments.commands.resolve import (
     planners_of,
     runner_of,
 )
+from experiments.commands.study_file import add_study
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +53,14 @@ def configure(commands: Any) -> None:
     add_metrics(parser)
     add_unfolded(parser)
     add_runner(parser)
-    add_output(parser, "table", "csv", "json")
+    add_output(parser)
     parser.add_argument(
         "--levels",
         metavar="H1,H2",
         help="the hierarchy sweep: arrays of 2^H accelerators in the array's proportions, as 2-16",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 
@@ -99,7 +101,8 @@ def _networks(
     args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
 ) -> bool:
     """One array, network by network; whether it was finished."""
-    from experiments.output import deliver, progress_bar, text_of, to_json
+    from experiments.formats import Shown, rows_of, written
+    from experiments.output import deliver, progress_bar
     from experiments.pictures.comparison_plots import plot_speedups
     from experiments.pictures.figures import save
     from experiments.studies.comparison import compare
@@ -107,15 +110,14 @@ def _networks(
     with _options(args, array) as options, progress_bar(len(networks) * len(planners)) as progress:
         result = compare(array, networks, planners, args.batch, progress, **options)
     _warn(result)
-    if args.format == "json":
-        warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
-        warnings += [*args.forewarned, *result.overflows, *result.unread]
-        text = to_json(speedup_tables.to_dict(result) | {"warnings": warnings})
-    elif args.format == "csv":
-        text = speedup_tables.to_csv(result.to_frame())
-    else:
-        text = text_of(*speedup_tables.tables(result))
-    deliver(text, args.output if result.complete else None)
+    warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
+    warnings += [*args.forewarned, *result.overflows, *result.unread]
+    shown = Shown(
+        speedup_tables.to_dict(result) | {"warnings": warnings},
+        lambda: rows_of(result.to_frame()),
+        lambda: speedup_tables.tables(result),
+    )
+    deliver(written(shown, args.format), args.output if result.complete else None)
     if not result.complete:
         _say_interrupted(args, f"{len(result.networks)} of {len(networks)} networks")
     elif args.plot:
@@ -142,7 +144,8 @@ def _levels(
     args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
 ) -> bool:
     """One array of each size; whether all were finished."""
-    from experiments.output import deliver, progress_bar, text_of, to_json
+    from experiments.formats import Shown, rows_of, written
+    from experiments.output import deliver, progress_bar
     from experiments.pictures.comparison_plots import plot_levels
     from experiments.pictures.figures import save
     from experiments.studies.scaling import sweep
@@ -153,15 +156,14 @@ def _levels(
         done = sweep(array, wanted, networks, planners, args.batch, progress, **options)
     for level in done:
         _warn(level.result)
-    if args.format == "json":
-        found = speedup_tables.levels_to_dict(array.name, args.batch, done)
-        text = to_json(found | {"warnings": [*found.get("warnings", []), *args.forewarned]})
-    elif args.format == "csv":
-        text = speedup_tables.to_csv(speedup_tables.levels_to_frame(done))
-    else:
-        text = text_of(*speedup_tables.levels_tables(array.name, args.batch, done))
+    found = speedup_tables.levels_to_dict(array.name, args.batch, done)
+    shown = Shown(
+        found | {"warnings": [*args.forewarned, *found["warnings"]]},
+        lambda: rows_of(speedup_tables.levels_to_frame(done)),
+        lambda: speedup_tables.levels_tables(array.name, args.batch, done),
+    )
     complete = len(done) == len(wanted)
-    deliver(text, args.output if complete else None)
+    deliver(written(shown, args.format), args.output if complete else None)
     if not complete:
         _say_interrupted(args, f"{len(done)} of {len(wanted)} sizes")
     elif args.plot:

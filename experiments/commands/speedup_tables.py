@@ -34,11 +34,6 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     }
 
 
-def to_csv(frame: pandas.DataFrame) -> str:
-    """One line a row; an empty field where a value does not apply."""
-    return frame.to_csv(index=False, lineterminator="\n")
-
-
 def tables(result: Comparison) -> list[Table | str]:
     """The table people read, with what to know about it underneath."""
     from experiments.studies.messages import messages

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.commands.arguments import (
     add_metrics,
     add_networks,
+    add_output,
     add_planners,
     add_runner,
     add_step,
@@ -19,9 +20,10 @@ from experiments.commands.resolve import (
     planners_of,
     runner_of,
 )
+from experiments.commands.study_file import add_study
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pandas
     from rich.table import Table
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from experiments.studies.sweep import Crossover, Grid
 
 ENDINGS = (".csv", ".json", ".parquet")
+KNOWN = (*ENDINGS, ".md", ".txt")
 COLUMNS = {"energy": "energy_j", "traffic": "traffic_bytes"}
 """The column that each metric beside time adds."""
 
@@ -49,21 +52,15 @@ def configure(commands: Any) -> None:
     add_step(parser)
     add_metrics(parser)
     add_runner(parser)
-    parser.add_argument("--output", metavar="FILE", help=f"write the table ({', '.join(ENDINGS)})")
+    add_output(parser, "parquet")
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
-    from experiments.output import (
-        UsageError,
-        check_writable,
-        deliver,
-        progress_bar,
-        text_of,
-        warn,
-    )
+    from experiments.output import UsageError, check_writable, deliver, progress_bar, text_of, warn
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.sweep_plots import check_drawable, plot_sweep
     from experiments.studies.metrics import check_metrics, parse_metrics
@@ -74,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     metrics = parse_metrics(args.metrics)
     for point in grid.points():
         check_metrics(metrics, grid.cases(point)[0].array)
-    if args.output and not args.output.endswith(ENDINGS):
-        raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(ENDINGS)}")
+    if args.output and not args.output.lower().endswith(KNOWN):
+        raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(KNOWN)}")
     if args.plot:
         check_plot(args.plot)
         check_drawable(grid)
@@ -90,10 +87,9 @@ def run(args: argparse.Namespace) -> int:
     table = table.drop(
         columns=[column for metric, column in COLUMNS.items() if metric not in metrics]
     )
-    if args.output:
-        write_table(table, args.output)
-    if parts := tables(grid, table, crossed, full=not args.output):
-        deliver(text_of(*parts), None)
+    give(args, table, lambda: tables(grid, table, crossed))
+    if args.output and (sentences := tables(grid, table, crossed, full=False)):
+        deliver(text_of(*sentences), None)
     if args.plot:
         save(plot_sweep(grid, table, crossed or []), args.plot)
     return 0
@@ -128,30 +124,33 @@ def overflows(table: pandas.DataFrame) -> str:
     )
 
 
-def write_table(table: pandas.DataFrame, output: str) -> None:
-    """CSV, JSON (a list of rows) or Parquet, by the file's name."""
-    from experiments.encodings import legible
-    from experiments.output import UsageError, to_json, whole_file
+def give(
+    args: argparse.Namespace,
+    table: pandas.DataFrame,
+    parts: Callable[[], Sequence[Table | str]],
+) -> None:
+    """Deliver a table in the form that was asked for: Parquet too, JSON as a list of rows."""
+    from experiments.formats import Shown, rows_of, written
+    from experiments.output import UsageError, deliver, whole_file
 
-    with whole_file(output) as path:
-        if output.endswith(".csv"):
-            text = table.to_csv(index=False, lineterminator="\n")
-            path.write_text(legible(text), encoding="utf-8")
-        elif output.endswith(".json"):
-            path.write_text(to_json(records(table)))
-        else:
-            try:
-                table.to_parquet(path, index=False)
-            except ImportError:
-                raise UsageError(
-                    f"--output {output!r}: Parquet needs pip install 'accelarray[parquet]'"
-                ) from None
+    if args.format != "parquet":
+        shown = Shown(records(table), lambda: rows_of(table), parts)
+        deliver(written(shown, args.format), args.output)
+        return
+    with whole_file(args.output) as path:
+        try:
+            table.to_parquet(path, index=False)
+        except ImportError:
+            raise UsageError(
+                f"--output {args.output!r}: Parquet needs pip install 'accelarray[parquet]'"
+            ) from None
 
 
-def records(table: pandas.DataFrame) -> list[dict[Hashable, Any]]:
+def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
     """The rows as JSON has them, None where a value is unknown."""
-    known = table.astype(object).where(table.notna(), None)
-    rows = known.to_dict("records")
+    from experiments.formats import rows_of
+
+    rows = rows_of(table)
     for row in rows:
         if "warnings" in row:
             row["warnings"] = row["warnings"].splitlines()

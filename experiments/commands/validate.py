@@ -10,6 +10,8 @@ from experiments.commands.arguments import add_output
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rich.table import Table
+
     from experiments.validate.measured import Validation
     from experiments.validate.other_steps import Given
     from experiments.validate.section import Section
@@ -38,14 +40,15 @@ def configure(commands: Any) -> None:
         default=[],
         help="change a value of every device, as roofline.pad_matrix_unit=128",
     )
-    add_output(parser, "table", "json")
+    add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.output import UsageError, check_writable, deliver, progress_bar, to_json
+    from experiments.formats import Shown, written
+    from experiments.output import UsageError, check_writable, deliver, progress_bar
     from experiments.pictures.figures import check_plot, save
     from experiments.validate.closed import (
         closed_forms,
@@ -76,11 +79,9 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         check_drawable(len(result.rows))
         save(plot_validation(result), args.plot)
-    if args.format == "json":
-        text = to_json({key: value for part in sections for key, value in part.data.items()})
-    else:
-        text = "\n".join(map(_text, sections))
-    deliver(text, args.output)
+    data = {key: value for part in sections for key, value in part.data.items()}
+    shown = Shown(data, lambda: data["rows"], lambda: _parts(sections, args.format))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
@@ -113,7 +114,11 @@ def _measured(
     return validate(rows, shipped(), devices, Pod(load_network(NETWORK), progress))
 
 
-def _text(part: Section) -> str:
-    from experiments.output import table_of
+def _parts(sections: Sequence[Section], form: str) -> list[Table | str]:
+    """Every section's table and messages, an empty line between two."""
+    from experiments.output import fitted
 
-    return table_of(part.title, part.rows, LEAST) + "".join(f"{line}\n" for line in part.messages)
+    parts: list[Table | str] = []
+    for part in sections:
+        parts += [*fitted(part.title, part.rows, LEAST, form), *part.messages, ""]
+    return parts[:-1]

@@ -13,6 +13,7 @@ from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
 from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.mixed import fastest_alone
 from experiments.studies.speedups import BASELINE
+from experiments.studies.throughput import Throughput, throughput
 from planners import Plan
 from simulator import Timeline, overflow
 
@@ -43,6 +44,12 @@ class Explanation:
     timeline: Timeline
     energy_j: float | None
     traffic_bytes: float
+
+    @property
+    def throughput(self) -> Throughput:
+        """Samples and tokens a second, and the share of the array's peak."""
+        case = self.case
+        return throughput(case.network, case.array, case.batch, self.iteration_s)
 
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:

@@ -47,9 +47,9 @@ class Names(Sequence[str]):
     def summary(self) -> str:
         """What ``accelarray list`` prints."""
         from experiments.commands.catalog import LISTED, rows_of
-        from experiments.output import table_of
+        from experiments.output import fitted, text_of
 
-        return table_of(self.kind, rows_of(self.kind), LISTED)
+        return text_of(*fitted(self.kind, rows_of(self.kind), LISTED))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each: its name and what it is, as ``accelarray list`` has them."""

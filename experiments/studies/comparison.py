@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple, TypedDict, Unpack, cast
 
 from experiments.output import UsageError
@@ -14,6 +14,7 @@ from experiments.studies.outputs import Outputs, overflow_of
 from experiments.studies.published_values import averages
 from experiments.studies.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison, Row
+from experiments.studies.throughput import throughput
 from experiments.studies.unread import warnings
 from hardware import Array
 from planners import Planner, load_planner, planner_name
@@ -201,7 +202,7 @@ class _Study:
                 yield self._row(Place(array, network, planner))
 
     def _row(self, place: Place) -> Row:
-        own = self.found[place]
+        case, own = self.cases[place], self.found[place]
         base = self.found[place._replace(planner=BASELINE)]
         alone = self.found.get(place._replace(alone=True))
         measures = {MEASURES[m]: own[MEASURES[m]] for m in self.metrics if m in MEASURES}
@@ -218,6 +219,7 @@ class _Study:
             **{column: own.get(column) for column in OCCUPANCY},
             exact=None if own["exact"] else False,
             gap=None if own["exact"] else own["plan_gap"],
+            **asdict(throughput(case.network, case.array, case.batch, own["iteration_s"])),
         )
 
     def overflows(self, array: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from experiments.output import UsageError
-from hardware import parse_quantity
+from hardware import in_bytes, parse_quantity
 from simulator import ALGORITHMS, Execution
 
 MODEL_OPTIONS = ("overlap", "shards", "bucket", "algorithm")
@@ -41,6 +41,6 @@ def _bytes(text: str) -> float:
     if text.removesuffix("B").strip() in ("0", "0.0"):
         return 0.0
     try:
-        return parse_quantity(text, "B")
+        return parse_quantity(in_bytes(text), "B")
     except ValueError as error:
-        raise UsageError(f"bucket={text}: {error}") from None
+        raise UsageError(f"bucket={text}: {error}, or a whole number of bytes") from None

@@ -14,6 +14,7 @@ from simulator import Execution
 if TYPE_CHECKING:
     import pandas
 
+RATES = ("samples_per_s", "share_of_peak")
 BASELINE = "data_parallel"
 METRIC_OF = {"energy_j": "energy", "energy_efficiency": "energy", "traffic_bytes": "traffic"}
 """The metric that a column of a comparison belongs to, if it is not time."""
@@ -31,7 +32,7 @@ class Row:
     data parallelism, where both steps take joules. Under the deployed model it
     has the fullest core's peak memory, and how many cores overflow or are idle.
     Where the graph was too wide for an exact plan ``exact`` is False and
-    ``gap`` the plan's, if known.
+    ``gap`` the plan's, if known. The last three are ``throughput``'s.
     """
 
     network: str
@@ -48,6 +49,9 @@ class Row:
     idle_cores: int | None = None
     exact: bool | None = None
     gap: float | None = None
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    share_of_peak: float | None = None
 
     def metric(self, name: str) -> float | None:
         """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
@@ -115,7 +119,7 @@ class Comparison:
 
         columns = [f.name for f in fields(Row)]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
-        for told in (OCCUPANCY, ("exact", "gap")):  # nothing, where no row has anything to tell
+        for told in (OCCUPANCY, ("exact", "gap"), RATES, ("tokens_per_s",)):  # no row tells them
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]
         frame = pandas.DataFrame(map(asdict, self.rows), columns=shown)

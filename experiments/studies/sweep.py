@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
@@ -15,6 +15,7 @@ from experiments.studies.model_options import MODEL_OPTIONS, with_options
 from experiments.studies.outputs import overflow_of
 from experiments.studies.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
+from experiments.studies.throughput import throughput
 from experiments.studies.unread import changed as changed_unread
 from experiments.studies.unread import warnings
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
@@ -189,7 +190,9 @@ def _table(
         if any(said.values()):
             outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
         speedup = base_s / (own["iteration_s"] or math.nan)
-        rows.append(inputs | varied | outputs | {"speedup": speedup, "key": found[place].key})
+        rates = asdict(throughput(case.network, case.array, case.batch, own["iteration_s"]))
+        ends = {"speedup": speedup, "key": found[place].key}
+        rows.append(inputs | varied | outputs | rates | ends)
     return pandas.DataFrame(rows)
 
 

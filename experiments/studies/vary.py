@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.output import UsageError
 from experiments.studies.model_options import MODEL_OPTIONS
-from hardware import Array, format_quantity, load_array, split_quantity
+from hardware import Array, format_quantity, in_bytes, load_array, split_quantity
 
 INPUTS = ("array", "batch", "execution", "objective")
 """Keys that are inputs of a case and have a column of their own."""
@@ -78,15 +78,20 @@ def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
 
 
 def parse_vary(text: str) -> Axis:
-    """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError."""
+    """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError.
+
+    A bucket's values may be numbers of bytes: ``bucket=0,1e6,25 MiB``.
+    """
     key, equals, values = text.partition("=")
     key = key.strip()
     if not equals or not key or not values.strip():
         raise UsageError(f"--vary {text!r}: expected KEY=V1,V2 or KEY=FIRST:LAST:log:COUNT")
     parts = values.split(":")
+    unit = in_bytes if key == "bucket" else str
     if len(parts) == 4 and parts[2].strip() in ("log", "lin"):
-        return _range(key, text, *(part.strip() for part in parts))
-    items = list(dict.fromkeys(item.strip() for item in values.split(",")))
+        first, last, scale, count = (part.strip() for part in parts)
+        return _range(key, text, unit(first), unit(last), scale, count)
+    items = list(dict.fromkeys(unit(item.strip()) for item in values.split(",")))
     if not all(items):
         raise UsageError(f"--vary {text!r}: an empty value")
     return _axis(key, items)

@@ -17,8 +17,8 @@ from experiments.output import (
     UsageError,
     check_writable,
     deliver,
+    fitted,
     progress_bar,
-    table_of,
     text_of,
     to_json,
     warn,
@@ -58,7 +58,9 @@ def test_tables_fold_what_is_too_long_and_take_text_as_it_is() -> None:
 
 
 def test_rows_as_a_table() -> None:
-    text = table_of("title", [{"name": "a", "count": 1234567}, {"name": "long name", "count": 2}])
+    text = text_of(
+        *fitted("title", [{"name": "a", "count": 1234567}, {"name": "long name", "count": 2}])
+    )
     assert text.startswith("title")
     assert "│ a         │ 1,234,567 │" in text
     assert "│ long name │         2 │" in text
@@ -182,8 +184,7 @@ def test_no_bar_where_nobody_sees_it(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("total", [2, None])
-def test_a_bar_on_a_terminal_counts(total: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -191,9 +192,30 @@ def test_a_bar_on_a_terminal_counts(total: int | None, monkeypatch: pytest.Monke
     screen = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen)
+    return screen
+
+
+@pytest.mark.parametrize("total", [2, None])
+def test_a_bar_on_a_terminal_counts(total: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
     with progress_bar(total) as done:
         done("lenet owt")
         done("lenet accpar")
     shown = screen.getvalue()
     assert "lenet accpar" in shown
     assert ("2/2" if total else "2/?") in shown
+
+
+def test_a_bar_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case each 100 s, 4 of 10 done: 600 s are left, however long ago the first was."""
+    now = 0.0
+    monkeypatch.setattr("experiments.output.time.monotonic", lambda: now)
+    screen = terminal(monkeypatch)
+    with progress_bar(10) as done:
+        for _ in range(4):
+            now += 100.0
+            done("lenet")
+    last = screen.getvalue().rpartition("4/10")[2]
+    assert "0:06:40" in last
+    assert "0:10:00" in last
+    assert "left" in last

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.cli import main
-from experiments.output import table, table_of, text_of, width
+from experiments.output import fitted, table, text_of, width
 
 BOX = tuple("│┃┏└┌├┡")
 STEP = ["--planner", "accpar"]
@@ -75,8 +75,8 @@ def test_numbers_stay_whole_and_nothing_is_lost(rows: list[tuple[str, int]], man
 
 def test_columns_are_dropped_by_priority_and_that_is_said() -> None:
     rows = [{"name": "n" * 30, "first": "f" * 30, "second": "s" * 30, "third": "t" * 10}]
-    text = table_of("t", rows, ("second", "first"))
+    text = text_of(*fitted("t", rows, ("second", "first")))
     assert "second" not in text.partition("Not shown")[0]
     assert "first" in text.partition("Not shown")[0]
     assert text.endswith("Not shown here: second (a wider terminal and --format json have all).\n")
-    assert "Not shown" not in table_of("t", [{"name": "n"}], ("name",))
+    assert "Not shown" not in text_of(*fitted("t", [{"name": "n"}], ("name",)))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import format_quantity, parse_quantity, split_quantity
+from hardware import format_quantity, in_bytes, parse_quantity, split_quantity
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,10 @@ def test_bits_are_eighths_of_bytes(number: float, prefix: str) -> None:
 def test_any_text_is_a_number_or_a_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert 1 <= parse_quantity(text, "B") <= 1e21
+
+
+def test_a_bare_whole_number_of_bytes_gets_its_unit() -> None:
+    for text in ("1e8", "100000000", " 1.0E+8 "):
+        assert parse_quantity(in_bytes(text), "B") == 1e8
+    for text in ("2.5", "-1", "1e-3", "25 MB", "١٢"):
+        assert in_bytes(text) == text

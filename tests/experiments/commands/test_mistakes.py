@@ -13,7 +13,7 @@ SWEEP = ["sweep", "--networks", "lenet", "--array", "tpu-v3-8", "--vary"]
     [
         ("network.bandwith=1,2", "--vary network.bandwith=1: "),
         ("devices.0.count=x,2", "--vary devices.0.count=x: devices.0.count: 'x'"),
-        ("bucket=5", "--vary bucket=5: "),
+        ("bucket=2.5", "--vary bucket=2.5: "),
         ("overlap=maybe", "--vary overlap=maybe: one of full, none"),
         ("array=tpu-v9", "--vary array=tpu-v9: unknown array 'tpu-v9'"),
     ],

@@ -50,6 +50,28 @@ def test_a_list_of_all(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "iteration_s" not in text
 
 
+def test_a_list_shows_what_was_varied(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eighty columns hold what differs between results: keys of specs, and the batch."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    inputs = INPUTS | {"network": "mobilenet-v2"}
+    with Store(store) as opened:
+        for latency in ("1 us", "2 us"):
+            opened.put(latency, inputs | {"network.latency": latency}, OUTPUTS)
+    lines = out(capsys, "list", "--store", str(store)).splitlines()
+    head = " ".join("".join(lines[2:6]).replace("┃", " ").split())
+    assert max(map(len, lines[1:-1])) <= 80
+    for key in ("network.bandwidth", "network.latency", "batch"):
+        assert key in head
+    table = "\n".join(lines)
+    for value in ("1 Gbit/s", "1 us", "2 us", " 16 "):
+        assert value in table
+    assert "Not shown here: finished, objective, execution, planner" in "\n".join(lines[-2:])
+    (_, *rows) = json.loads(out(capsys, "list", "--store", str(store), "--format", "json"))
+    assert [row["network.latency"] for row in rows] == [None, None, "1 us", "2 us"]
+
+
 def test_an_empty_store_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "s.db"
     with Store(path):

@@ -15,9 +15,9 @@ from experiments.commands.speedup_tables import (
     levels_to_dict,
     levels_to_frame,
     tables,
-    to_csv,
     to_dict,
 )
+from experiments.formats import csv_of, rows_of
 from experiments.output import text_of
 from experiments.studies import runner
 from experiments.studies.case import Case
@@ -157,9 +157,8 @@ def test_bytes_that_nobody_moves_have_a_mean(capsys: pytest.CaptureFixture[str])
 
 
 def test_csv_has_a_line_a_row() -> None:
-    lines = list(
-        csv.reader(io.StringIO(to_csv(replace(RESULT, metrics=("time", "traffic")).to_frame())))
-    )
+    rows = rows_of(replace(RESULT, metrics=("time", "traffic")).to_frame())
+    lines = list(csv.reader(io.StringIO(csv_of(rows))))
     assert lines[0][:4] == ["network", "planner", "iteration_s", "speedup"]
     assert lines[0][-1] == "traffic_bytes"
     assert lines[1] == ["net", "data_parallel", "2.0", "1.0", "", "", "4000000000.0"]
@@ -176,7 +175,7 @@ def test_sizes_as_csv_table_and_json() -> None:
     ]
     title = " ".join(levels_to_table("array", 64, sweep).split())
     assert "array, geometric mean of 2 networks, batch 64" in title
-    rows = list(csv.DictReader(io.StringIO(to_csv(levels_to_frame(sweep)))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(rows_of(levels_to_frame(sweep))))))
     assert [(row["levels"], row["accelerators"]) for row in rows[::4]] == [
         ("3", "8"),
         ("11", "2048"),

@@ -39,9 +39,9 @@ STEP = ("simulate", "lenet", "--planner", "accpar")
             (*STEP, "--set", "devices.0.count=-1"),
         ),
         (
-            simulate("lenet", "accpar", execution="deployed", bucket="25"),
+            simulate("lenet", "accpar", execution="deployed", bucket="2.5"),
             UsageError,
-            (*STEP, "--execution", "deployed", "--bucket", "25"),
+            (*STEP, "--execution", "deployed", "--bucket", "2.5"),
         ),
         (
             lambda: accelarray.compare("lenet", metrics="power"),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from experiments.commands.reproduce import to_dict, to_table
+from experiments.commands.reproduce import tables, to_dict
+from experiments.output import text_of
 from experiments.reproduce.figure import Figure, bars_of, beside, largest
 
 BARS = (
@@ -54,6 +55,10 @@ def cells(text: str) -> list[list[str]]:
         for line in text.splitlines()
         if line.startswith(("│", "┃"))
     ]
+
+
+def to_table(paper: str, figures: list[Figure]) -> str:
+    return text_of(*tables(paper, figures))
 
 
 def test_bars_as_a_table() -> None:

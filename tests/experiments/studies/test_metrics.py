@@ -59,7 +59,12 @@ def test_speedup(capsys: pytest.CaptureFixture[str]) -> None:
     columns = ["network", "planner", "iteration_s", "speedup", "slow_share", "fast_alone_speedup"]
     for metrics, more in (((), []), (("--metrics", "time,traffic"), ["traffic_bytes"])):
         text = out(capsys, *args, *metrics, "--format", "csv")
-        assert next(csv.reader(io.StringIO(text))) == columns + more
+        assert next(csv.reader(io.StringIO(text))) == [
+            *columns,
+            *more,
+            "samples_per_s",
+            "share_of_peak",
+        ]
     text = out(capsys, *args, "--metrics", "energy,traffic")
     assert "Speedup" not in text
     assert "Energy efficiency over data parallelism" in text

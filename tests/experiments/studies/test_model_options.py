@@ -35,7 +35,12 @@ def test_without_buckets_each_gradient_goes_by_itself(text: str) -> None:
     assert with_options(DEPLOYED, {"bucket": text}).bucket_bytes == 0
 
 
-@pytest.mark.parametrize("text", ["25", "x MB", "25 Gbit/s", "-1 MB"])
+@pytest.mark.parametrize("text", ["1e8", "100000000", "100 MB", "100000000 B"])
+def test_buckets_are_numbers_of_bytes_too(text: str) -> None:
+    assert with_options(DEPLOYED, {"bucket": text}).bucket_bytes == 1e8
+
+
+@pytest.mark.parametrize("text", ["2.5", "1e99", "x MB", "25 Gbit/s", "-1 MB"])
 def test_buckets_are_bytes(text: str) -> None:
     with pytest.raises(UsageError, match=f"bucket={text}: "):
         with_options(DEPLOYED, {"bucket": text})

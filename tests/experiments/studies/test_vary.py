@@ -69,3 +69,12 @@ def test_quantities_split_and_format() -> None:
     assert split_quantity("8 potatoes") is None
     assert format_quantity(2.1e11, "bit/s") == "210 Gbit/s"
     assert format_quantity(0.5, "B") == "0.5 B"
+
+
+@pytest.mark.parametrize("text", ["bucket=0,1e6,25 MB", "bucket=0,1000000,25000000"])
+def test_buckets_are_numbers_of_bytes(text: str) -> None:
+    axis = parse_vary(text)
+    assert axis.title == "bucket [B]"
+    assert [value.number for value in axis.values] == [0, 1e6, 25e6]
+    spread = parse_vary("bucket=1e6:1e8:log:3")
+    assert [value.label for value in spread.values] == ["1 MB", "10 MB", "100 MB"]

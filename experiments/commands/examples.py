@@ -1,0 +1,69 @@
+"""Two examples of every command, which its ``--help`` ends with; the tests run the quick ones."""
+
+from __future__ import annotations
+
+EXAMPLES = {
+    "speedup": (
+        "speedup --array accpar-mixed --networks vgg16,resnet50 --planners hypar,accpar",
+        "speedup --networks alexnet --levels 2-8 --format csv",
+    ),
+    "plan": (
+        "plan vgg16 --planner accpar --plot plan.png",
+        "plan resnet18 --planner hypar --levels 4 --output plan.json",
+    ),
+    "simulate": (
+        "simulate resnet50 --planner accpar --array tpu-v3-8 --batch 256",
+        'simulate vgg16 --planner hypar --set network.bandwidth="100 Gbit/s" --format json',
+    ),
+    "timeline": (
+        "timeline vgg16 --planner accpar --output step.png",
+        "timeline resnet18 --planner hypar --devices board0,4-7 --output trace.json",
+    ),
+    "compare": (
+        "compare alexnet --planners owt,accpar",
+        "compare vgg16 --planners data_parallel,accpar --array tpu-v3-8 --plot both.png",
+    ),
+    "explain": (
+        "explain vgg16 --planner accpar",
+        'explain alexnet --planner owt --set devices.0.hbm.bandwidth="1 TB/s" --output why.md',
+    ),
+    "sweep": (
+        "sweep --networks alexnet --vary batch=64,128,256 --output batches.csv",
+        'sweep --networks vgg19 --planners owt,accpar --vary network.bandwidth="1 Gbit/s:1 Tbit/s'
+        ':log:4" --plot bandwidth.png',
+    ),
+    "results": (
+        "results list --store results.db",
+        "results export --store results.db --output results.csv",
+    ),
+    "report": (
+        "report --output report.html",
+        "report --array accpar-mixed --networks lenet,alexnet --timeline alexnet --output all.html",
+    ),
+    "reproduce": (
+        "reproduce hypar --figures 5,6",
+        "reproduce accpar --plot figures",
+    ),
+    "validate": (
+        "validate",
+        "validate --set roofline.pad_matrix_unit=128 --output errors.json",
+    ),
+    "collective": (
+        'collective all-reduce --bytes "100 MB" --array tpu-v3-pod',
+        "collective all-gather --bytes 1e8 --array ring-8 --algorithm ring",
+    ),
+    "list": (
+        "list networks",
+        "list arrays --format json",
+    ),
+    "show": (
+        "show tpu-v3-8",
+        "show resnet50 --output resnet50.onnx",
+    ),
+}
+"""By command: two lines as they are typed after ``accelarray``."""
+
+
+def epilog(command: str) -> str:
+    """The end of its ``--help``."""
+    return "\n".join(["examples:", *(f"  accelarray {line}" for line in EXAMPLES[command])])

@@ -1,0 +1,121 @@
+"""A command's result in the form that is asked for: a table, Markdown, CSV or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pandas
+    from rich.table import Table
+
+FORMATS = ("table", "json", "csv", "md")
+"""What every command that prints a table can print; ``table`` is the default."""
+_MARKUP = re.compile(r"([\\`*<|\[\]])")
+"""Characters that names from strangers' files could format a page of Markdown with."""
+
+
+class Shown(NamedTuple):
+    """A result: ``data`` as JSON has it, ``rows`` as a spreadsheet, ``parts`` as people read it.
+
+    What is made of it is made only when it is asked for.
+    """
+
+    data: Any
+    rows: Callable[[], Sequence[Mapping[str, Any]]]
+    parts: Callable[[], Sequence[Table | str]]
+
+
+def settle(args: argparse.Namespace) -> None:
+    """Choose ``args.format``: what ``--format`` says, or else how ``--output`` ends.
+
+    Raises UsageError where both say something else, or the command has no such format.
+    """
+    from experiments.output import UsageError
+
+    formats: tuple[str, ...] | None = getattr(args, "formats", None)
+    if formats is None:
+        return
+    ending = Path(args.output or "").suffix.lower().removeprefix(".")
+    named = ending if ending in {*FORMATS, "parquet"} - {"table"} else None
+    if named is not None and named not in formats:
+        raise UsageError(
+            f"--output {args.output!r}: this command has no {ending}; it writes {_these(formats)}"
+        )
+    if named is not None and args.format not in (None, named):
+        raise UsageError(
+            f"--format {args.format} --output {args.output!r}: two formats; leave --format out, "
+            f"or give the file another ending"
+        )
+    args.format = args.format or named or "table"
+    if args.format == "parquet" and args.output is None:
+        raise UsageError("--format parquet needs --output FILE")
+
+
+def _these(formats: Sequence[str]) -> str:
+    return ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
+
+
+def written(result: Shown, form: str) -> str:
+    """The text of a result in one of FORMATS."""
+    from experiments.output import text_of, to_json
+
+    if form == "json":
+        return to_json(result.data)
+    if form == "csv":
+        return csv_of(result.rows())
+    return markdown_of(*result.parts()) if form == "md" else text_of(*result.parts())
+
+
+def flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a JSON object one line of a spreadsheet has: no lists, no objects."""
+    return {key: value for key, value in data.items() if not isinstance(value, list | dict | tuple)}
+
+
+def rows_of(table: pandas.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a data frame, None where a value is unknown."""
+    known = table.astype(object).where(table.notna(), None)
+    return [{str(key): value for key, value in row.items()} for row in known.to_dict("records")]
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each row under every key that one of them has; None is an empty field."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    keys = dict.fromkeys(key for row in rows for key in row)
+    lines = csv.DictWriter(text, list(keys), restval="", lineterminator="\n")
+    lines.writeheader()
+    lines.writerows(rows)
+    return text.getvalue()
+
+
+def markdown_of(*parts: Table | str) -> str:
+    """Tables between bars, their titles in bold, sentences as paragraphs; names stay text."""
+    from rich.table import Table
+
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, Table):
+            found += [f"**{_escaped(str(part.title))}**"] if part.title else []
+            found.append(_bars(part))
+        elif part.strip():
+            found.append(_escaped(part.strip()))
+    return "\n\n".join(found) + "\n"
+
+
+def _bars(table: Table) -> str:
+    heads = [_escaped(str(column.header)) if table.show_header else "" for column in table.columns]
+    marks = ["---:" if column.justify == "right" else "---" for column in table.columns]
+    cells = [[_escaped(str(cell)) for cell in column.cells] for column in table.columns]
+    lines = [heads, marks, *zip(*cells, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))

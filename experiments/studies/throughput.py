@@ -1,0 +1,58 @@
+"""A step's time as people compare it: samples and tokens a second, and the share of the peak."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hardware import Array
+    from workloads import Network
+
+FLOPS_PER_MAC = 6
+"""Of training, for each multiply-accumulate of the forward pass.
+
+Two FLOPs in each of three products: forward, the inputs' gradients, the weights'
+gradients. Nothing that is computed twice counts, nor do norms, activations or
+the optimizer: the "model FLOPs" of Chowdhery et al. (PaLM, 2022, appendix B).
+"""
+CONVENTION = (
+    "Share of peak: 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, for "
+    "inputs' and for weights' gradients; nothing recomputed), over the sum of all peaks."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Of a whole array; ``tokens_per_s`` is None where samples are no sequences of tokens.
+
+    ``share_of_peak`` is model FLOPs a second over the sum of the accelerators' peaks, each
+    in the format that it computes in (see ``CONVENTION``). NaN of a step that takes no time.
+    """
+
+    samples_per_s: float
+    tokens_per_s: float | None
+    share_of_peak: float
+
+    def __str__(self) -> str:
+        rates = [f"{readable(self.samples_per_s)} samples/s"]
+        if self.tokens_per_s is not None:
+            rates.append(f"{readable(self.tokens_per_s)} tokens/s")
+        return ", ".join([*rates, f"{self.share_of_peak:.1%} of peak"])
+
+
+def readable(rate: float) -> str:
+    """Four digits, or all before the point."""
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+
+
+def throughput(network: Network, array: Array, batch: int, iteration_s: float) -> Throughput:
+    """What a step of ``batch`` samples in ``iteration_s`` seconds comes to."""
+    samples_per_s = batch / (iteration_s or math.nan)
+    tokens = network.tokens
+    return Throughput(
+        samples_per_s,
+        None if tokens is None else tokens * samples_per_s,
+        FLOPS_PER_MAC * network.macs * samples_per_s / array.group.peak_flops_per_s,
+    )

@@ -1,0 +1,47 @@
+"""Every ``--help`` of a command ends with two examples that work."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import COMMANDS, main, parser
+from experiments.commands.examples import EXAMPLES
+from experiments.studies.store import Store
+
+LONG = {
+    "reproduce accpar --plot figures",
+    "validate --set roofline.pad_matrix_unit=128 --output errors.json",
+    "report --output report.html",
+}
+"""Seconds and more; the commands they are of run elsewhere in the tests."""
+LINES = [line for lines in EXAMPLES.values() for line in lines]
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_help_ends_with_two_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    end = capsys.readouterr().out.partition("\nexamples:\n")[2].splitlines()
+    assert end == [f"  accelarray {line}" for line in EXAMPLES[command]]
+    assert len(set(end)) == 2
+
+
+def test_every_command_has_examples_of_its_own() -> None:
+    names = {command.__name__.rpartition(".")[2] for command in COMMANDS} - {"catalog"}
+    assert EXAMPLES.keys() == names | {"list", "show"}
+    for command, lines in EXAMPLES.items():
+        for line in lines:
+            assert parser().parse_args(shlex.split(line)).command == command
+
+
+@pytest.mark.parametrize("line", sorted({*LINES} - LONG))
+def test_examples_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Store("results.db") as store:
+        store.put("k", {"network": "lenet", "batch": 8}, {"iteration_s": 0.5})
+    args = shlex.split(line)
+    assert main(args) == 0
+    files = {args[i + 1] for i, word in enumerate(args) if word in ("--output", "--plot")}
+    assert {path.name for path in tmp_path.iterdir()} == {"results.db", *files}

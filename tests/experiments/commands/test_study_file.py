@@ -1,0 +1,139 @@
+"""``--study FILE.toml``: as if its flags had been typed, those beside it winning."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main, parse
+
+STUDY = """
+array = "tpu-v3-8"
+networks = ["lenet", "alexnet"]
+planners = "owt,accpar"
+batch = 64
+execution = "deployed"
+strict-memory = true
+bucket = 1e6
+set = ["devices.0.count=2"]
+[vary]
+overlap = ["full", "none"]
+devices.0.hbm.bandwidth = ["450 GB/s", "900 GB/s"]
+"""
+TYPED = (
+    "sweep --array tpu-v3-8 --networks lenet,alexnet --planners owt,accpar --batch 64 "
+    "--execution deployed --strict-memory --bucket 1000000.0 --set devices.0.count=2 "
+    '--vary overlap=full,none --vary "devices.0.hbm.bandwidth=450 GB/s,900 GB/s"'
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(STUDY)
+    return Path("s.toml")
+
+
+def parsed(line: str) -> dict[str, object]:
+    found = vars(parse(shlex.split(line)))
+    found.pop("study")
+    return found
+
+
+@pytest.mark.usefixtures("study")
+@pytest.mark.parametrize("flag", ["--study s.toml", "--study=s.toml", "--stu s.toml"])
+def test_a_file_is_as_good_as_flags(flag: str) -> None:
+    assert parsed(f"sweep {flag}") == parsed(TYPED)
+
+
+@pytest.mark.usefixtures("study")
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "--batch 512",
+        "--networks vgg11 --planners all",
+        "--bucket 0 --execution published",
+        "--set devices.0.count=4",
+        "--set devices.0.hbm.capacity=1GiB",
+        "--vary overlap=none",
+        "--vary batch=8,16",
+        "--format json",
+    ],
+)
+def test_a_flag_beside_it_wins(beside: str) -> None:
+    """The default's value too; KEY=VALUE flags win key by key; before the file or after it."""
+    after = parsed(f"sweep --study s.toml {beside}")
+    assert after == parsed(f"sweep {beside} --study s.toml")
+    name, value = beside.split()[:2]
+    key = value.partition("=")[0]
+    words = shlex.split(TYPED)
+    pairs = [(words[i], words[i + 1]) for i in range(len(words) - 1)]
+    replaced = [p for p in pairs if p[0] in ("--set", "--vary") and p[1].startswith(f"{key}=")]
+    for flag, old in replaced if name in ("--set", "--vary") else []:
+        at = words.index(old)
+        assert words[at - 1] == flag
+        del words[at - 1 : at + 1]
+    assert after == parsed(shlex.join([*words, *beside.split()]))
+
+
+def test_every_command_with_a_study_takes_what_it_needs(study: Path) -> None:
+    study.write_text('networks = ["lenet"]\noutput = "page.html"\n[set]\na.b = [2, 2]\nc = true')
+    args = parse(["report", "--study", "s.toml"])
+    assert (args.networks, args.output, args.set) == (
+        "lenet",
+        "page.html",
+        ["a.b=[2, 2]", "c=true"],
+    )
+    study.write_text('networks = ["lenet"]\nunfolded = true\nformat = "csv"')
+    args = parse(["speedup", "--study", "s.toml"])
+    assert (args.unfolded, args.format) == (True, "csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('netwroks = "a"', "netwroks: this command has no such flag; did you mean networks?"),
+        ("strict_memory = true", "strict_memory: this command has no such flag; did you"),
+        ('study = "s.toml"', "study: this command has no such flag; one of algorithm, array, "),
+        ("levels = 3", "levels: this command has no such flag; "),
+        ('batch = "x"', "batch: 'x': must be a whole number"),
+        ("batch = [1, 2]", "batch: '1,2': must be a whole number"),
+        ("networks = []", "networks: []: write a text, a number or a list of them"),
+        ("overlap = true", "overlap: True: write a text"),
+        ('execution = "x"', "execution: 'x': one of published, deployed"),
+        ("strict-memory = 1", "strict-memory: 1: must be true or false"),
+        ("vary = [1]", 'vary: write a table, as [vary], or a list of "KEY=VALUE"'),
+        ("set.a = 2024-01-01", "set.a: datetime.date(2024, 1, 1): write a text"),
+        ("set.a = [2024-01-01]", "set.a: [datetime.date(2024, 1, 1)]: write texts and numbers"),
+        ("x", "not valid TOML: Expected '=' after a key"),
+        ("x = " + "[" * 5000, "not valid TOML: "),
+        ("#" * (1 << 20) + "\n", "larger than 1,048,576 bytes; is it a study file?"),
+    ],
+)
+def test_what_is_wrong_names_file_and_key(
+    text: str, words: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.write_text(text)
+    assert main(["sweep", "--vary", "batch=8", "--study", "s.toml"]) == 2
+    err = capsys.readouterr().err
+    assert f"s.toml: {words}" in err
+    assert "Traceback" not in err
+
+
+def test_other_commands_have_no_study(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["simulate", "lenet", "--planner", "owt", "--study", "none.toml"])
+    assert "unrecognized arguments: --study none.toml" in capsys.readouterr().err
+    assert main(["sweep", "--study", "none.toml"]) == 2
+    assert "--study none.toml: cannot be read: No such file" in capsys.readouterr().err
+    for words in (["sweep", "--study"], []):
+        with pytest.raises(SystemExit):
+            parse(words)
+
+
+def test_a_file_gives_required_flags_and_nothing_else_does(study: Path) -> None:
+    study.write_text("batch = 8")
+    with pytest.raises(SystemExit):
+        parse(["sweep", "--study", "s.toml"])
+    assert isinstance(parse(["sweep", "--vary", "batch=1"]), argparse.Namespace)
