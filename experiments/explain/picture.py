@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.explain.blocks import Part
 from experiments.explain.study import Explanation
 from experiments.pictures.colours import COLOURS
 from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LAYERS, WIDTH = 15, 9.0
-LONGEST_NAME = 28
+LONGEST_NAME = 36
 BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOURS, strict=False))
 
 
 def plot_explanation(result: Explanation) -> Figure:
     """The path as a strip through the step; below it, an average core's time by layer."""
-    rows = min(MOST_LAYERS, len(result.paths.layers))
+    rows = len(_rows(result))
     figure, (strip, layers) = panels(WIDTH, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
@@ -31,6 +32,22 @@ def plot_explanation(result: Explanation) -> Figure:
     _draw_path(strip, result)
     _draw_layers(layers, result, rows)
     return figure
+
+
+def _rows(result: Explanation) -> list[tuple[str, Part]]:
+    """The largest layers, each place of a repeated block as one."""
+    found = [
+        (_name(block, part), part) for block in result.blocks for part in block.parts or (block,)
+    ]
+    found.sort(key=lambda row: -row[1].computing_ps - row[1].exposed_ps - row[1].waiting_ps)
+    return found[:MOST_LAYERS]
+
+
+def _name(block: Part, part: Part) -> str:
+    if part is block:
+        return block.name
+    to = "to " if part.name.startswith("to ") else ""
+    return f"{to}{block.name}{part.name.removeprefix(to)} ({block.count} x)"
 
 
 def _draw_path(axes: Axes, result: Explanation) -> None:
@@ -57,18 +74,17 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
 
 def _draw_layers(axes: Axes, result: Explanation, rows: int) -> None:
     paths = result.paths
-    order = sorted(paths.layers, key=lambda s: -s.computing_ps - s.exposed_ps - s.waiting_ps)
-    shown = order[:rows]
+    shown = _rows(result)
     left = [0.0] * rows
     for name, colour in (
         ("computing", COLOURS[0]),
         ("exposed", COLOURS[2]),
         ("waiting", "#dddddd"),
     ):
-        widths = [1e3 * paths.seconds(getattr(spent, f"{name}_ps")) for spent in shown]
+        widths = [1e3 * paths.seconds(getattr(spent, f"{name}_ps")) for _, spent in shown]
         axes.barh(range(rows), widths, 0.8, left=left, color=colour, label=name)
         left = [a + b for a, b in zip(left, widths, strict=True)]
-    names = [plain(shortened(spent.layer, LONGEST_NAME)) for spent in shown]
+    names = [plain(shortened(name, LONGEST_NAME)) for name, _ in shown]
     axes.set_yticks(range(rows), names, fontsize=7)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_xlim(left=0)

@@ -35,9 +35,11 @@ def _parts_table(title: str, what: str, paths: Paths, parts: Sequence[Part]) -> 
     for column in TIMES:
         table.add_column(column, justify="right")
 
+    name = _kind if what == "kind" else called
+
     def add(indent: str, shown: Sequence[Part]) -> None:
         for part in shown[:MOST_ROWS]:
-            table.add_row(indent + _called(part, kinds=what == "kind"), *_cells(paths, [part]))
+            table.add_row(indent + name(part), *_cells(paths, [part]))
             add(indent + "  ", part.parts)
         if rest := shown[MOST_ROWS:]:
             table.add_row(f"{indent}{len(rest)} others", *_cells(paths, rest))
@@ -48,10 +50,13 @@ def _parts_table(title: str, what: str, paths: Paths, parts: Sequence[Part]) -> 
     return table
 
 
-def _called(part: Part, *, kinds: bool) -> str:
-    if part.count > 1:
-        return f"{part.name} ({part.count} x)"
-    return f"{part.name} ({len(part.layers)})" if kinds and len(part.layers) > 1 else part.name
+def called(part: Part) -> str:
+    """A part's name; a block's with how often it is repeated."""
+    return f"{part.name} ({part.count} x)" if part.count > 1 else part.name
+
+
+def _kind(part: Part) -> str:
+    return f"{part.name} ({len(part.layers)})" if len(part.layers) > 1 else part.name
 
 
 def _cells(paths: Paths, parts: Sequence[Part]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from experiments.explain.blocks import Part
 from experiments.explain.study import Explanation, messages
+from experiments.explain.tables import called
 from experiments.explain.whatif import Knob
 from experiments.report.page.markup import Markup, number, section, table, tag
 from experiments.studies.difference import Change, Difference
@@ -82,7 +83,7 @@ def _share(value: float) -> Markup:
 
 def _parts(result: Explanation, title: str, what: str, parts: tuple[Part, ...]) -> Markup:
     head = (what, "critical path [s]", "of the step", "computing [s]", "exposed [s]", "waiting [s]")
-    rows = [_cells(result, part.name, (part,)) for part in parts[:MOST_ROWS]]
+    rows = [_cells(result, called(part), (part,)) for part in parts[:MOST_ROWS]]
     if rest := parts[MOST_ROWS:]:
         rows.append(_cells(result, f"{len(rest)} others", rest))
     foot = [_cells(result, "all", parts)]
@@ -91,13 +92,12 @@ def _parts(result: Explanation, title: str, what: str, parts: tuple[Part, ...]) 
 
 def _cells(result: Explanation, name: str, parts: tuple[Part, ...]) -> list[object]:
     paths, path_ps = result.paths, sum(part.path_ps for part in parts)
-    (count,) = {part.count for part in parts} if len(parts) == 1 else (1,)
     spent = [
         sum(getattr(part, f"{what}_ps") for part in parts)
         for what in ("computing", "exposed", "waiting")
     ]
     return [
-        f"{name} ({count} x)" if count > 1 else name,
+        name,
         number(path_ps / PICOSECONDS, ".9f"),
         _share(paths.share(path_ps)),
         *(number(paths.seconds(ps), ".9f") for ps in spent),

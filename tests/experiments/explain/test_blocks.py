@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from matplotlib.patches import Rectangle
 
 from experiments.cli import main
 from experiments.explain.blocks import BOUNDARY, BUCKETS, by_block, by_kind, repeated
 from experiments.explain.busiest import link_kinds, links
 from experiments.explain.path import STEPS_END, Paths, Spent, paths_of
+from experiments.explain.picture import plot_explanation
+from experiments.explain.study import explain
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from simulator import Execution, Timeline
@@ -154,3 +157,14 @@ def test_gpt2_is_a_few_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"HBM", "between chips, mesh"} == {kind["kind"] for kind in data["link_kinds"]}
     assert main(args) == 0
     assert "layer* (12 x)" in capsys.readouterr().out
+
+
+def test_the_picture_has_blocks_as_rows() -> None:
+    case = Case(load_network("gpt2"), "data_parallel", load_array("tpu-v3-8"), 8)
+    case = replace(case, execution=Execution("deployed"))
+    _, layers = plot_explanation(explain(case, "tpu-v3-8")).axes
+    names = [label.get_text() for label in layers.get_yticklabels()]
+    assert "layer*.fc1 (12 x)" in names
+    assert {"head", "embedding"} < set(names)
+    whole = sum(patch.get_width() for patch in layers.patches if isinstance(patch, Rectangle))
+    assert whole == pytest.approx(1e3 * step_of(case)[1].iteration_s)
