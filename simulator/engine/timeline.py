@@ -6,7 +6,7 @@ import math
 from array import array as column
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,6 +103,10 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<Timeline of {len(self):,} records, {self.iteration_s:g} s>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+        """The same for IPython and hypothesis, which else print all fields of a dataclass."""
+        printer.text(repr(self))
 
     @property
     def resources(self) -> tuple[Resource, ...]:
