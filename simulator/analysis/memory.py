@@ -22,7 +22,8 @@ def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int
     rows = doings(timeline)[worker].computed.tolist()
     for row in sorted(rows, key=columns.start.__getitem__):
         most, more = held[timeline.operations[columns.operation[row]]]
-        yield columns.start[row], columns.end[row], level + most
+        # sums of what comes and goes may end a little below nothing, by rounding
+        yield columns.start[row], columns.end[row], max(level + most, 0.0)
         level += more
 
 
