@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from hardware import COMMAND_LINE, Array, SpecError
+from hardware.topology import near_square
 from planners import PlanError, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution, SimulationError, simulate
 from workloads import load_network
@@ -18,6 +19,10 @@ from workloads import load_network
 PROBE, BATCH, MOST_BOARDS = "lenet", 64, 4
 """What is simulated: convolutions, poolings and products; on at most so many boards of a kind."""
 MODELS = (PUBLISHED, DEPLOYED)
+
+
+KNOWN_CHIPS = 4
+"""Up to so many chips a board's mesh is a measured machine's."""
 
 
 def warnings(array: Array, execution: Execution) -> list[str]:
@@ -29,7 +34,19 @@ def warnings(array: Array, execution: Execution) -> list[str]:
     idle = frozenset.intersection(*(_unread(array, model) for model in MODELS))
     written = _tables([key for key in keys if key in _unread(array, execution) - idle], array)
     rest = _sentences(written, " of this array's spec", array, execution)
-    return [*changed(array, execution), *rest]
+    return [*changed(array, execution), *rest, *_assumed(array, execution)]
+
+
+def _assumed(array: Array, execution: Execution) -> Iterator[str]:
+    """What is taken for granted about large boards: TPU boards, of four chips, are known."""
+    if execution.model != "deployed" or array.topology.joins == "chips":
+        return
+    for device in dict.fromkeys(d for d, _ in array.group.kinds if d.chips > KNOWN_CHIPS):
+        sides = " x ".join(map(str, near_square(device.chips)))
+        yield (
+            f"The {device.chips} chips of a {device.name} are taken to be joined as a {sides} "
+            f'mesh; topology.joins = "chips" with [[topology.levels]] says how they are.'
+        )
 
 
 def changed(array: Array, execution: Execution) -> list[str]:

@@ -119,3 +119,16 @@ def test_results_of_a_script_have_it_too() -> None:
     other = accelarray.simulate("lenet", "accpar", set=BANDWIDTH)
     assert accelarray.difference(step, other).to_dict()["warnings"].count(SAID) == 1
     assert SAID in accelarray.compare("lenet", "owt", set=BANDWIDTH).to_dict()["warnings"]
+
+
+def test_how_a_large_boards_chips_are_joined_is_said_where_it_is_assumed() -> None:
+    """Eight chips on a board are a mesh of 4 x 2 unless something else is said."""
+    array = load_array("accpar-homogeneous", ["devices.0.chips=8", "devices.0.count=2"])
+    said = [text for text in warnings(array, DEPLOYED) if "are taken to be joined" in text]
+    assert said == [
+        "The 8 chips of a accpar-tpu-v3 are taken to be joined as a 4 x 2 mesh; "
+        'topology.joins = "chips" with [[topology.levels]] says how they are.'
+    ]
+    assert not [text for text in warnings(array, PUBLISHED) if "are taken to be joined" in text]
+    plain = load_array("accpar-homogeneous")
+    assert not [text for text in warnings(plain, DEPLOYED) if "are taken to be joined" in text]
