@@ -107,7 +107,7 @@ class ScalingResult(Result):
         """What ``accelarray speedup --levels --format json`` prints."""
         from experiments.commands.speedup_tables import levels_to_dict
 
-        return levels_to_dict(self.array, self.batch, list(self.levels)) | {"warnings": []}
+        return levels_to_dict(self.array, self.batch, list(self.levels))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each size, network and planner."""

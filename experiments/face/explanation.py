@@ -68,7 +68,7 @@ class ExplanationResult(Result):
         """What ``accelarray explain --format json`` prints."""
         from experiments.commands.explain import to_dict
 
-        return to_dict(self.explanation) | {"warnings": list(self.case.network.notes)}
+        return to_dict(self.explanation)
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer or boundary, the largest part of the critical path first.

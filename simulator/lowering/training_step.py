@@ -37,7 +37,7 @@ def training_step(rules: Rules) -> Program:
         writer.write(item)
     written = writer.written()
     if key is not None:
-        STEPS.put(key, written)
+        STEPS.put(key, written.without_wires())
     return written.program
 
 

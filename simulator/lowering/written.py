@@ -44,6 +44,10 @@ class Written:
         """Lines of all its workers' templates."""
         return sum(len(worker.template) for worker in self.program.workers)
 
+    def without_wires(self) -> Written:
+        """To be kept: the wires of an array that nobody asks for any more can go."""
+        return replace(self, program=replace(self.program, wires=None, links=None))
+
     def again(self, rules: Rules) -> Program:
         """The same by rules whose speeds may be others."""
         device = dict(zip(self.devices, devices_of(rules), strict=True))

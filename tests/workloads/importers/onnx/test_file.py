@@ -391,4 +391,4 @@ def test_a_size_for_a_dimension_nobody_named_is_refused(tmp_path: Path) -> None:
 def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
     steps = [node("MatMul", "x w", "h"), node("Relu", "h", "y", name="\x1b[31mred\nline")]
     network = read(tmp_path, steps, {"w": (4, 2)}, ("batch", 4))
-    assert network.layers[-1].name == "?[31mred?line"
+    assert network.layers[-1].name == "\\x1b[31mred\\nline"
