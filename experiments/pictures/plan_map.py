@@ -119,7 +119,9 @@ def _figure(
 ) -> Figure:
     """One axes in inches across and layers down."""
     title = f"{plan.network}, {plan.planner} by {plan.objective} on {array.name}"
-    subtitle = f"batch {plan.batch}; type, and the first half's share where it is not one half"
+    model = "deployed" if array.group.leaf == "core" else "published"
+    subtitle = f"batch {plan.batch}, {model}; "
+    subtitle += "type, and the first half's share where it is not one half"
     longest = max(len(title) * 9, len(subtitle) * SIZE) * CHARACTER
     width, height = max(size[0], left + longest, left + 4.2), size[1]
     figure = new_figure(width, height)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from experiments.cli import main
 from experiments.output import UsageError
@@ -18,6 +19,7 @@ from experiments.pictures.plan_map import describe, lightness, plot_plan, stretc
 from experiments.report.page.plans import plan_maps
 from hardware import Array, load_array
 from planners import Partition, PartitionType, Plan, load_planner
+from simulator import DEPLOYED, PUBLISHED
 from tests.strategies import arrays, networks, plans
 from workloads import load_network
 
@@ -152,3 +154,12 @@ def test_what_does_not_fit_into_a_picture(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(plan_map, "MOST_INCHES", 7)
     with pytest.raises(UsageError, match="16 layers by 15 levels do not fit"):
         plot_plan(plan, array)
+
+
+def test_a_plan_map_names_the_model_that_it_is_for() -> None:
+    array = load_array("accpar-homogeneous", ["devices.0.count=2"])
+    for execution in (PUBLISHED, DEPLOYED):
+        planned = execution.planned(array)
+        plan = load_planner("owt")(load_network("lenet"), planned, 64)
+        words = [text.get_text() for text in plot_plan(plan, planned).findobj(Text)]
+        assert any(f"batch 64, {execution.model}; " in said for said in words)
