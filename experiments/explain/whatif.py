@@ -53,6 +53,9 @@ def doubled(array: Array, what: str) -> Array:
     topology = array.topology
     if what == "links" and topology.bytes_per_s is not None:
         topology = replace(topology, bytes_per_s=2 * topology.bytes_per_s)
+    if what == "links":
+        levels = (replace(tier, bytes_per_s=2 * tier.bytes_per_s) for tier in topology.levels)
+        topology = replace(topology, levels=tuple(levels))
     return replace(array, group=replace(array.group, kinds=kinds), topology=topology)
 
 

@@ -8,7 +8,8 @@ from experiments.explain.reasons import Facts, topic_of, why_nothing
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.whatif import KNOBS, alike, doubled
 from experiments.studies.case import Case, step_of
-from hardware import load_array
+from hardware import Topology, load_array, wires_of
+from hardware.topology import Tier
 from planners import load_planner
 from simulator import PUBLISHED, Execution
 from workloads import load_network
@@ -213,3 +214,15 @@ def test_plans_are_alike_by_what_they_split() -> None:
 )
 def test_topics(key: str, topic: str) -> None:
     assert topic_of(key) == topic
+
+
+def test_twice_as_fast_links_are_those_of_all_tiers() -> None:
+    levels = (Tier("switch", 4, 3e9), Tier("ring", 2, 1e9))
+    plain = load_array("accpar-homogeneous", ["devices.0.count=8"])
+    array = replace(plain, topology=Topology("tiers", levels=levels))
+    before, after = wires_of(array), wires_of(doubled(array, "links"))
+    tiers = [subnet.links for subnet in before.subnets[-2:]]
+    for links in tiers:
+        assert (after.bandwidth[links] == 2 * before.bandwidth[links]).all()
+    hbm = before.subnets[0].links
+    assert (after.bandwidth[hbm] == before.bandwidth[hbm]).all()
