@@ -3,19 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hardware.array import (
-    Arithmetic,
-    Array,
-    ChipLinks,
-    Device,
-    Energy,
-    Group,
-    Model,
-    Roofline,
-    Setting,
-    SpecError,
-)
+from hardware.array import Array, Group, Model, Setting, SpecError
 from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, wires_of
+from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
 from hardware.quantity import format_quantity, in_bytes, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_models, catalog_names, catalog_rows, spec_kind
 from hardware.topology import Topology

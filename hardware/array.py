@@ -1,141 +1,16 @@
-"""Accelerator arrays in SI units: devices, groups of them, and how a group is halved."""
+"""Accelerator arrays: groups of devices, and how a group is halved."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from hardware.device import Arithmetic, Device
 from hardware.topology import PUBLISHED, Topology
 
 
 class SpecError(ValueError):
     """A hardware spec is malformed; the message lists every fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChipLinks:
-    """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
-
-    per_chip: int
-    bytes_per_s: float
-    latency_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """How near a core comes to its peaks; the defaults are assumptions (docs/roofline.md).
-
-    An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
-    (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
-    activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
-    sides of weight matrices up to the matrix unit's (0: off).
-    """
-
-    matrix_efficiency: float = 1.0
-    memory_efficiency: float = 0.75
-    overhead_s: float = 2e-6
-    tile: bool = False
-    pad_matrix_unit: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """How many bytes each kind of number has, and how FLOPs are counted.
-
-    The published model moves elements. The deployed one tells apart
-    activations (and their gradients), weights as operators read them, weights'
-    gradients, and what the optimizer keeps of each weight: a master copy, which
-    is the weight itself where both have as many bytes, and its moments. With
-    ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
-    without, it costs 2n - 1 (AccPar).
-    """
-
-    element_bytes: float
-    fused: bool
-    activation_bytes: float
-    weight_bytes: float
-    gradient_bytes: float
-    master_bytes: float
-    moment_bytes: tuple[float, ...]
-
-    @classmethod
-    def of(
-        cls,
-        element_bytes: float = 2.0,
-        *,
-        fused: bool = False,
-        activation_bytes: float | None = None,
-        weight_bytes: float | None = None,
-        gradient_bytes: float | None = None,
-        master_bytes: float | None = None,
-        moment_bytes: Sequence[float] | None = None,
-    ) -> Arithmetic:
-        """What is not said follows the element.
-
-        Activations and weights are elements; a weight's gradient, its master
-        copy and one moment (momentum) are float32, or as wide as a wider weight.
-        """
-        weight = element_bytes if weight_bytes is None else weight_bytes
-        wide = max(4.0, weight)
-        return cls(
-            element_bytes,
-            fused,
-            element_bytes if activation_bytes is None else activation_bytes,
-            weight,
-            wide if gradient_bytes is None else gradient_bytes,
-            wide if master_bytes is None else master_bytes,
-            (wide,) if moment_bytes is None else tuple(moment_bytes),
-        )
-
-
-BFLOAT16 = Arithmetic.of()
-"""The AccPar paper's: bfloat16, 2n - 1 FLOPs; gradients and the optimizer's copies float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Energy:
-    """Joules of a multiply-add, of a byte read or written in HBM, and of a byte received."""
-
-    mac_j: float
-    hbm_j_per_byte: float
-    transfer_j_per_byte: float
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """One accelerator of an array: a board with chips, cores, HBM and a network port.
-
-    Peak and HBM values are those of one chip, of which a core has an equal
-    share; the peak is that of the format in which it computes.
-    ``network_bytes_per_s`` is the board's port, in each direction, and
-    ``network_latency_s`` a message's on it (a hop's, where boards are joined
-    to their neighbours).
-    """
-
-    name: str
-    chips: int
-    cores_per_chip: int
-    chip_peak_flops_per_s: float
-    hbm_capacity_bytes: float
-    hbm_bytes_per_s: float
-    network_bytes_per_s: float
-    description: str = field(default="", compare=False)
-    network_latency_s: float = 0.0
-    links: ChipLinks | None = None
-    roofline: Roofline = Roofline()
-    arithmetic: Arithmetic = BFLOAT16
-    energy: Energy | None = None
-
-    @property
-    def cores(self) -> int:
-        """Cores of the board."""
-        return self.chips * self.cores_per_chip
-
-    @property
-    def peak_flops_per_s(self) -> float:
-        """Peak of the board."""
-        return self.chips * self.chip_peak_flops_per_s
 
 
 Unit = Literal["board", "chip", "core"]
@@ -203,6 +78,30 @@ class Group:
         first = Group(((device, count - second),), unit, self.leaf)
         return first, Group(((device, second),), unit, self.leaf)
 
+    def taken(self, first: int, count: int) -> Group:
+        """So many leaves from number ``first`` on, in the largest units of which they are whole.
+
+        Of two boards of four cores, ``taken(2, 4)`` has four single cores, ``taken(4, 4)``
+        a board. Raises ValueError where there are not so many.
+        """
+        if first < 0 or count < 1 or first + count > self.size:
+            raise ValueError(f"no {count} accelerators from number {first} on: {self.size} in all")
+        found: list[tuple[Device, int, int]] = []
+        start = 0
+        for device, many in self.kinds:
+            here = many * _each(device, self.unit, self.leaf)
+            begin, end = max(first - start, 0), min(first + count - start, here)
+            if begin < end:
+                found.append((device, begin, end))
+            start += here
+        units: tuple[Unit, ...] = ("board", "chip", "core")
+        for unit in units[units.index(self.unit) :]:
+            each = [_each(device, unit, self.leaf) for device, _, _ in found]
+            if not any(n % m for (_, *ends), m in zip(found, each, strict=True) for n in ends):
+                break
+        kinds = [(d, (end - begin) // m) for (d, begin, end), m in zip(found, each, strict=True)]
+        return Group(tuple(kinds), unit, self.leaf)
+
 
 def _peak(device: Device, unit: Unit) -> float:
     if unit == "board":
@@ -237,7 +136,9 @@ class Array:
 
     ``execution`` is the model that it is for, where its spec says so. ``changes``
     are the words of its name that say what makes it another array than its ``base``.
-    Raises SpecError when its devices compute in different number formats.
+    A ``part`` of another array is what its group has from leaf number ``first`` on of
+    ``whole``, whose links it uses. Raises SpecError when its devices compute in
+    different number formats.
     """
 
     name: str
@@ -247,6 +148,8 @@ class Array:
     topology: Topology = PUBLISHED
     execution: Model | None = None
     changes: tuple[str, ...] = ()
+    first: int = 0
+    whole: Array | None = None
 
     def __post_init__(self) -> None:
         if len({device.arithmetic for device, _ in self.group.kinds}) > 1:
@@ -254,6 +157,15 @@ class Array:
                 f"array {self.name!r}: devices.*.arithmetic: one array has one number format and "
                 "one way to count FLOPs; set it for every entry"
             )
+
+    def part(self, first: int, count: int) -> Array:
+        """So many of its leaves (boards or cores) from number ``first`` on, as an array.
+
+        Raises ValueError where there are not so many.
+        """
+        whole = self.whole or self
+        group = self.group.taken(first, count)
+        return replace(self, group=group, first=self.first + first, whole=whole)
 
     @property
     def base(self) -> str:

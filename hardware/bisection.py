@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hardware.array import Array, Device, Group
+from hardware.array import Array, Group
+from hardware.device import Device
 from hardware.topology import Topology
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Bisection:
 
     def _streams(self, group: Group) -> int:
         """How many streams share the link of a split of ``group``: on a bus all of its level."""
-        return 2 * self.array.group.size // group.size if self.array.topology.shared else 1
+        whole = self.array.whole or self.array
+        return 2 * whole.group.size // group.size if whole.topology.shared else 1
 
 
 def _ranges(sides: tuple[Group, Group], start: int) -> tuple[range, range]:
@@ -131,6 +133,7 @@ def wires_of(array: Array) -> Wires:
     Those of the last few arrays are kept, so that planning, lowering and
     whoever asks next share them, and a sweep does not keep every array's.
     """
+    array = array.whole or array
     return _made(array.name, array.group.kinds, array.topology)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from hardware.array import Device, Group
+from hardware.array import Group
+from hardware.device import Device
 from hardware.interconnect.tiers import with_members
 from hardware.interconnect.topologies import DESIGNS
 from hardware.topology import Tier, Topology

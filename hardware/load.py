@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hardware.array import (
-    Arithmetic,
-    Array,
-    ChipLinks,
-    Device,
-    Energy,
-    Group,
-    Roofline,
-    Setting,
-    SpecError,
-)
+from hardware.array import Array, Group, Setting, SpecError
+from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
 from hardware.faults import faults_of
 from hardware.schema import (
     ArithmeticTable,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from hardware.array import Roofline
+from hardware.device import Roofline
 from hardware.interconnect.topologies import DESIGNS
 from hardware.quantity import parse_quantity
 from hardware.spec import Settings, unflatten

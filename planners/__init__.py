@@ -1,8 +1,10 @@
 """How a network is split over an array: planners, plans and what they predict."""
 
+from planners.errors import PlanError
 from planners.objective import OBJECTIVES, TIME, TRAFFIC, Objective
 from planners.partition import Communication, Partition, PartitionType
-from planners.plan import Plan, PlanError, Split
+from planners.place import Place
+from planners.plan import Pipeline, Plan, Stage
 from planners.prediction import predict
 from planners.registry import (
     BASELINES,
@@ -13,6 +15,7 @@ from planners.registry import (
     planner_name,
     planner_names,
 )
+from planners.split import Split
 
 __all__ = [
     "BASELINES",
@@ -24,10 +27,13 @@ __all__ = [
     "Objective",
     "Partition",
     "PartitionType",
+    "Pipeline",
+    "Place",
     "Plan",
     "PlanError",
     "Planner",
     "Split",
+    "Stage",
     "is_built_in",
     "load_planner",
     "planner_name",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hardware import Array
+from planners.errors import PlanError
 from planners.hierarchy import check_table
 from planners.objective import TIME, Objective
 from planners.partition import WHOLE, PartitionType
-from planners.plan import Plan, PlanError
+from planners.plan import Plan
 from planners.search import Search
 from workloads import Network, partition_graph
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hardware import Array
+from planners.errors import PlanError
 from planners.objective import Objective
 from planners.partition import III, IV, LAYOUTS, WHOLE, Communication, PartitionType, legal
-from planners.plan import Plan, PlanError
+from planners.plan import Plan
 from workloads import Graph, Network, Node, partition_graph
 
 if TYPE_CHECKING:

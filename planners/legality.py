@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from planners.errors import PlanError
 from planners.partition import WHOLE, Shard, legal, shrunk
-from planners.plan import Plan, PlanError, Split
+from planners.plan import Plan
+from planners.split import Split
 from workloads import Graph
 
 

@@ -8,7 +8,8 @@ is exact where all halves are alike, which is required.
 from __future__ import annotations
 
 from hardware import Array
-from planners.plan import Plan, PlanError
+from planners.errors import PlanError
+from planners.plan import Plan
 
 
 def check_array(array: Array) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hardware import Half
+from planners.errors import PlanError
 from planners.partition import Communication, PartitionType, boundary
-from planners.plan import PlanError
 
 
 @dataclass(frozen=True, slots=True)

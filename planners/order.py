@@ -38,12 +38,16 @@ class Phase(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a step does: a product (and its use of HBM), its partial sums, or a boundary."""
+    """What a step does: a product (and its use of HBM), its partial sums, or a boundary.
+
+    A send is a boundary between stages.
+    """
 
     COMPUTE = "compute"
     SUMS = "partial sums"
     BOUNDARY = "boundary"
     MEMORY = "memory"
+    SEND = "send"
 
 
 SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}

@@ -1,69 +1,110 @@
-"""A plan: how every layer is split at every level of the bisected array."""
+"""A plan: how every layer is split at every level of the bisected array, stage by stage."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
-from planners.partition import III, Communication, Partition, PartitionType
+from planners.errors import PlanError
+from planners.partition import III, Communication
+from planners.place import Place, check_places
+from planners.split import Split, check_split, root_from_json, split_to_json, splits_below
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
 
+MOST_STAGES = 1 << 14
+MOST_MICRO_BATCHES = 1 << 20
 
-MOST_LEVELS = 64
-
-
-class PlanError(ValueError):
-    """A plan cannot be made, read or used as asked."""
+COPIES = "copies"
+"""How a weight that two stages use is kept: by both, who sum their gradients."""
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """One bisection: a partition per node, and what each half does.
+class Stage:
+    """Consecutive layers from number ``first`` of the plan's on, at a place.
 
-    ``halves`` has one entry when both halves follow the same sub-plan, else
-    two; an entry is None where the half is a single accelerator. ``cost`` is
-    this split's objective value (elements, or seconds). ``lower_bound`` is
-    None where that is the least there is, else what no choice can undercut.
+    ``plan`` splits them over one replica of the place, for a micro-batch. With
+    ``recompute`` nothing but what the stage received is kept for backward,
+    which begins with forward again.
     """
 
-    partitions: tuple[Partition, ...]
-    cost: float
-    halves: tuple[Split | None, ...]
-    lower_bound: float | None = None
-
-    @property
-    def types(self) -> tuple[PartitionType, ...]:
-        """Each node's type."""
-        return tuple(partition.type for partition in self.partitions)
-
-    @property
-    def gap(self) -> float | None:
-        """How far the cost may lie above the least, as a fraction of the bound; None if exact."""
-        if self.lower_bound is None:
-            return None
-        above = self.cost - self.lower_bound
-        return above / self.lower_bound if self.lower_bound > 0 else math.inf if above else 0.0
+    first: int
+    place: int
+    plan: Plan
+    recompute: bool = False
 
 
-def one_of(first: Split | None, second: Split | None) -> tuple[Split | None] | None:
-    """Both halves' sub-plan where they follow the same, as the one entry of a split's halves.
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A network's stages in order, at their places, and how micro-batches go through.
 
-    Costs may differ where the halves' wires do: it has those of the dearer one.
+    A batch is ``micro_batches`` of them. ``schedule`` names the order
+    (``simulator.lowering.schedules``). With several stages a place (``virtual``
+    stages) stage k is at place k modulo their number. ``tied`` is COPIES where
+    a weight is used in several stages. With ``vertical_sync`` a micro-batch
+    meets the same version of the weights in all stages (PipeDream).
+    Raises PlanError for what is no pipeline.
     """
-    if first is second or first is None or second is None:
-        return (first,) if first is second else None
-    if first.partitions != second.partitions or len(first.halves) != len(second.halves):
-        return None
-    below = [one_of(*pair) for pair in zip(first.halves, second.halves, strict=True)]
-    if None in below:
-        return None
-    dearer = max(first, second, key=lambda split: split.cost)
-    return (replace(dearer, halves=tuple(split for found in below if found for split in found)),)
+
+    stages: tuple[Stage, ...]
+    places: tuple[Place, ...]
+    schedule: str
+    micro_batches: int
+    tied: str = ""
+    vertical_sync: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.stages or not self.places:
+            raise PlanError("a pipeline has at least one stage, at a place")
+        if not 1 <= self.micro_batches <= MOST_MICRO_BATCHES:
+            raise PlanError(
+                f"{self.micro_batches} micro-batches; a batch has 1 to {MOST_MICRO_BATCHES:,}"
+            )
+        firsts = [stage.first for stage in self.stages]
+        if firsts[0] != 0 or any(one >= other for one, other in pairwise(firsts)):
+            raise PlanError(f"stages begin at layers {firsts}; that must be 0, then ascending")
+        if any(stage.place != k % len(self.places) for k, stage in enumerate(self.stages)):
+            raise PlanError(
+                f"stages are at places {[stage.place for stage in self.stages]}; stage k is at "
+                f"place k modulo the number of places ({len(self.places)})"
+            )
+        if len(self.stages) % len(self.places):
+            raise PlanError(
+                f"{len(self.stages)} stages at {len(self.places)} places: every place has as many"
+            )
+        check_places(self.places)
+        if self.tied not in ("", COPIES):
+            raise PlanError(f"tied weights {self.tied!r}: '{COPIES}', or nothing")
+
+    @property
+    def virtual(self) -> int:
+        """Stages at each place."""
+        return len(self.stages) // len(self.places)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The number of each stage's first layer."""
+        return tuple(stage.first for stage in self.stages)
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """How many of each place."""
+        return tuple(place.replicas for place in self.places)
+
+    def __str__(self) -> str:
+        """As people say it: "4 stages (3-1-1-1), 1f1b, 8 micro-batches"."""
+        many = "-".join(map(str, self.replicas)) if max(self.replicas) > 1 else ""
+        words = [
+            f"{len(self.stages)} stage{'s' * (len(self.stages) > 1)}{f' ({many})' * bool(many)}",
+            self.schedule,
+            f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}",
+        ]
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +112,10 @@ class Plan:
     """A planner's answer for one network, array and batch.
 
     ``nodes`` names the partitioned layers and joins in topological order;
-    ``root`` is None on a single accelerator. ``communication`` is the table its
-    exchanges follow. Raises PlanError when a layer lacks a partition, a share
-    is not within 0...1, or a type is not in the table.
+    ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
+    each of its stages. ``communication`` is the table its exchanges follow.
+    Raises PlanError when a layer lacks a partition, a share is not within
+    0...1, or a type is not in the table.
     """
 
     planner: str
@@ -83,41 +125,47 @@ class Plan:
     nodes: tuple[str, ...]
     root: Split | None
     communication: Communication = Communication.PRINTED
+    pipeline: Pipeline | None = None
 
     def __post_init__(self) -> None:
-        for split in self.splits():
-            if len(split.partitions) != len(self.nodes):
-                raise PlanError(
-                    f"plan for {self.network!r}: {len(split.partitions)} partitions "
-                    f"for {len(self.nodes)} layers"
-                )
-            for name, partition in zip(self.nodes, split.partitions, strict=True):
-                if not 0.0 <= partition.share <= 1.0:
-                    raise PlanError(
-                        f"plan for {self.network!r}: layer {name!r} has share {partition.share}; "
-                        "shares lie within 0...1"
-                    )
+        self._check_pipeline()
+        for split in splits_below(self.root):
+            check_split(split, self.nodes, f"plan for {self.network!r}")
             if self.communication is Communication.PLOTTED and III in split.types:
                 raise PlanError(
                     f"plan for {self.network!r}: the 'plotted' table of HyPar has no type III; "
                     "use the 'printed' one"
                 )
-            costs = (split.cost, split.lower_bound or 0.0)
-            if len(split.halves) not in (1, 2) or not all(map(math.isfinite, costs)):
-                raise PlanError(f"plan for {self.network!r}: malformed split")
+
+    def _check_pipeline(self) -> None:
+        if self.pipeline is None:
+            return
+        names = layers_of(self.pipeline, self.nodes)
+        if self.root is not None or self.pipeline.firsts[-1] >= len(self.nodes):
+            raise PlanError(f"plan for {self.network!r}: its stages do not fit its layers")
+        for k, (stage, layers) in enumerate(zip(self.pipeline.stages, names, strict=True)):
+            if stage.plan.nodes != layers or stage.plan.pipeline is not None:
+                raise PlanError(f"plan for {self.network!r}: stage {k} is not of its layers")
+            if stage.plan.batch * self.pipeline.micro_batches != self.batch:
+                raise PlanError(
+                    f"plan for {self.network!r}: {self.pipeline.micro_batches} micro-batches of "
+                    f"{stage.plan.batch} (stage {k}) are no batch of {self.batch}"
+                )
 
     def splits(self) -> Iterator[Split]:
-        """Every distinct split, parents before children."""
-        stack = [self.root]
-        while stack:
-            if split := stack.pop():
-                yield split
-                stack.extend(reversed(split.halves))
+        """Every distinct split, parents before children, stage by stage."""
+        if self.pipeline is None:
+            yield from splits_below(self.root)
+            return
+        for stage in self.pipeline.stages:
+            yield from stage.plan.splits()
 
     def levels(self) -> list[Split] | None:
         """The splits from the top down where all halves are alike, else None."""
         levels: list[Split] = []
         split = self.root
+        if self.pipeline is not None:
+            return None
         while split:
             if len(split.halves) != 1:
                 return None
@@ -147,7 +195,11 @@ class Plan:
             "objective": self.objective,
             "communication": str(self.communication),
             "layers": list(self.nodes),
-            "root": _split_to_json(self.root),
+            **(
+                {"root": split_to_json(self.root)}
+                if self.pipeline is None
+                else {"pipeline": pipeline_to_json(self.pipeline)}
+            ),
         }
 
     @staticmethod
@@ -163,7 +215,8 @@ class Plan:
                 batch=int(data["batch"]),
                 objective=str(data["objective"]),
                 nodes=tuple(str(name) for name in data["layers"]),
-                root=_root_from_json(data),
+                root=None if "pipeline" in data else root_from_json(data),
+                pipeline=pipeline_from_json(data),
                 communication=Communication(data.get("communication", "printed")),
             )
         except PlanError:
@@ -191,42 +244,56 @@ class Plan:
             raise PlanError(f"{path}: not JSON: {error}") from None
 
 
-def _split_to_json(split: Split | None) -> dict[str, Any] | None:
-    if split is None:
-        return None
-    bound = {} if split.lower_bound is None else {"lower_bound": split.lower_bound}
+def layers_of(pipeline: Pipeline, nodes: Sequence[str]) -> list[tuple[str, ...]]:
+    """The names of each stage's layers."""
+    ends = (*pipeline.firsts[1:], len(nodes))
+    pairs = zip(pipeline.firsts, ends, strict=True)
+    return [tuple(nodes[first:end]) for first, end in pairs]
+
+
+def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
+    """Plain values, each stage with its plan."""
     return {
-        "types": [str(partition.type) for partition in split.partitions],
-        "shares": [partition.share for partition in split.partitions],
-        "cost": split.cost,
-        **bound,
-        "halves": [_split_to_json(half) for half in split.halves],
+        "schedule": pipeline.schedule,
+        "micro_batches": pipeline.micro_batches,
+        "tied": pipeline.tied,
+        "vertical_sync": pipeline.vertical_sync,
+        "places": [asdict(place) for place in pipeline.places],
+        "stages": [
+            {
+                "first": stage.first,
+                "place": stage.place,
+                "recompute": stage.recompute,
+                "plan": stage.plan.to_json(),
+            }
+            for stage in pipeline.stages
+        ],
     }
 
 
-def _root_from_json(data: dict[str, Any]) -> Split | None:
-    """The top split, of a tree or of levels whose halves are alike: their shares are one half."""
-    if "levels" not in data:
-        return _split_from_json(data["tree"] if "tree" in data else data["root"])
-    below: Split | None = None
-    if len(data["levels"]) > MOST_LEVELS:
-        raise PlanError(f"{len(data['levels'])} levels; at most {MOST_LEVELS} make sense")
-    bounds = data.get("lower_bound", [None] * len(data["levels"]))
-    for types, cost, bound in reversed(
-        list(zip(data["levels"], data["cost"], bounds, strict=True))
-    ):
-        partitions = tuple(Partition(PartitionType[kind], 0.5) for kind in types)
-        below = Split(partitions, float(cost), (below,), None if bound is None else float(bound))
-    return below
-
-
-def _split_from_json(data: dict[str, Any] | None) -> Split | None:
-    if data is None:
+def pipeline_from_json(data: dict[str, Any]) -> Pipeline | None:
+    """What ``pipeline_to_json`` wrote, in a plan's values; None where it has no stages."""
+    if "pipeline" not in data:
         return None
-    pairs = zip(data["types"], data["shares"], strict=True)
-    return Split(
-        tuple(Partition(PartitionType[kind], float(share)) for kind, share in pairs),
-        float(data["cost"]),
-        tuple(_split_from_json(half) for half in data["halves"]),
-        float(data["lower_bound"]) if "lower_bound" in data else None,
+    found = data["pipeline"]
+    if len(found["stages"]) > MOST_STAGES or any("pipeline" in s["plan"] for s in found["stages"]):
+        raise PlanError(f"a pipeline has at most {MOST_STAGES:,} stages, and none in a stage")
+    return Pipeline(
+        tuple(
+            Stage(
+                int(stage["first"]),
+                int(stage["place"]),
+                Plan.from_json(stage["plan"]),
+                bool(stage.get("recompute", False)),
+            )
+            for stage in found["stages"]
+        ),
+        tuple(
+            Place(int(place["first"]), int(place["count"]), int(place.get("replicas", 1)))
+            for place in found["places"]
+        ),
+        str(found["schedule"]),
+        int(found["micro_batches"]),
+        str(found.get("tied", "")),
+        bool(found.get("vertical_sync", False)),
     )

@@ -9,7 +9,8 @@ from hardware import Array, Bisection, Group, bisection_of
 from planners.medium import check_medium
 from planners.order import Item, Kind, flops, published_order, received
 from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
-from planners.plan import Plan, Split
+from planners.plan import Plan
+from planners.split import Split
 from workloads import Graph, Network, partition_graph
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 from hardware import Array
 from planners.accpar import accpar
 from planners.data_parallel import data_parallel
+from planners.errors import PlanError
 from planners.hypar import hypar
 from planners.model_parallel import model_parallel
 from planners.objective import Objective
 from planners.owt import owt
-from planners.plan import Plan, PlanError
+from planners.plan import Plan
 from planners.strangers import callable_as_planner, imported
 from workloads import Network
 

@@ -11,7 +11,7 @@ from planners.level import Level
 from planners.medium import check_array
 from planners.objective import Objective
 from planners.partition import I, PartitionType, Shard, Sizes, legal, shrunk, sizes
-from planners.plan import Split, one_of
+from planners.split import Split, one_of
 from planners.terms import Domains, links_of, terms_of
 from workloads import Graph, Node
 
@@ -50,7 +50,8 @@ class Search:
 
     def split(self, group: Group, shards: tuple[Shard, ...], depth: int = 0) -> Split | None:
         """The cheapest split of a group that earlier splits have left so much; None for one."""
-        return self._split(self.bisection.section(group), shards, depth)
+        section = self.bisection.section(group, self.bisection.array.first)
+        return self._split(section, shards, depth)
 
     def _split(self, section: Section, shards: tuple[Shard, ...], depth: int) -> Split | None:
         if not section.halves:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from planners.plan import PlanError
+from planners.errors import PlanError
 
 ARGUMENTS = ("network", "array", "batch", "objective")
 """What a planner is called with, in this order."""

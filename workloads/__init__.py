@@ -6,10 +6,11 @@ import difflib
 from dataclasses import replace
 
 from workloads.builder import Builder
-from workloads.graph import Graph, Node, partition_graph
+from workloads.graph import Graph, Node, owners, partition_graph
 from workloads.importers.layer_file import read_layer_file
 from workloads.importers.onnx.file import is_onnx, read_onnx
-from workloads.layers import CELLS, Layer, Network, NetworkError, Sides, Tensor
+from workloads.layers import CELLS, RECEIVED, SENT, Layer, Network, NetworkError, Sides, Tensor
+from workloads.stages import Crossing, Cut, Tie, cut
 from workloads.zoo import FURTHER, HYPAR, NETWORKS, SEQUENCES, ZOO
 
 LONGEST = 1 << 20
@@ -61,9 +62,13 @@ __all__ = [
     "FURTHER",
     "HYPAR",
     "NETWORKS",
+    "RECEIVED",
+    "SENT",
     "SEQUENCES",
     "ZOO",
     "Builder",
+    "Crossing",
+    "Cut",
     "Graph",
     "Layer",
     "Network",
@@ -71,8 +76,11 @@ __all__ = [
     "Node",
     "Sides",
     "Tensor",
+    "Tie",
+    "cut",
     "is_network",
     "load_network",
+    "owners",
     "partition_graph",
     "read_layer_file",
     "read_onnx",

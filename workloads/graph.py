@@ -7,9 +7,21 @@ operator without a kind of its own that reads several nodes is a join.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.layers import CELLS, INPUT, JOINS, OTHER, PRODUCTS, UNARY, Layer, Network, Tensor
+from workloads.layers import (
+    CELLS,
+    INPUT,
+    JOINS,
+    OTHER,
+    PRODUCTS,
+    RECEIVED,
+    UNARY,
+    Layer,
+    Network,
+    Tensor,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +75,30 @@ class _Condenser:
         self.nodes: list[Node] = []
         self.depth: list[int] = []
         self.behind: dict[str, int | None] = {INPUT: None}
+        self.entered: dict[str, str] = {}
+        """The tensor of another stage that a name stands for."""
         self.pooled = _pooled_areas(network)
 
     def graph(self) -> Graph:
         for layer in self.network.layers:
-            if _vanishes(layer, [self.behind[name] for name in layer.inputs]):
+            if _vanishes(layer, list(map(self._source, layer.inputs))):
                 found = [i for name in layer.inputs if (i := self.behind[name]) is not None]
                 self.behind[layer.name] = found[0] if found else None
+                if not found and (of := self._entered(layer)):
+                    self.entered[layer.name] = of
             else:
                 self._append(layer)
         return tuple(self.nodes)
+
+    def _source(self, name: str) -> int | str | None:
+        """Which node, or which tensor of another stage, a name stands for."""
+        node = self.behind[name]
+        return self.entered.get(name) if node is None else node
+
+    def _entered(self, layer: Layer) -> str | None:
+        if layer.operator == RECEIVED:
+            return layer.name
+        return next((self.entered[name] for name in layer.inputs if name in self.entered), None)
 
     def _append(self, layer: Layer) -> None:
         edges = [
@@ -103,7 +129,7 @@ class _Condenser:
         return self.nodes[deepest].main if self.nodes[deepest].join else deepest
 
 
-def _vanishes(layer: Layer, sources: list[int | None]) -> bool:
+def _vanishes(layer: Layer, sources: Sequence[int | str | None]) -> bool:
     """Whether an operator hands on one node's layout."""
     if layer.kind in PRODUCTS | JOINS:
         return False
@@ -171,3 +197,20 @@ def _pooled_areas(network: Network) -> dict[str, int]:
         if len(behind) == 1 and behind[0].kind in UNARY - {"flatten"}:
             areas[layer.name] = areas[behind[0].name]
     return areas
+
+
+def owners(network: Network, graph: Graph) -> dict[str, tuple[int, bool]]:
+    """The node each layer belongs to, and whether it lies in front of it.
+
+    Operators behind a node are its own; those on the network's input belong
+    to the first node, which has nothing else to read.
+    """
+    index = {node.name: i for i, node in enumerate(graph)}
+    owner: dict[str, tuple[int, bool]] = {INPUT: (0, True)}
+    for layer in network.layers:
+        if layer.name in index:
+            owner[layer.name] = index[layer.name], False
+        else:
+            behind = (owner[name] for name in layer.inputs if not owner[name][1])
+            owner[layer.name] = next(behind, owner[INPUT])
+    return owner

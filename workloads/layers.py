@@ -25,6 +25,9 @@ OTHER = "other"
 """Any further unweighted operator, of one or more inputs; ``operator`` says which."""
 KINDS = PRODUCTS | JOINS | UNARY | {OTHER}
 
+RECEIVED, SENT = "received", "sent"
+"""Operators of what enters a stage of a network from another one, and of what leaves it."""
+
 INPUT = "input"
 """The name by which layers refer to whatever enters the network."""
 _LARGEST = 1 << 62

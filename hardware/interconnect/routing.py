@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardware.array import Array, Device, Group, SpecError
+from hardware.array import Array, Group, SpecError
+from hardware.device import Device
 from hardware.faults import faults_of
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
 from hardware.interconnect.switch import Switch

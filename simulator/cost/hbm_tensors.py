@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads import Graph, Layer, Network, Tensor, partition_graph
+from workloads import RECEIVED, Graph, Layer, Network, Tensor, partition_graph
 from workloads.layers import INPUT, JOINS, OTHER
 
 _VIEWS = "flatten reshape view transpose permute squeeze unsqueeze identity slice split shift"
@@ -59,11 +59,12 @@ class Tensors:
     ``root`` maps a layer to the layer whose output holds its values; ``riders``
     a root to what rides on it; ``readers`` a layer to those that read it,
     riders looked through. ``trained`` are layers with parameters in or before
-    them: only their gradients are needed. ``gradients`` are the tensors whose
-    sum is the gradient of a layer's output (the last layer's is formed in
-    place of its output), ``written`` those a layer writes, one for each input,
-    and ``shapes`` has the shape of each; ``normed`` the roots that a join
-    alone reads, through a batch norm, whose backward reductions it does in passing.
+    them (what another stage sends is behind some): only their gradients are
+    needed. ``gradients`` are the tensors whose sum is the gradient of a layer's
+    output (the last layer's is formed in place of its output), ``written``
+    those a layer writes, one for each input, and ``shapes`` has the shape of
+    each; ``normed`` the roots that a join alone reads, through a batch norm,
+    whose backward reductions it does in passing.
     """
 
     graph: Graph
@@ -149,7 +150,8 @@ def _readers(network: Network) -> Readers:
 def _trained(network: Network) -> frozenset[str]:
     trained: set[str] = set()
     for layer in network.layers:
-        if layer.parameters or layer.shared or not trained.isdisjoint(layer.inputs):
+        received = layer.operator == RECEIVED
+        if layer.parameters or layer.shared or received or not trained.isdisjoint(layer.inputs):
             trained.add(layer.name)
     return frozenset(trained)
 
@@ -181,20 +183,3 @@ def _follow_gradients(found: Tensors) -> None:
         own = tuple(gradient(layer, place) for place in range(len(layer.inputs)))
         through = name in found.normed and found.passes(name)
         found.written[name] = found.gradients[name] * len(own) if through else own
-
-
-def owners(network: Network, graph: Graph) -> dict[str, tuple[int, bool]]:
-    """The node each layer belongs to, and whether it lies in front of it.
-
-    Operators behind a node are its own; those on the network's input belong
-    to the first node, which has nothing else to read.
-    """
-    index = {node.name: i for i, node in enumerate(graph)}
-    owner: dict[str, tuple[int, bool]] = {INPUT: (0, True)}
-    for layer in network.layers:
-        if layer.name in index:
-            owner[layer.name] = index[layer.name], False
-        else:
-            behind = (owner[name] for name in layer.inputs if not owner[name][1])
-            owner[layer.name] = next(behind, owner[INPUT])
-    return owner

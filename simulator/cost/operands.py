@@ -11,9 +11,9 @@ node's inputs are.
 from __future__ import annotations
 
 from planners.partition import II, III, I, PartitionType
-from simulator.cost.hbm_tensors import gradient, owners, tensors
+from simulator.cost.hbm_tensors import gradient, tensors
 from simulator.cost.operators import Map, Minor
-from workloads import Layer, Network, Tensor
+from workloads import Layer, Network, Tensor, owners
 from workloads.layers import CELLS, INPUT
 
 

@@ -15,7 +15,7 @@ from planners.order import Phase
 from simulator.cost.hbm_tensors import rides
 from simulator.cost.operands import Operands
 from simulator.cost.operators import NOTHING, Map, Moved, NodeOperators, Operator, Operators
-from workloads import Layer, Network
+from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layers import CELLS, INPUT, JOINS
 
 
@@ -75,7 +75,7 @@ class _TrainingOperators:
         writes = [self.maps.output(layer, layer.name)]
         if layer.kind == "batch_norm":
             yield self._operator(layer, Phase.FORWARD, "statistics", reads)
-        elif rides(layer):
+        elif rides(layer) or layer.operator in (RECEIVED, SENT):
             return
         elif layer.kind == "embedding":
             work = _Work(rows=Moved(weights=1.0))
@@ -95,6 +95,8 @@ class _TrainingOperators:
             if self.all.root[layer.name] == INPUT and layer.kind == "batch_norm":
                 yield from self._reductions(layer)
             return
+        if layer.operator == SENT:  # its gradient comes from the stage that read it
+            return
         if self._summed_first(layer.name):
             yield from self._summed(layer)
         for rider in reversed(self.all.riders.get(layer.name, ())):
@@ -112,6 +114,8 @@ class _TrainingOperators:
         if name == INPUT:
             return False
         layer = self.all.layers[name]
+        if layer.operator == RECEIVED:  # one gradient goes back, whoever read it
+            return True
         return layer.kind == "matmul" or (layer.weighted and layer.kind not in CELLS)
 
     def _summed(self, layer: Layer) -> Iterator[Operator]:

@@ -110,14 +110,21 @@ class Machine:
         turn: int = 0,
         after: Sequence[Done] = (),
         site: int = 0,
+        parties: int = 1,
     ) -> Done:
-        """Send something, once: it is there for whoever waits for the ``arrival`` of ``key``."""
+        """Send something once all ``parties`` have come, to who waits for ``arrival(key)``."""
         sent = self.arrival(key)
-        if sent.opened:
+        if not sent.opened:
+            sent.missing = parties
+            sent.open(operation, turn, self.stations.links[site])
+        elif not sent.missing:
             raise SimulationError(f"{key!r} is delivered twice")
-        sent.open(operation, turn, self.stations.links[site])
         self._come(sent, worker, after)
         return sent
+
+    def expect(self, worker: int, operation: Operation) -> None:
+        """Say what a worker's process is about to do, should it wait in vain."""
+        self._doing[worker] = operation
 
     def arrival(self, key: Hashable) -> Meeting:
         """The end of the delivery of ``key``, which may be sent later."""
@@ -286,9 +293,9 @@ class Machine:
             if process.is_alive:
                 waits.setdefault(worker, self._doing[worker])
         if waits:
+            stations, workers = self.stations.workers, self.program.workers
             names = {
-                f"{self.stations.workers[worker].name} "
-                f"({self.program.workers[worker].device.name})": str(operation)
-                for worker, operation in sorted(waits.items(), key=lambda item: item[0])
+                f"{stations[i].name} ({workers[i].device.name})": str(operation)
+                for i, operation in sorted(waits.items(), key=lambda item: item[0])
             }
             raise DeadlockError(who_waits(int(self.env.now), names))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -68,21 +69,93 @@ class Task(NamedTuple):
     """One line of a worker's template: an operation, and which earlier lines it waits for.
 
     Where ``parties`` is not 0 it is an exchange, which begins when so many
-    workers have come to it. ``held`` is how much of its HBM the worker fills
-    meanwhile, at most, and how much more it holds afterwards (bytes).
+    workers have come to it, at ``site`` (None: at the worker's own of its level). A
+    send goes to whoever receives it, a line of its own with the same operation and
+    no parties. ``held`` is how much of its HBM the worker fills meanwhile, at most, and
+    how much more it holds afterwards (bytes); of both, ``once`` is for sums that go
+    on from turn to turn, until they are used.
     """
 
     operation: Operation
     needs: tuple[int, ...] = ()
     parties: int = 0
     held: tuple[float, float] = NOTHING_HELD
+    site: int | None = None
+    once: float = 0.0
+
+    @property
+    def receives(self) -> bool:
+        """Whether it waits for what another worker sends."""
+        return not self.parties and self.operation.kind is Kind.SEND
+
+
+class Part(StrEnum):
+    """Which lines of a template belong together, for those who do not follow it as a whole."""
+
+    FORWARD = "F"
+    BACKWARD = "B"
+    """Errors: what goes back to the producers."""
+    WEIGHTS = "W"
+    """The gradients of weights."""
+    SUMS = "G"
+    """The exchange of gradients."""
+    UPDATE = "U"
+
+
+class Action(NamedTuple):
+    """Some parts of a stage's lines, in their order, for one micro-batch (``turn``).
+
+    Sums of gradients that take in several turns are number ``round``. With
+    ``again`` forward is computed once more first, without what was received or sent.
+    """
+
+    parts: frozenset[Part]
+    stage: int
+    turn: int
+    round: int = 0
+    again: bool = False
+
+    def __str__(self) -> str:
+        letters = "".join(part for part in Part if part in self.parts)
+        return f"{'R' * self.again}{letters}{self.turn}" + (
+            f" of {self.stage}" if self.stage else ""
+        )
 
 
 class Site(NamedTuple):
-    """A split, where exchanges of its two sides are recorded; it stands for ``multiplicity``."""
+    """A split, where exchanges of its two sides are recorded; it stands for ``multiplicity``.
+
+    What is between stages, or replicas, has a ``name`` instead of a level.
+    """
 
     level: int
     multiplicity: int = 1
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Itinerary:
+    """In which order a worker follows parts of its template, for which micro-batches.
+
+    ``lines`` has those of each stage and part; ``rank`` and ``replica`` say whose it
+    is. A line that sends, or receives, does so with one of several operations,
+    where its operation has ``routes``: by turn, modulo their number. Without
+    ``overlap`` every line waits for what the worker did before, its sends too where they
+    ``block``.
+    """
+
+    actions: tuple[Action, ...]
+    lines: Mapping[tuple[int, Part], tuple[int, ...]]
+    routes: Mapping[Operation, tuple[Operation, ...]]
+    rank: int = 0
+    replica: int = 0
+    overlap: bool = True
+    block: bool = False
+
+    def of(self, action: Action) -> tuple[int, ...]:
+        """The lines of an action, in the template's order."""
+        found = [line for part in action.parts for line in self.lines.get((action.stage, part), ())]
+        return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +168,8 @@ class Worker:
     numbers of the splits above it, the top one first. ``hbm`` is the number of
     the memory link that its operations' bytes cross (None: they are not
     followed); before its first operation ``held_bytes`` are in it. In turn n
-    its cores take ``pace(n)`` times as long.
+    its cores take ``pace(n)`` times as long. With an ``itinerary`` it does not
+    follow its template once, but parts of it, for many turns.
     """
 
     device: Device
@@ -109,6 +183,7 @@ class Worker:
     hbm: int | None = None
     held_bytes: float = 0.0
     pace: Callable[[int], float] | None = None
+    itinerary: Itinerary | None = None
 
     @property
     def cores(self) -> int:

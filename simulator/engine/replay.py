@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+
+from planners.order import Kind
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
-from simulator.engine.operations import Program
+from simulator.engine.operations import Action, Itinerary, Operation, Part, Program, Worker
 from simulator.engine.timeline import Timeline
+
+LAST_OF_TURN = frozenset({Part.WEIGHTS})
+"""Nothing of a turn is needed once these lines are done."""
 
 
 def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
@@ -16,7 +23,7 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     go on while it does, and are waited for by those lines that need them.
     """
     done: list[Done] = []
-    for operation, needs, parties, _ in machine.program.workers[worker].template:
+    for operation, needs, parties, *_ in machine.program.workers[worker].template:
         after = [done[i] for i in needs]
         if parties:
             done.append(machine.meet(worker, operation, parties, turn, after))
@@ -28,10 +35,105 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
         yield done[-1]
 
 
+def follow(machine: Machine, worker: int, itinerary: Itinerary) -> Process:
+    """A worker's control where parts of its template are followed turn by turn."""
+    follower = _Follower(machine, worker, itinerary)
+    for action in itinerary.actions:
+        yield from follower.act(action)
+
+
+class _Follower:
+    """What a worker has done of each turn: lines by their number."""
+
+    def __init__(self, machine: Machine, worker: int, itinerary: Itinerary) -> None:
+        self._machine = machine
+        self._worker = worker
+        self._itinerary = itinerary
+        self._template = machine.program.workers[worker].template
+        self._lines: dict[tuple[frozenset[Part], int], tuple[int, ...]] = {}
+        self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
+        self._sent: dict[Operation, Done] = {}
+        self._last: tuple[Done, ...] = ()
+
+    def act(self, action: Action) -> Process:
+        """Follow the lines of an action."""
+        done = self._done[action.stage, action.turn]
+        if action.again:
+            inner = self._of(action._replace(parts=frozenset({Part.FORWARD}), again=False))
+            template = self._template
+            inner = tuple(i for i in inner if template[i].operation.kind is not Kind.SEND)
+            yield from self._follow(inner, action, done)
+        yield from self._follow(self._of(action), action, done)
+        if action.parts >= LAST_OF_TURN:
+            del self._done[action.stage, action.turn]
+
+    def _of(self, action: Action) -> tuple[int, ...]:
+        key = action.parts, action.stage
+        if key not in self._lines:
+            self._lines[key] = self._itinerary.of(action)
+        return self._lines[key]
+
+    def _follow(self, lines: Iterable[int], action: Action, done: dict[int, Done]) -> Process:
+        machine, worker, turn, round_ = self._machine, self._worker, action.turn, action.round
+        template, overlap = self._template, self._itinerary.overlap
+        for line in lines:
+            operation, needs, parties, _, site, _ = template[line]
+            after = [done[i] for i in needs if i in done]
+            if not overlap:  # what it did last, in whatever turn, and what it received
+                after = [*self._last, *(e for e in after if e not in self._last)]
+            if operation.kind is Kind.SEND:
+                operation = self._routed(operation, turn)
+                done[line] = self._pass(operation, action, after, parties, site)
+                if parties and self._itinerary.block:
+                    self._last = (done[line],)
+                continue
+            if parties:
+                at = turn if site is None else round_
+                found = machine.meet(worker, operation, parties, at, after, site=site)
+            else:
+                for event in after:
+                    if event.callbacks is not None:
+                        machine.expect(worker, operation)
+                        yield event
+                found = machine.compute(worker, operation, turn, after)
+                yield found
+            done[line] = found
+            self._last = (found,)
+
+    def _routed(self, operation: Operation, turn: int) -> Operation:
+        ways = self._itinerary.routes.get(operation)
+        return operation if ways is None else ways[turn % len(ways)]
+
+    def _pass(
+        self,
+        operation: Operation,
+        action: Action,
+        after: list[Done],
+        parties: int,
+        site: int | None,
+    ) -> Done:
+        """Send, behind what was sent the same way before; or what is to be received."""
+        machine, key = self._machine, (operation, action.turn)
+        if not parties:
+            return machine.arrival(key)
+        if operation in self._sent:
+            after = [*after, self._sent[operation]]
+        sent = machine.deliver(self._worker, operation, key, action.turn, after, site or 0, parties)
+        self._sent[operation] = sent
+        return sent
+
+
+def control(machine: Machine, worker: int, mine: Worker) -> Process:
+    """What a worker of a program that is written down does."""
+    if mine.itinerary is None:
+        return replay(machine, worker)
+    return follow(machine, worker, mine.itinerary)
+
+
 def run(program: Program) -> Timeline:
-    """Build the machine for a program, and let every worker follow its template once."""
+    """Build the machine for a program, and let every worker follow its template."""
     with no_collecting():
         machine = Machine(program)
-        for worker in range(len(program.workers)):
-            machine.process(replay(machine, worker), worker)
+        for worker, mine in enumerate(program.workers):
+            machine.process(control(machine, worker, mine), worker)
         return machine.run()

@@ -60,10 +60,11 @@ def stations(program: Program) -> Stations:
 
     def link(site: int) -> int:
         if site not in links:
-            level, multiplicity = program.sites[site]
+            level, multiplicity, name = program.sites[site]
             links[site] = len(resources)
-            name = f"link{level}.{names[level]}"
-            names[level] += 1
+            if not name:
+                name = f"link{level}.{names[level]}"
+                names[level] += 1
             resources.append(Resource("link", name, multiplicity, under[site]))
         return links[site]
 

@@ -20,7 +20,7 @@ from planners.order import Phase
 from planners.partition import Shard
 from simulator.collectives.link_classes import links_of
 from simulator.engine.links import Links
-from simulator.engine.operations import Operation, Program, Task, Worker
+from simulator.engine.operations import Operation, Program, Worker
 from simulator.lowering.rules import Exchange, Rules
 
 MOST_TASKS = 400_000
@@ -70,10 +70,7 @@ class Written:
 def _worker(
     worker: Worker, device: dict[Device, Device], made: dict[Operation, Operation]
 ) -> Worker:
-    tasks = tuple(
-        Task(made[operation], needs, parties, held)
-        for operation, needs, parties, held in worker.template
-    )
+    tasks = tuple(task._replace(operation=made[task.operation]) for task in worker.template)
     return replace(worker, device=device[worker.device], template=tasks)
 
 

@@ -41,7 +41,7 @@ from planners.partition import (
     sizes,
     tied_sums,
 )
-from planners.plan import Split
+from planners.split import Split
 from planners.terms import Domains
 from workloads import Graph, Network, Node, partition_graph
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Partition, PartitionType, Plan, PlanError, Split
-from planners.plan import one_of
+from planners.split import one_of
 from tests.strategies import arrays, networks, plans
 
 I, II = PartitionType.I, PartitionType.II  # noqa: E741

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.cost.hbm_tensors import bends, gradient, owners, rides, tensors
-from workloads import Builder, Layer, Network, Tensor, partition_graph
+from simulator.cost.hbm_tensors import bends, gradient, rides, tensors
+from workloads import Builder, Layer, Network, Tensor, owners, partition_graph
 
 
 def layer(kind: str, operator: str = "", out: int = 4, extra: int = 0) -> Layer:

@@ -1,0 +1,131 @@
+"""One accelerator in SI units: its chips and cores, memory, links and number formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ChipLinks:
+    """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
+
+    per_chip: int
+    bytes_per_s: float
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """How near a core comes to its peaks; the defaults are assumptions (docs/roofline.md).
+
+    An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
+    (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
+    activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
+    sides of weight matrices up to the matrix unit's (0: off).
+    """
+
+    matrix_efficiency: float = 1.0
+    memory_efficiency: float = 0.75
+    overhead_s: float = 2e-6
+    tile: bool = False
+    pad_matrix_unit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How many bytes each kind of number has, and how FLOPs are counted.
+
+    The published model moves elements. The deployed one tells apart
+    activations (and their gradients), weights as operators read them, weights'
+    gradients, and what the optimizer keeps of each weight: a master copy, which
+    is the weight itself where both have as many bytes, and its moments. With
+    ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
+    without, it costs 2n - 1 (AccPar).
+    """
+
+    element_bytes: float
+    fused: bool
+    activation_bytes: float
+    weight_bytes: float
+    gradient_bytes: float
+    master_bytes: float
+    moment_bytes: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        element_bytes: float = 2.0,
+        *,
+        fused: bool = False,
+        activation_bytes: float | None = None,
+        weight_bytes: float | None = None,
+        gradient_bytes: float | None = None,
+        master_bytes: float | None = None,
+        moment_bytes: Sequence[float] | None = None,
+    ) -> Arithmetic:
+        """What is not said follows the element.
+
+        Activations and weights are elements; a weight's gradient, its master
+        copy and one moment (momentum) are float32, or as wide as a wider weight.
+        """
+        weight = element_bytes if weight_bytes is None else weight_bytes
+        wide = max(4.0, weight)
+        return cls(
+            element_bytes,
+            fused,
+            element_bytes if activation_bytes is None else activation_bytes,
+            weight,
+            wide if gradient_bytes is None else gradient_bytes,
+            wide if master_bytes is None else master_bytes,
+            (wide,) if moment_bytes is None else tuple(moment_bytes),
+        )
+
+
+BFLOAT16 = Arithmetic.of()
+"""The AccPar paper's: bfloat16, 2n - 1 FLOPs; gradients and the optimizer's copies float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Joules of a multiply-add, of a byte read or written in HBM, and of a byte received."""
+
+    mac_j: float
+    hbm_j_per_byte: float
+    transfer_j_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One accelerator of an array: a board with chips, cores, HBM and a network port.
+
+    Peak and HBM values are those of one chip, of which a core has an equal
+    share; the peak is that of the format in which it computes.
+    ``network_bytes_per_s`` is the board's port, in each direction, and
+    ``network_latency_s`` a message's on it (a hop's, where boards are joined
+    to their neighbours).
+    """
+
+    name: str
+    chips: int
+    cores_per_chip: int
+    chip_peak_flops_per_s: float
+    hbm_capacity_bytes: float
+    hbm_bytes_per_s: float
+    network_bytes_per_s: float
+    description: str = field(default="", compare=False)
+    network_latency_s: float = 0.0
+    links: ChipLinks | None = None
+    roofline: Roofline = Roofline()
+    arithmetic: Arithmetic = BFLOAT16
+    energy: Energy | None = None
+
+    @property
+    def cores(self) -> int:
+        """Cores of the board."""
+        return self.chips * self.cores_per_chip
+
+    @property
+    def peak_flops_per_s(self) -> float:
+        """Peak of the board."""
+        return self.chips * self.chip_peak_flops_per_s

@@ -1,0 +1,124 @@
+"""One bisection of a group, what each half does, and how that is written as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from planners.errors import PlanError
+from planners.partition import Partition, PartitionType
+
+MOST_LEVELS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One bisection: a partition per node, and what each half does.
+
+    ``halves`` has one entry when both halves follow the same sub-plan, else
+    two; an entry is None where the half is a single accelerator. ``cost`` is
+    this split's objective value (elements, or seconds). ``lower_bound`` is
+    None where that is the least there is, else what no choice can undercut.
+    """
+
+    partitions: tuple[Partition, ...]
+    cost: float
+    halves: tuple[Split | None, ...]
+    lower_bound: float | None = None
+
+    @property
+    def types(self) -> tuple[PartitionType, ...]:
+        """Each node's type."""
+        return tuple(partition.type for partition in self.partitions)
+
+    @property
+    def gap(self) -> float | None:
+        """How far the cost may lie above the least, as a fraction of the bound; None if exact."""
+        if self.lower_bound is None:
+            return None
+        above = self.cost - self.lower_bound
+        return above / self.lower_bound if self.lower_bound > 0 else math.inf if above else 0.0
+
+
+def one_of(first: Split | None, second: Split | None) -> tuple[Split | None] | None:
+    """Both halves' sub-plan where they follow the same, as the one entry of a split's halves.
+
+    Costs may differ where the halves' wires do: it has those of the dearer one.
+    """
+    if first is second or first is None or second is None:
+        return (first,) if first is second else None
+    if first.partitions != second.partitions or len(first.halves) != len(second.halves):
+        return None
+    below = [one_of(*pair) for pair in zip(first.halves, second.halves, strict=True)]
+    if None in below:
+        return None
+    dearer = max(first, second, key=lambda split: split.cost)
+    return (replace(dearer, halves=tuple(split for found in below if found for split in found)),)
+
+
+def check_split(split: Split, nodes: Sequence[str], whose: str) -> None:
+    """Raise PlanError unless a split has a partition with a share within 0...1 for each node."""
+    if len(split.partitions) != len(nodes):
+        raise PlanError(f"{whose}: {len(split.partitions)} partitions for {len(nodes)} layers")
+    for name, partition in zip(nodes, split.partitions, strict=True):
+        if not 0.0 <= partition.share <= 1.0:
+            raise PlanError(
+                f"{whose}: layer {name!r} has share {partition.share}; shares lie within 0...1"
+            )
+    costs = (split.cost, split.lower_bound or 0.0)
+    if len(split.halves) not in (1, 2) or not all(map(math.isfinite, costs)):
+        raise PlanError(f"{whose}: malformed split")
+
+
+def splits_below(root: Split | None) -> Iterator[Split]:
+    """A tree's distinct splits, parents before children."""
+    stack = [root]
+    while stack:
+        if split := stack.pop():
+            yield split
+            stack.extend(reversed(split.halves))
+
+
+def split_to_json(split: Split | None) -> dict[str, Any] | None:
+    """A split and all below it as plain values; None for None."""
+    if split is None:
+        return None
+    bound = {} if split.lower_bound is None else {"lower_bound": split.lower_bound}
+    return {
+        "types": [str(partition.type) for partition in split.partitions],
+        "shares": [partition.share for partition in split.partitions],
+        "cost": split.cost,
+        **bound,
+        "halves": [split_to_json(half) for half in split.halves],
+    }
+
+
+def root_from_json(data: dict[str, Any]) -> Split | None:
+    """The top split, of a tree or of levels whose halves are alike: their shares are one half."""
+    if "levels" not in data:
+        return split_from_json(data["tree"] if "tree" in data else data["root"])
+    below: Split | None = None
+    if len(data["levels"]) > MOST_LEVELS:
+        raise PlanError(f"{len(data['levels'])} levels; at most {MOST_LEVELS} make sense")
+    bounds = data.get("lower_bound", [None] * len(data["levels"]))
+    for types, cost, bound in reversed(
+        list(zip(data["levels"], data["cost"], bounds, strict=True))
+    ):
+        partitions = tuple(Partition(PartitionType[kind], 0.5) for kind in types)
+        below = Split(partitions, float(cost), (below,), None if bound is None else float(bound))
+    return below
+
+
+def split_from_json(data: dict[str, Any] | None) -> Split | None:
+    """What ``split_to_json`` made."""
+    if data is None:
+        return None
+    pairs = zip(data["types"], data["shares"], strict=True)
+    return Split(
+        tuple(Partition(PartitionType[kind], float(share)) for kind, share in pairs),
+        float(data["cost"]),
+        tuple(split_from_json(half) for half in data["halves"]),
+        float(data["lower_bound"]) if "lower_bound" in data else None,
+    )

@@ -1,0 +1,181 @@
+"""Networks cut into stages: what each stage is by itself, and which tensors cross the cuts.
+
+A stage has consecutive nodes of the partition graph. To whoever plans or
+prices it, it is a network: what other stages send enters through layers whose
+operator is RECEIVED, and what they read leaves through such that are SENT. Both
+cost nothing; they name the tensors, and whose gradients are needed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from workloads.graph import Graph, owners, partition_graph
+from workloads.layers import INPUT, OTHER, RECEIVED, SENT, Layer, Network, NetworkError, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A tensor that node ``producer`` makes in one stage and another one reads.
+
+    ``consumers`` are the nodes there that read it, by their numbers in the whole
+    graph, and ``tensor`` is one sample's.
+    """
+
+    producer: int
+    source: int
+    target: int
+    consumers: tuple[int, ...]
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A weight that stages both use: ``user`` is the node in stage ``target`` that shares it."""
+
+    owner: int
+    user: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A network in stages: a network for each, what crosses, and weights that are cut apart."""
+
+    graph: Graph
+    firsts: tuple[int, ...]
+    networks: tuple[Network, ...]
+    crossings: tuple[Crossing, ...]
+    ties: tuple[Tie, ...]
+
+    def stage_of(self, node: int) -> int:
+        """The stage that a node of the whole graph is in."""
+        return bisect_right(self.firsts, node) - 1
+
+
+def cut(network: Network, firsts: Sequence[int]) -> Cut:
+    """Cut a network in front of the nodes ``firsts`` of its partition graph, the first of them 0.
+
+    Raises NetworkError where there is no such cut, or a stage would have no weights.
+    """
+    graph = partition_graph(network)
+    firsts = tuple(firsts)
+    if firsts[:1] != (0,) or list(firsts) != sorted(set(firsts)) or firsts[-1] >= len(graph):
+        raise NetworkError(
+            f"network {network.name!r}: stages begin at layers {list(firsts)}; that must be 0 and "
+            f"then ascending numbers below {len(graph)}"
+        )
+    if len(firsts) == 1:
+        return Cut(graph, firsts, (network,), (), ())
+    networks = _Cutter(network, graph, firsts).networks()
+    return Cut(graph, firsts, networks, _crossings(graph, firsts), _ties(graph, firsts))
+
+
+def _stage(firsts: Sequence[int], node: int) -> int:
+    return bisect_right(firsts, node) - 1
+
+
+def _crossings(graph: Graph, firsts: Sequence[int]) -> tuple[Crossing, ...]:
+    """By producer, then stage; a tensor that several nodes of a stage read is sent once."""
+    found: dict[tuple[int, int, Tensor], list[int]] = {}
+    for v, node in enumerate(graph):
+        for u, tensor in zip(node.producers, node.reads, strict=True):
+            if (target := _stage(firsts, v)) != _stage(firsts, u):
+                found.setdefault((u, target, tensor), []).append(v)
+    return tuple(
+        Crossing(u, _stage(firsts, u), target, tuple(dict.fromkeys(readers)), tensor)
+        for (u, target, tensor), readers in sorted(found.items(), key=lambda item: item[0][:2])
+    )
+
+
+def _ties(graph: Graph, firsts: Sequence[int]) -> tuple[Tie, ...]:
+    """One for each stage that uses a weight of another."""
+    found: dict[tuple[int, int], Tie] = {}
+    for v, node in enumerate(graph):
+        if node.tied is not None:
+            source, target = _stage(firsts, node.tied), _stage(firsts, v)
+            if source != target:
+                found.setdefault((node.tied, target), Tie(node.tied, v, source, target))
+    return tuple(found.values())
+
+
+@dataclass(slots=True)
+class _Part:
+    """A stage in the making."""
+
+    received: dict[str, Layer] = field(default_factory=dict)
+    layers: list[Layer] = field(default_factory=list)
+    weights: dict[str, str] = field(default_factory=dict)
+    """The layer here that has the weights of one in an earlier stage."""
+
+
+class _Cutter:
+    def __init__(self, network: Network, graph: Graph, firsts: Sequence[int]) -> None:
+        self._network = network
+        self._graph = graph
+        self._firsts = firsts
+        self._owner = owners(network, graph)
+        self._layers = {layer.name: layer for layer in network.layers}
+        self._parts = [_Part() for _ in firsts]
+
+    def networks(self) -> tuple[Network, ...]:
+        for layer in self._network.layers:
+            here = self._stage_of(layer.name)
+            part = self._parts[here]
+            inputs = tuple(self._read(name, here) for name in layer.inputs)
+            part.layers.append(replace(layer, inputs=inputs, shared=self._shared(layer, here)))
+        return tuple(map(self._network_of, range(len(self._parts))))
+
+    def _stage_of(self, name: str) -> int:
+        return _stage(self._firsts, self._owner[name][0])
+
+    def _read(self, name: str, here: int) -> str:
+        """The name of what a layer of stage ``here`` reads; what comes from outside is noted.
+
+        What depends on the network's input alone is there in every stage.
+        """
+        source = self._stage_of(name)
+        if source == here and name != INPUT:
+            return name
+        if self._owner[name][1]:
+            return name if here == 0 else INPUT
+        if name not in self._parts[here].received:
+            shape = self._layers[name].output
+            self._parts[here].received[name] = _pass(name, INPUT, shape, RECEIVED)
+            leaves = f"{name} {SENT}"
+            there = self._parts[source].layers
+            if all(layer.name != leaves for layer in there):
+                there.append(_pass(leaves, name, shape, SENT))
+        return name
+
+    def _shared(self, layer: Layer, here: int) -> str:
+        """Whose weights a layer shares: a copy's, where the owner is in another stage."""
+        if not layer.shared or self._stage_of(layer.shared) == here:
+            return layer.shared
+        owner = self._parts[here].weights.setdefault(layer.shared, layer.name)
+        return "" if owner == layer.name else owner
+
+    def _network_of(self, stage: int) -> Network:
+        part = self._parts[stage]
+        layers = (*part.received.values(), *part.layers)
+        first = next(iter(part.received.values()), None)
+        name = f"{self._network.name}, stage {stage}"
+        if not any(layer.weighted for layer in layers):
+            behind = (*self._firsts, len(self._graph))
+            alone = self._graph[behind[stage]].name
+            raise NetworkError(
+                f"network {self._network.name!r}: stage {stage} (from {alone!r} on) would have no "
+                "layer with weights; cut elsewhere, or take fewer stages"
+            )
+        return Network(
+            name,
+            self._network.input if first is None or stage == 0 else first.output,
+            layers,
+        )
+
+
+def _pass(name: str, source: str, shape: Tensor, operator: str) -> Layer:
+    return Layer(name, OTHER, (source,), shape, shape, operator=operator)
