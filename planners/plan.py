@@ -47,7 +47,8 @@ class Pipeline:
     (``simulator.lowering.schedules``). With several stages a place (``virtual``
     stages) stage k is at place k modulo their number. ``tied`` is COPIES where
     a weight is used in several stages. With ``vertical_sync`` a micro-batch
-    meets the same version of the weights in all stages (PipeDream).
+    meets the same version of the weights in all stages (PipeDream). Where nothing
+    is flushed so many ``batches`` are run (0: as many as show the rhythm).
     Raises PlanError for what is no pipeline.
     """
 
@@ -57,6 +58,7 @@ class Pipeline:
     micro_batches: int
     tied: str = ""
     vertical_sync: bool = False
+    batches: int = 0
 
     def __post_init__(self) -> None:
         if not self.stages or not self.places:
@@ -96,15 +98,11 @@ class Pipeline:
         """How many of each place."""
         return tuple(place.replicas for place in self.places)
 
-    def __str__(self) -> str:
-        """As people say it: "4 stages (3-1-1-1), 1f1b, 8 micro-batches"."""
-        many = "-".join(map(str, self.replicas)) if max(self.replicas) > 1 else ""
-        words = [
-            f"{len(self.stages)} stage{'s' * (len(self.stages) > 1)}{f' ({many})' * bool(many)}",
-            self.schedule,
-            f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}",
-        ]
-        return ", ".join(words)
+    def layers(self, nodes: Sequence[str]) -> list[tuple[str, ...]]:
+        """Of a network's layers those of each stage."""
+        ends = (*self.firsts[1:], len(nodes))
+        pairs = zip(self.firsts, ends, strict=True)
+        return [tuple(nodes[first:end]) for first, end in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ class Plan:
     def _check_pipeline(self) -> None:
         if self.pipeline is None:
             return
-        names = layers_of(self.pipeline, self.nodes)
+        names = self.pipeline.layers(self.nodes)
         if self.root is not None or self.pipeline.firsts[-1] >= len(self.nodes):
             raise PlanError(f"plan for {self.network!r}: its stages do not fit its layers")
         for k, (stage, layers) in enumerate(zip(self.pipeline.stages, names, strict=True)):
@@ -244,13 +242,6 @@ class Plan:
             raise PlanError(f"{path}: not JSON: {error}") from None
 
 
-def layers_of(pipeline: Pipeline, nodes: Sequence[str]) -> list[tuple[str, ...]]:
-    """The names of each stage's layers."""
-    ends = (*pipeline.firsts[1:], len(nodes))
-    pairs = zip(pipeline.firsts, ends, strict=True)
-    return [tuple(nodes[first:end]) for first, end in pairs]
-
-
 def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
     """Plain values, each stage with its plan."""
     return {
@@ -258,6 +249,7 @@ def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
         "micro_batches": pipeline.micro_batches,
         "tied": pipeline.tied,
         "vertical_sync": pipeline.vertical_sync,
+        "batches": pipeline.batches,
         "places": [asdict(place) for place in pipeline.places],
         "stages": [
             {
@@ -296,4 +288,5 @@ def pipeline_from_json(data: dict[str, Any]) -> Pipeline | None:
         int(found["micro_batches"]),
         str(found.get("tied", "")),
         bool(found.get("vertical_sync", False)),
+        int(found.get("batches", 0)),
     )

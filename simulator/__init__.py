@@ -14,7 +14,10 @@ from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, usual
-from simulator.lowering.models import rules_of
+from simulator.lowering.models import MODELS, rules_of
+from simulator.lowering.pipeline import pipelined
+from simulator.lowering.running import in_the_long_run
+from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.training_step import training_step
 from workloads import Network
 
@@ -44,6 +47,12 @@ def simulate(
     ``execution.strict_memory``: then OutOfMemoryError. Raises PlanError when the
     plan does not fit, SimulationError beyond the limits.
     """
+    if plan.pipeline is not None and not schedule_of(plan.pipeline.schedule).flushes:
+
+        def program(batches: int) -> Program:
+            return program_of(network, plan, array, execution, folded=folded, batches=batches)
+
+        return in_the_long_run(plan.pipeline, program, run)
     return run(program_of(network, plan, array, execution, folded=folded))
 
 
@@ -54,13 +63,20 @@ def program_of(
     execution: Execution = PUBLISHED,
     *,
     folded: bool = True,
+    batches: int = 1,
 ) -> Program:
-    """What ``simulate`` runs; raises PlanError when the plan is for another network."""
+    """What ``simulate`` runs; raises PlanError when the plan is for another network.
+
+    Of several ``batches`` where a pipeline's schedule does not flush.
+    """
     if not folded and array.group.cores > MOST_PROCESSES:
         raise SimulationError(
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
+    if plan.pipeline is not None:
+        planned, model = execution.planned(array), MODELS[execution.model]
+        return pipelined(network, plan, planned, execution, model, folded=folded, batches=batches)
     return training_step(rules_of(network, plan, array, execution, folded=folded))
 
 

@@ -72,7 +72,7 @@ def links(timeline: Timeline) -> list[LinkUse]:
 
 def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
     wires = timeline.program.wires
-    if wires is None or not timeline.iteration_ps:
+    if wires is None or not timeline.makespan_ps:
         return
     moved = timeline.link_bytes
     for subnet in wires.subnets:
@@ -86,7 +86,7 @@ def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
             alike[key] = before, others + many
         for (_, bandwidth), (link, many) in alike.items():
             amount = float(moved[link])
-            share = amount / bandwidth / timeline.iteration_s
+            share = amount / bandwidth / timeline.makespan_s
             yield LinkUse(wires.names[link], many, amount, bandwidth, share, subnet.joins)
 
 
@@ -110,7 +110,7 @@ def _splits(timeline: Timeline) -> Iterator[tuple[Site, float, float]]:
     for site in sites(timeline):
         number = site.resources[0]
         if site.level != BOARD:
-            share = int(busy[number]) / timeline.iteration_ps if timeline.iteration_ps else 0.0
+            share = int(busy[number]) / timeline.makespan_ps if timeline.makespan_ps else 0.0
             yield site, float(moved[number]), share
 
 
@@ -118,7 +118,7 @@ def link_kinds(timeline: Timeline) -> list[LinkKind]:
     """HBM, links inside boards, between boards, of each tier; published, of each level."""
     if timeline.program.wires is None or not timeline.moved:
         return _levels(timeline)
-    wires, moved, step_s = timeline.program.wires, timeline.link_bytes, timeline.iteration_s
+    wires, moved, step_s = timeline.program.wires, timeline.link_bytes, timeline.makespan_s
     found: dict[str, list[slice]] = {}
     for subnet in wires.subnets:
         found.setdefault(subnet.joins, []).append(subnet.links)
@@ -168,7 +168,7 @@ def units(timeline: Timeline) -> list[UnitUse]:
     for i, unit in enumerate(timeline.resources):
         if unit.device is not None:
             found.setdefault((unit.device, unit.kind), []).append(i)
-    step = max(1, timeline.iteration_ps)
+    step = max(1, timeline.makespan_ps)
     uses = []
     for (device, kind), members in found.items():
         many = [timeline.resources[i].multiplicity for i in members]
@@ -183,7 +183,7 @@ def units(timeline: Timeline) -> list[UnitUse]:
                 count,
                 weighted / (step * count),
                 max(int(busy[i]) for i in members) / step,
-                amount / (rate * count * timeline.iteration_s) if timeline.iteration_ps else 0.0,
+                amount / (rate * count * timeline.makespan_s) if timeline.makespan_ps else 0.0,
             )
         )
     used = [use for use in uses if use.unit == "core" or use.busiest]

@@ -74,7 +74,7 @@ def paths_of(timeline: Timeline) -> Paths:
     """Walk a step's critical path, and every core's waits."""
     steps = list(core_steps(timeline))
     return Paths(
-        timeline.iteration_ps,
+        timeline.makespan_ps,
         tuple(critical_path(timeline)),
         sum(step.cores for step in steps),
         sum(step.cores for step in steps if not any(ps for _, ps in step.computed)),

@@ -53,7 +53,7 @@ def chart(title: str, timeline: Timeline, chosen: Sequence[Site], *, folded: boo
     shown = alike(chosen, slices) if folded else list(chosen)
     names = labels(shown, timeline, folded=folded)
     lanes = [lane for site in shown for lane in _lanes(site, names[site.name], timeline, slices)]
-    return Chart(title, timeline.iteration_ps, tuple(lanes))
+    return Chart(title, timeline.makespan_ps, tuple(lanes))
 
 
 def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:

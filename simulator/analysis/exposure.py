@@ -41,7 +41,7 @@ def shares(timeline: Timeline) -> Shares:
     Communicating is only what is exposed: an exchange is under way and the
     core does not compute. What is left is waiting for others.
     """
-    whole = timeline.iteration_ps * timeline.cores
+    whole = timeline.makespan_ps * timeline.cores
     if not whole:
         return Shares(0.0, 0.0, 0.0)
     times = list(core_times(timeline))

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from simulator.engine.timeline import Timeline
+from simulator.engine.timeline import Period, Timeline
 
 LEAST_REPEATS = 3
 """So often a rhythm has to be seen to be called steady."""
-
-
-class Period(NamedTuple):
-    """Turns end ``turns`` at a time, every ``span_ps`` picoseconds, from turn ``warm_up`` on."""
-
-    span_ps: int
-    turns: int
-    warm_up: int
-
-    @property
-    def turn_ps(self) -> float:
-        """Picoseconds a turn, in the steady state."""
-        return self.span_ps / self.turns
 
 
 def turn_ends(timeline: Timeline) -> list[int]:
@@ -35,7 +20,7 @@ def turn_ends(timeline: Timeline) -> list[int]:
     return found
 
 
-def steady_period(timeline: Timeline) -> Period | None:
+def steady_period(timeline: Timeline, turns: int | None = None) -> Period | None:
     """The rhythm in which turns end once it is steady; None where none is seen.
 
     Found from the ends of turns: the shortest pattern of gaps between them

@@ -73,7 +73,7 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
         free = ends[row]
     last = max(joined, key=ends.__getitem__, default=NO_ROW)
     wait(last)
-    idle = timeline.iteration_ps - max(free, ends[last] if joined else 0)
+    idle = timeline.makespan_ps - max(free, ends[last] if joined else 0)
     if idle:
         step.waits.append(Wait(None, 0, idle))
     return step

@@ -13,7 +13,7 @@ not counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 
 from hardware import Device
@@ -38,6 +38,8 @@ class MemoryUse:
     kept: tuple[float, ...] = ()
     products: tuple[tuple[int, Phase], ...] = ()
     """Of each operator, the node and phase, whose operators come one after the other."""
+    accumulated: dict[tuple[int, Phase], float] = field(default_factory=dict)
+    """Gradients of weights (bytes) by the product that begins them; later ones are added."""
 
     @property
     def peak_bytes(self) -> float:
@@ -94,7 +96,12 @@ def memory_use(
     """
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
-    held = [*_maps(mine, shards, core), *_gradients(operators, mine, shards, core)]
+    gradients = _gradients(operators, mine, shards, core)
+    held = [*_maps(mine, shards, core), *gradients]
+    accumulated: dict[tuple[int, Phase], float] = {}
+    for item in gradients:
+        begins = mine[item.first].node, mine[item.first].phase
+        accumulated[begins] = accumulated.get(begins, 0.0) + item.bytes
     change, freed = [0.0] * (len(mine) + 1), [0.0] * len(mine)
     for item in held:
         change[item.first] += item.bytes
@@ -111,6 +118,7 @@ def memory_use(
         core.hbm_capacity_bytes,
         tuple(used - gone for used, gone in zip(series, freed, strict=True)),
         tuple((op.node, op.phase) for op in mine),
+        accumulated,
     )
 
 

@@ -88,9 +88,8 @@ class Machine:
     ) -> Done:
         """Take part in an exchange of so many ``parties``; the event is the same for all of them.
 
-        Those who name the same ``key`` (if none, the same operation) at the
-        same ``site`` and turn meet. ``site`` numbers the program's; without
-        it, it is the worker's own at the operation's level.
+        Those who name the same ``key`` (if none, the operation) at the same ``site``
+        and turn meet. Without ``site`` it is the worker's own at the operation's level.
         """
         if site is None:
             site = self.program.workers[worker].sites[operation.level]
@@ -123,7 +122,7 @@ class Machine:
         return sent
 
     def expect(self, worker: int, operation: Operation) -> None:
-        """Say what a worker's process is about to do, should it wait in vain."""
+        """Say what a worker is about to do, should it wait in vain."""
         self._doing[worker] = operation
 
     def arrival(self, key: Hashable) -> Meeting:
@@ -135,9 +134,8 @@ class Machine:
 
     def process(self, generator: Process, worker: int = 0) -> simpy.Process:
         """Let a generator act for a worker while time passes; it waits for what it yields."""
-        process = self.env.process(generator)
-        self._processes.append((process, worker))
-        return process
+        self._processes.append((self.env.process(generator), worker))
+        return self._processes[-1][0]
 
     def run(self, until: simpy.Event | None = None) -> Timeline:
         """Run until nothing is left to do, or ``until`` has fired.
@@ -267,9 +265,9 @@ class Machine:
                 last, first_worker = waited, worker
             log.worker.append(worker)
             log.waited_for.append(number_of(waited))
-        number = self._note(meeting.link, meeting.operation, meeting.turn, meeting.start_ps, last)
-        meeting.number = number
-        log.met.extend([number] * len(meeting.came))
+        link, operation, turn = meeting.link, meeting.operation, meeting.turn
+        meeting.number = self._note(link, operation, turn, meeting.start_ps, last)
+        log.met.extend([meeting.number] * len(meeting.came))
 
     def _note(
         self, resource: int, operation: Operation, turn: int, start_ps: int, cause: Done | None
@@ -293,9 +291,10 @@ class Machine:
             if process.is_alive:
                 waits.setdefault(worker, self._doing[worker])
         if waits:
-            stations, workers = self.stations.workers, self.program.workers
             names = {
-                f"{stations[i].name} ({workers[i].device.name})": str(operation)
-                for i, operation in sorted(waits.items(), key=lambda item: item[0])
+                f"{self.stations.workers[i].name} ({self.program.workers[i].device.name})": str(
+                    doing
+                )
+                for i, doing in sorted(waits.items(), key=lambda item: item[0])
             }
             raise DeadlockError(who_waits(int(self.env.now), names))

@@ -133,6 +133,13 @@ class Site(NamedTuple):
     name: str = ""
 
 
+class Sent(NamedTuple):
+    """A send, and the site at which it is recorded."""
+
+    operation: Operation
+    site: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Itinerary:
     """In which order a worker follows parts of its template, for which micro-batches.
@@ -146,7 +153,7 @@ class Itinerary:
 
     actions: tuple[Action, ...]
     lines: Mapping[tuple[int, Part], tuple[int, ...]]
-    routes: Mapping[Operation, tuple[Operation, ...]]
+    routes: Mapping[Operation, tuple[Sent, ...]]
     rank: int = 0
     replica: int = 0
     overlap: bool = True

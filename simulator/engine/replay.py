@@ -9,11 +9,16 @@ from planners.order import Kind
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
-from simulator.engine.operations import Action, Itinerary, Operation, Part, Program, Worker
+from simulator.engine.operations import (
+    Action,
+    Itinerary,
+    Operation,
+    Part,
+    Program,
+    Sent,
+    Worker,
+)
 from simulator.engine.timeline import Timeline
-
-LAST_OF_TURN = frozenset({Part.WEIGHTS})
-"""Nothing of a turn is needed once these lines are done."""
 
 
 def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
@@ -56,7 +61,7 @@ class _Follower:
         self._last: tuple[Done, ...] = ()
 
     def act(self, action: Action) -> Process:
-        """Follow the lines of an action."""
+        """Follow the lines of an action; of a turn nothing is needed behind its last one."""
         done = self._done[action.stage, action.turn]
         if action.again:
             inner = self._of(action._replace(parts=frozenset({Part.FORWARD}), again=False))
@@ -64,14 +69,32 @@ class _Follower:
             inner = tuple(i for i in inner if template[i].operation.kind is not Kind.SEND)
             yield from self._follow(inner, action, done)
         yield from self._follow(self._of(action), action, done)
-        if action.parts >= LAST_OF_TURN:
+        ends = Part.UPDATE if Part.SUMS in action.parts else Part.WEIGHTS
+        if ends in action.parts or Part.UPDATE in action.parts:
             del self._done[action.stage, action.turn]
 
     def _of(self, action: Action) -> tuple[int, ...]:
         key = action.parts, action.stage
         if key not in self._lines:
-            self._lines[key] = self._itinerary.of(action)
+            self._lines[key] = self._ordered(action.parts, self._itinerary.of(action))
         return self._lines[key]
+
+    def _ordered(self, parts: frozenset[Part], lines: tuple[int, ...]) -> tuple[int, ...]:
+        """Errors leave a stage when its whole backward is over, unless it is cut in two.
+
+        So they do in all frameworks, where backward is one call. Without overlap the
+        sums of gradients come behind them, where there are any to send.
+        """
+        template = self._template
+        sent = [i for i in lines if template[i].parties and template[i].operation.kind is Kind.SEND]
+        if Part.WEIGHTS not in parts or not sent:
+            return lines
+        behind = Part.SUMS if not self._itinerary.overlap else None
+        sums = {
+            i for (_, part), some in self._itinerary.lines.items() if part is behind for i in some
+        }
+        body = [i for i in lines if i not in sums and i not in sent]
+        return (*body, *sent, *(i for i in lines if i in sums))
 
     def _follow(self, lines: Iterable[int], action: Action, done: dict[int, Done]) -> Process:
         machine, worker, turn, round_ = self._machine, self._worker, action.turn, action.round
@@ -82,8 +105,8 @@ class _Follower:
             if not overlap:  # what it did last, in whatever turn, and what it received
                 after = [*self._last, *(e for e in after if e not in self._last)]
             if operation.kind is Kind.SEND:
-                operation = self._routed(operation, turn)
-                done[line] = self._pass(operation, action, after, parties, site)
+                sent = self._routed(operation, turn, site)
+                done[line] = self._pass(sent, action, after, parties)
                 if parties and self._itinerary.block:
                     self._last = (done[line],)
                 continue
@@ -100,27 +123,22 @@ class _Follower:
             done[line] = found
             self._last = (found,)
 
-    def _routed(self, operation: Operation, turn: int) -> Operation:
+    def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:
         ways = self._itinerary.routes.get(operation)
-        return operation if ways is None else ways[turn % len(ways)]
+        return Sent(operation, site or 0) if ways is None else ways[turn % len(ways)]
 
-    def _pass(
-        self,
-        operation: Operation,
-        action: Action,
-        after: list[Done],
-        parties: int,
-        site: int | None,
-    ) -> Done:
+    def _pass(self, sent: Sent, action: Action, after: list[Done], parties: int) -> Done:
         """Send, behind what was sent the same way before; or what is to be received."""
-        machine, key = self._machine, (operation, action.turn)
+        operation, turn = sent.operation, action.turn
+        key = operation, turn
         if not parties:
-            return machine.arrival(key)
+            return self._machine.arrival(key)
         if operation in self._sent:
             after = [*after, self._sent[operation]]
-        sent = machine.deliver(self._worker, operation, key, action.turn, after, site or 0, parties)
-        self._sent[operation] = sent
-        return sent
+        worker, site = self._worker, sent.site
+        done = self._machine.deliver(worker, operation, key, turn, after, site, parties)
+        self._sent[operation] = done
+        return done
 
 
 def control(machine: Machine, worker: int, mine: Worker) -> Process:

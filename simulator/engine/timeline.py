@@ -52,6 +52,19 @@ class Joins(NamedTuple):
     cause: column[int]
 
 
+class Period(NamedTuple):
+    """Turns end ``turns`` at a time, every ``span_ps`` picoseconds, from turn ``warm_up`` on."""
+
+    span_ps: int
+    turns: int
+    warm_up: int
+
+    @property
+    def turn_ps(self) -> float:
+        """Picoseconds a turn, in the steady state."""
+        return self.span_ps / self.turns
+
+
 class Record(NamedTuple):
     """One operation on one resource; times in picoseconds."""
 
@@ -95,6 +108,10 @@ class Timeline:
     """Bytes over each of these."""
     memory_bytes: tuple[float, ...] = ()
     """Bytes over every memory link of ``program.hbms``."""
+    batch_ps: int | None = None
+    """Of a run of several batches: what one takes once the rhythm is steady."""
+    period: Period | None = None
+    """That rhythm, where one was seen."""
 
     @property
     def link_bytes(self) -> Floats:
@@ -117,13 +134,23 @@ class Timeline:
         return len(self.columns.end)
 
     @property
-    def iteration_ps(self) -> int:
-        """Time of the whole step: the last record's end."""
+    def makespan_ps(self) -> int:
+        """Time of the whole run: the last record's end."""
         return self.columns.end[-1] if len(self) else 0
 
     @property
+    def makespan_s(self) -> float:
+        """Time of the whole run in seconds."""
+        return self.makespan_ps / PICOSECONDS
+
+    @property
+    def iteration_ps(self) -> int:
+        """Time of a training step: of the run, or, of many batches, of one in the long run."""
+        return self.makespan_ps if self.batch_ps is None else self.batch_ps
+
+    @property
     def iteration_s(self) -> float:
-        """Time of the whole step in seconds."""
+        """Time of a training step in seconds."""
         return self.iteration_ps / PICOSECONDS
 
     def __iter__(self) -> Iterator[Record]:

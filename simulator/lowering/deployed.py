@@ -68,7 +68,7 @@ class Deployed(Rules):
         return (
             self.network,
             (splits, plan.batch, plan.communication),
-            (wiring(self.wires), devices, self.array.group.leaf),
+            (wiring(self.wires), devices, self.array.group.leaf, self.array.first),
             self.execution,
         )
 
@@ -223,9 +223,9 @@ class Deployed(Rules):
         if phase is Phase.BACKWARD:
             inputs = shard.inputs * shard.groups
             return shard.rows * inputs * node.in_area * self._arithmetic.activation_bytes
-        return self._gradient_bytes(v, shard)
+        return self.gradient_bytes(v, shard)
 
-    def _gradient_bytes(self, v: int, shard: Shard) -> float:
+    def gradient_bytes(self, v: int, shard: Shard) -> float:
         """Gradients of the parameters that a node brings, of norms and biases behind it too."""
         work, held = self._work[v], self._held(v, shard)
         rest = work.channel_parameters * held.outputs * held.groups
@@ -239,7 +239,7 @@ class Deployed(Rules):
             for part in self._parts
         )
         blocks = (part.block for part in self._parts if summed and part.block is not None)
-        return max((self._gradient_bytes(v, block.largest[v]) for block in blocks), default=0.0)
+        return max((self.gradient_bytes(v, block.largest[v]) for block in blocks), default=0.0)
 
     def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
         elements = pairs * shard.inputs * shard.outputs * shard.groups

@@ -114,12 +114,12 @@ class Division:
     folded: bool
     wires: Wires | None = None
 
-    def divide(self, root: Split | None, group: Group, batch: int) -> Part:
-        """The tree of parts of a plan's ``root`` over a group.
+    def divide(self, root: Split | None, group: Group, batch: int, first: int = 0) -> Part:
+        """The tree of parts of a plan's ``root`` over a group, whose first leaf has a number.
 
         Raises PlanError when the plan is for a group of another shape.
         """
-        return self._part(root, group, Lattice(0), self._everything(batch), 0)
+        return self._part(root, group, Lattice(first), self._everything(batch), 0)
 
     def _everything(self, batch: int) -> Shards:
         if self.counting is Counting.FRACTIONS:

@@ -86,6 +86,12 @@ class Published(Rules):
             energy_j=computing_j(device, share),
         )
 
+    def gradient_bytes(self, v: int, shard: Shard) -> float:
+        """A(W) of a node that has weights of its own."""
+        if self.graph[v].join or self.graph[v].kind == "matmul" or self.graph[v].tied is not None:
+            return 0.0
+        return self._size(v, shard).weights * self.array.group.arithmetic.element_bytes
+
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """One at every split that moves something, the top one first."""
         layer, splits = self.graph[item.node].name, self._splits

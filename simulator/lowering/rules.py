@@ -77,7 +77,9 @@ class Rules(ABC):
     @cached_property
     def root(self) -> Part:
         """Who holds what; raises PlanError when the plan is for an array of another shape."""
-        return self._division().divide(self.plan.root, self.array.group, self.plan.batch)
+        return self._division().divide(
+            self.plan.root, self.array.group, self.plan.batch, self.array.first
+        )
 
     @property
     def shared(self) -> bool:
@@ -107,6 +109,10 @@ class Rules(ABC):
     @abstractmethod
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """What one worker computes of a node; None where there is nothing to do."""
+
+    @abstractmethod
+    def gradient_bytes(self, v: int, shard: Shard) -> float:
+        """Bytes of the gradients of the parameters that a node brings."""
 
     @abstractmethod
     def exchanges(self, item: Item) -> Iterator[Exchange]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hardware import Device
 from planners.order import Phase
-from simulator.engine.operations import NOTHING_HELD, Operation, Task
+from simulator.engine.operations import NOTHING_HELD, Operation, Part, Task
 from simulator.lowering.blocks import Shards
 
 Key = tuple[Any, ...]
@@ -21,8 +21,9 @@ class Script:
 
     There are ``copies`` of them, the first is number ``first``. ``made`` says
     which lines made what last. ``in_order`` lines wait for the one before them
-    and nothing else. Before the first ``held_bytes`` are in the device's
-    memory; ``held`` has what its products hold (``MemoryUse.by_product``).
+    and nothing else but what they receive. Before the first ``held_bytes`` are in the
+    device's memory; ``held`` has what its products hold (``MemoryUse.by_product``),
+    and ``once`` what of that goes on from one micro-batch to the next.
     """
 
     device: Device
@@ -32,8 +33,14 @@ class Script:
     in_order: bool
     held: dict[tuple[int, Phase], tuple[float, float]]
     held_bytes: float
+    once: dict[tuple[int, Phase], float] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
     made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    part: Part = Part.FORWARD
+    """What the next lines belong to."""
+    _last: tuple[int, ...] = ()
+    _received: tuple[int, ...] = ()
 
     def holds(self, nodes: Sequence[int]) -> bool:
         """Whether the class has something of any of these nodes (of none: always)."""
@@ -43,26 +50,48 @@ class Script:
         self, v: int, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
     ) -> None:
         """Append a product of a node that waits for what makes ``after``."""
-        held = self.held.get((v, operation.phase), NOTHING_HELD)
-        self._add(Task(operation, self._needs(after), held=held), makes)
+        of = (v, operation.phase)
+        held, once = self.held.get(of, NOTHING_HELD), self.once.get(of, 0.0)
+        self._add(Task(operation, self._needs(after), held=held, once=once), makes)
 
     def exchange(
-        self, operation: Operation, after: Sequence[Key], makes: Sequence[Key], parties: int
+        self,
+        operation: Operation,
+        after: Sequence[Key],
+        makes: Sequence[Key],
+        parties: int,
+        site: int | None = None,
     ) -> None:
         """Append an exchange of so many workers that waits for what makes ``after``."""
-        self._add(Task(operation, self._needs(after), parties), makes)
+        self._add(Task(operation, self._needs(after), parties, site=site), makes)
+
+    def send(self, operation: Operation, after: Sequence[Key], parties: int, site: int) -> None:
+        """Append what so many workers send together; nothing here waits for it."""
+        needs = self._last if self.in_order else self.makers(after)
+        self._append(Task(operation, needs, parties, site=site))
+
+    def receive(self, operation: Operation, makes: Key) -> None:
+        """Append what is received, for those to wait for who need what it makes."""
+        place = self._append(Task(operation))
+        self.made[makes] = (place,)
+        self._received += (place,)
 
     def _needs(self, after: Sequence[Key]) -> tuple[int, ...]:
-        place = len(self.tasks)
-        if self.in_order:
-            return (place - 1,) if place else ()
-        return self.makers(after)
+        if not self.in_order:
+            return self.makers(after)
+        needs, self._received = tuple(sorted((*self._last, *self._received))), ()
+        return needs
 
     def _add(self, task: Task, makes: Sequence[Key]) -> None:
-        place = len(self.tasks)
-        self.tasks.append(task)
+        place = self._append(task)
+        self._last = (place,)
         for key in makes:
             self.made[key] = (place,)
+
+    def _append(self, task: Task) -> int:
+        self.tasks.append(task)
+        self.parts.append(self.part)
+        return len(self.tasks) - 1
 
     def template(self) -> tuple[Task, ...]:
         """Its lines, every exchange right behind the last computation that it waits for.
@@ -73,17 +102,30 @@ class Script:
         """
         if self.in_order:  # each waits for the one before it already
             return tuple(self.tasks)
-        computed, ready = -1, list[int]()
-        for task in self.tasks:
-            computed += not task.parties
-            needed = max((ready[i] for i in task.needs), default=-1)
-            ready.append(needed if task.parties else computed)
-        order = sorted(range(len(ready)), key=ready.__getitem__)
+        order = self._order()
         place = {line: number for number, line in enumerate(order)}
         lines = (self.tasks[line] for line in order)
         return tuple(
             task._replace(needs=tuple(sorted(place[i] for i in task.needs))) for task in lines
         )
+
+    def _order(self) -> list[int]:
+        if self.in_order:
+            return list(range(len(self.tasks)))
+        computed, ready = -1, list[int]()
+        for task in self.tasks:
+            goes_on = task.parties or task.receives
+            computed += not goes_on
+            needed = max((ready[i] for i in task.needs), default=-1)
+            ready.append(needed if goes_on else computed)
+        return sorted(range(len(ready)), key=ready.__getitem__)
+
+    def by_part(self) -> dict[Part, tuple[int, ...]]:
+        """Which lines of the template belong to each part."""
+        found: dict[Part, list[int]] = {}
+        for number, line in enumerate(self._order()):
+            found.setdefault(self.parts[line], []).append(number)
+        return {part: tuple(lines) for part, lines in found.items()}
 
     def hand_on(self, after: Sequence[Key], makes: Sequence[Key]) -> None:
         """Where nothing has to be done, ``makes`` is there when ``after`` is."""

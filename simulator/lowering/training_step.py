@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
+from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.blocks import Alike
 from simulator.lowering.dataflow import Dataflow
@@ -32,104 +33,119 @@ def training_step(rules: Rules) -> Program:
     key = rules.apart_from_speeds
     if key is not None and (before := STEPS.get(key)) is not None:
         return before.again(rules)
-    writer = _Writer(rules)
+    writer = Writer(rules)
+    memory = writer.memory()
     for item in rules.order():
         writer.write(item)
-    written = writer.written()
+    written = writer.written(memory)
     if key is not None:
         STEPS.put(key, written.without_wires())
     return written.program
 
 
-class _Writer:
+class Writer:
     """The scripts of all classes of devices, as far as they are written.
 
     Devices that share a script although each is a worker are set ``apart``.
     """
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._apart = rules.shared and not rules.folded
-        self._flow = Dataflow(rules.graph)
+        self.rules = rules
+        self.apart = rules.shared and not rules.folded
+        self.flow = Dataflow(rules.graph)
         self._under: dict[int, tuple[Script, ...]] = {}
         self._products: dict[Operation, Made] = {}
         self._exchanges: dict[Operation, Exchange] = {}
-        self._scripts = self._open(rules.root)
-        self._memory = rules.memory([(s.device, s.shards, s.copies) for s in self._scripts])
+        self.scripts = self._open(rules.root)
 
     def _open(self, part: Part) -> tuple[Script, ...]:
         """A script for every class of devices; ``_under`` has those of each part."""
         if part.halves:
             found = tuple(s for half in part.distinct() for s in self._open(half))
         else:
-            classes = part.classes(folded=self._rules.shared)
+            classes = part.classes(folded=self.rules.shared)
             found = tuple(self._script(part, alike) for alike in classes)
         self._under[id(part)] = found
         return found
 
     def _script(self, part: Part, alike: Alike) -> Script:
         device = part.group.kinds[0][0]
-        use = self._rules.memory_use(device, alike.shards)
+        use = self.rules.memory_use(device, alike.shards)
         return Script(
             device,
             alike.shards,
             alike.cores * part.copies.count,
             part.copies.first + alike.first,
-            in_order=not self._rules.overlap,
+            in_order=not self.rules.overlap,
             held=use.by_product() if use else {},
             held_bytes=use.held_bytes if use else 0.0,
+            once=use.accumulated if use else {},
         )
 
     def write(self, item: Item) -> None:
         """Append what a step asks of everybody."""
-        after, makes = self._flow.of(item) if self._rules.overlap else ([], [])
+        after, makes = self.flow.of(item) if self.rules.overlap else ([], [])
         if item.kind is Kind.COMPUTE:
-            self._compute(item, after, makes)
+            self._compute(item, [*after, *self.received(item)], makes)
             return
-        if self._rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
-            for script in self._scripts:
-                script.hand_on([self._flow.source(item)], makes)
-        for exchange in self._rules.exchanges(item):
+        if self.rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
+            for script in self.scripts:
+                script.hand_on([self.flow.source(item)], makes)
+        for exchange in self.rules.exchanges(item):
             part = exchange.part
             takers = [s for s in self._under[id(part)] if s.holds(exchange.nodes)]
-            parties = part.group.size if self._apart else len(takers)
-            operation = self._rules.carry(exchange)
+            parties = part.group.size if self.apart else len(takers)
+            operation = self.rules.carry(exchange)
             self._exchanges[operation] = exchange
             for script in takers:
                 script.exchange(operation, after, makes, parties)
 
+    def received(self, item: Item) -> Sequence[Key]:
+        """What a product waits for that others send."""
+        del item
+        return ()
+
     def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
         v, phase = item.node, item.phase
         made: dict[tuple[int, Shard], Operation | None] = {}
-        for script in self._scripts:
+        for script in self.scripts:
             key = (id(script.device), script.shards[v])
             if key not in made:
                 of = (v, phase, script.shards[v], script.device)
-                made[key] = self._rules.product(*of)
+                made[key] = self.rules.product(*of)
                 if (product := made[key]) is not None:
                     self._products[product] = of
             operation = made[key]
             if operation is not None:
                 script.compute(v, operation, after, makes)
-            elif self._rules.overlap:
+            elif self.rules.overlap:
                 script.hand_on(after, makes)
 
-    def written(self) -> Written:
-        """The workers and their splits, from the top down."""
-        tree = _Tree(self._rules, self._under, self._apart)
-        tree.grow(self._rules.root, (), 0, 1)
+    def tree(self) -> Tree:
+        """The workers and their splits, from the top down, as they are written so far."""
+        tree = Tree(self.rules, self._under, self.apart)
+        tree.grow(self.rules.root, (), self.rules.array.first, 1)
+        return tree
+
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """How full each device's HBM gets; raises OutOfMemoryError where it must fit."""
+        return self.rules.memory([(s.device, s.shards, s.copies) for s in self.scripts])
+
+    def written(self, memory: tuple[DeviceMemory, ...]) -> Written:
+        """The whole step."""
+        tree = self.tree()
         program = Program(
             tuple(tree.workers),
             tuple(tree.sites),
-            self._rules.wires,
-            followed(self._rules, self._exchanges),
+            self.rules.wires,
+            followed(self.rules, self._exchanges),
             tuple(tree.hbms),
-            memory=self._memory,
+            memory=memory,
         )
-        return Written(program, devices_of(self._rules), self._products, self._exchanges)
+        return Written(program, devices_of(self.rules), self._products, self._exchanges)
 
 
-class _Tree:
+class Tree:
     """The program's sites and workers; its scripts are written to their ends."""
 
     def __init__(self, rules: Rules, under: Mapping[int, tuple[Script, ...]], apart: bool) -> None:
@@ -139,6 +155,8 @@ class _Tree:
         self._tasks = {id(s): s.template() for s in under[id(rules.root)]}
         self.sites: list[Site] = []
         self.workers: list[Worker] = []
+        self.scripts: list[Script] = []
+        """Each worker's."""
         self.hbms: list[float] = []
 
     def grow(self, part: Part, above: tuple[int, ...], first: int, copies: int) -> None:
@@ -151,6 +169,7 @@ class _Tree:
             self.grow(half, above, first + offset, 1 if self._apart else half.copies.count)
         for script in () if part.halves else self._under[id(part)]:
             self.workers.append(self._worker(script, above, first))
+            self.scripts.append(script)
 
     def _worker(self, script: Script, above: tuple[int, ...], first: int) -> Worker:
         memory = self._rules.hbm_bytes_per_s(script.device)

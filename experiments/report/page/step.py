@@ -76,7 +76,7 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
     places = {op: i for i, op in enumerate(op for op in timeline.operations if op in drawn)}
     layer = {name: i for i, name in enumerate(dict.fromkeys(op.layer for op in places))}
     return {
-        "end": timeline.iteration_ps,
+        "end": timeline.makespan_ps,
         "lanes": [lanes[i][0] for i in shown],
         "layers": list(layer),
         "phases": PHASES,

@@ -11,9 +11,10 @@ import pytest
 
 from simulator import Machine, Timeline, shares
 from simulator.analysis.critical_path import critical_path
-from simulator.analysis.period import Period, steady_period, turn_ends
+from simulator.analysis.period import steady_period, turn_ends
 from simulator.engine.cores import Done
 from simulator.engine.machine import Process
+from simulator.engine.timeline import Period
 from tests.simulator.engine.programs import compute, cores, exchange
 
 

@@ -1,0 +1,250 @@
+"""What goes between stages, and between replicas of a stage: sends, and sums of gradients.
+
+Published, a send takes the tensor's bytes over one accelerator's port, the
+slower side's, as an exchange of a split does; on a bus all boundaries of a
+pipeline share the one medium evenly. R replicas sum W bytes in a ring,
+2 (R - 1) / R W over a port. Deployed, every core sends what another one reads over
+the array's wires, and replicas sum in the cheapest collective.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardware import Array, Wires, wires_of
+from planners.order import Kind, Phase
+from planners.partition import AS_READ, PartitionType
+from simulator.collectives.choice import offer
+from simulator.collectives.lattice import Lattice, Rows
+from simulator.collectives.messages import farthest
+from simulator.collectives.swaps import swap
+from simulator.cost.energy import transfer_j_per_byte
+from simulator.engine.jobs import Job, Load
+from simulator.engine.operations import Operation
+from simulator.engine.picoseconds import duration_ps
+from simulator.lowering.execution import Execution
+from simulator.lowering.regions import Messages, Regions, made, messages, regions
+from simulator.lowering.rules import Rules
+
+BETWEEN = -2
+"""The ``level`` of what goes between stages or replicas."""
+
+
+class Between(ABC):
+    """An execution model's sends and sums, on an array ``boundaries`` of which are in use."""
+
+    def __init__(self, array: Array, execution: Execution, boundaries: int) -> None:
+        self.array = array
+        self.execution = execution
+        self.boundaries = boundaries
+
+    @abstractmethod
+    def send(
+        self,
+        source: Rules,
+        target: Rules,
+        ends: tuple[int, Sequence[int]],
+        elements: int,
+        phase: Phase,
+        layer: str,
+    ) -> Operation:
+        """A tensor of so many elements a sample, from a node of a stage to nodes of another.
+
+        Backward its gradient goes the other way, from ``target`` to ``source``.
+        """
+
+    @abstractmethod
+    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:
+        """Replicas sum ``size`` bytes of gradients that each core has (the most that one has)."""
+
+    @abstractmethod
+    def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
+        """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
+
+
+class PublishedBetween(Between):
+    """On the papers' links: each boundary has its own, in each direction."""
+
+    def send(  # noqa: D102
+        self,
+        source: Rules,
+        target: Rules,
+        ends: tuple[int, Sequence[int]],
+        elements: int,
+        phase: Phase,
+        layer: str,
+    ) -> Operation:
+        del ends
+        receiver = target if phase is Phase.FORWARD else source
+        size = float(source.plan.batch * elements) * self._element_bytes
+        rate = min(_port(source.array), _port(target.array)) / self._streams
+        return Operation(
+            Kind.SEND,
+            phase,
+            layer,
+            BETWEEN,
+            duration_ps(size, rate),
+            received=(size, 0.0),
+            energy_j=size * transfer_j_per_byte(receiver.array.group),
+        )
+
+    @property
+    def _element_bytes(self) -> float:
+        return self.array.group.arithmetic.element_bytes
+
+    @property
+    def _streams(self) -> int:
+        """How many share a link: on a bus all boundaries, in both directions."""
+        return 2 * max(self.boundaries, 1) if self.array.topology.shared else 1
+
+    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:  # noqa: D102
+        many = len(replicas)
+        each = 2.0 * (many - 1) / many * size
+        rate = min(_port(one.array) for one in replicas) / self._streams
+        moved = each * many * replicas[0].array.group.size
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            duration_ps(each, rate),
+            received=(moved / 2, moved / 2),
+            energy_j=moved * transfer_j_per_byte(replicas[0].array.group),
+        )
+
+    def copies(  # noqa: D102
+        self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str
+    ) -> Operation:
+        size = _gradient(owner, ends[0])
+        rate = min(_port(owner.array), _port(user.array)) / self._streams
+        groups = owner.array.group, user.array.group
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            duration_ps(size, rate),
+            received=(size, size),
+            energy_j=size * sum(map(transfer_j_per_byte, groups)),
+        )
+
+
+class DeployedBetween(Between):
+    """On the array's wires."""
+
+    def __init__(self, array: Array, execution: Execution, boundaries: int) -> None:
+        super().__init__(array, execution, boundaries)
+        self.wires: Wires = wires_of(array)
+
+    def send(  # noqa: D102
+        self,
+        source: Rules,
+        target: Rules,
+        ends: tuple[int, Sequence[int]],
+        elements: int,
+        phase: Phase,
+        layer: str,
+    ) -> Operation:
+        producer, consumers = ends
+        arithmetic = self.array.group.arithmetic
+        size = float(source.plan.batch * elements) * arithmetic.activation_bytes
+        found = self._messages(source, target, producer, tuple(consumers), phase)
+        receiver = target if phase is Phase.FORWARD else source
+        moved = float(found.shares.sum()) * size
+        return Operation(
+            Kind.SEND,
+            phase,
+            layer,
+            BETWEEN,
+            received=(moved, 0.0),
+            energy_j=moved * transfer_j_per_byte(receiver.array.group),
+            jobs=self._jobs(found, size),
+        )
+
+    def _messages(
+        self,
+        source: Rules,
+        target: Rules,
+        producer: int,
+        consumers: Sequence[int],
+        phase: Phase,
+    ) -> Messages:
+        """Of every layout in which the tensor is read, once."""
+        there = self._regions(source, producer, made(source.graph, producer))
+        layouts: dict[bytes, Messages] = {}
+        for node in consumers:
+            here = self._regions(target, node, AS_READ)
+            key = here.bounds.tobytes() + here.cores.tobytes()
+            if key not in layouts:
+                pair = (there, here) if phase is Phase.FORWARD else (here, there)
+                layouts[key] = messages(*pair)
+        return Messages(*(np.concatenate(parts) for parts in zip(*layouts.values(), strict=True)))
+
+    def _regions(self, rules: Rules, node: int, as_type: Sequence[PartitionType]) -> Regions:
+        whole = self.execution.whole_shards
+        return regions(rules.root, rules.array.first, node, as_type, whole=whole)
+
+    def _jobs(self, found: Messages, size: float) -> tuple[Job, ...]:
+        """All messages at once, at one pace."""
+        if not len(found.sources):
+            return ()
+        largest = float(found.shares.max())
+        flows = self.wires.loads(found.sources, found.targets, found.shares / largest)
+        links = np.flatnonzero(flows)
+        far = farthest(self.wires, found.sources, found.targets)
+        latency_s = self.wires.message_latency_s(*far)
+        return (Job("send", Load(links, flows[links]), largest * size, latency_s),)
+
+    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:  # noqa: D102
+        firsts = np.array([one.array.first for one in replicas])
+        each = replicas[0].array.group.size
+        rows = np.add.outer(np.arange(each), firsts)
+        members = Lattice.of(rows) or Rows(rows)
+        jobs = offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
+        many = len(replicas)
+        moved = 2.0 * (many - 1) / many * size * each * many
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            received=(moved / 2, moved / 2),
+            energy_j=moved * transfer_j_per_byte(replicas[0].array.group),
+            jobs=jobs,
+        )
+
+    def copies(  # noqa: D102
+        self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str
+    ) -> Operation:
+        size = _gradient(owner, ends[0])
+        groups = owner.array.group, user.array.group
+        cores = [rules.array.first + np.arange(rules.array.group.size) for rules in (owner, user)]
+        to_each = [size / group.size for group in groups]
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            received=(size, size),
+            energy_j=size * sum(map(transfer_j_per_byte, groups)),
+            jobs=swap(self.wires, *cores, *to_each),
+        )
+
+
+def _gradient(rules: Rules, node: int) -> float:
+    """Bytes of a weight's whole gradient."""
+    return rules.gradient_bytes(node, rules.root.shards[node])
+
+
+def _port(array: Array) -> float:
+    """The slowest accelerator's, B/s."""
+    return min(device.network_bytes_per_s for device, _ in array.group.kinds)
+
+
+def between(array: Array, execution: Execution, boundaries: int) -> Between:
+    """Those of an execution model, on an array as it plans for it."""
+    kind = DeployedBetween if execution.model == "deployed" else PublishedBetween
+    return kind(array, execution, boundaries)

@@ -1,0 +1,164 @@
+"""Which part of a tensor each core has, by rows and columns, and who sends whom what of it.
+
+A region is a rectangle of the tensor, in fractions: rows [r0, r1) of its samples,
+columns [c0, c1) of its channels. Stages are laid out differently, so
+every core of one receives what it reads from those of the other who have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.partition import AS_MADE, AS_READ, II, I, PartitionType
+from simulator.engine.jobs import Floats, Ints
+from simulator.lowering.placement import Part
+from workloads import Graph
+
+AT_ONCE = 1 << 22
+ROUNDING = 1e-9
+"""Of a tensor's side: less is what shares that should be equal differ by."""
+
+
+class Regions(NamedTuple):
+    """Cores, and the region of each: ``bounds`` has r0, r1, c0, c1 in columns."""
+
+    cores: Ints
+    bounds: Floats
+
+
+class Messages(NamedTuple):
+    """From whom to whom, and which fraction of the tensor."""
+
+    sources: Ints
+    targets: Ints
+    shares: Floats
+
+
+def made(graph: Graph, node: int) -> tuple[PartitionType, ...]:
+    """How a node's types lay out what it makes."""
+    return AS_READ if graph[node].join else AS_MADE
+
+
+def regions(
+    root: Part, first: int, node: int, as_type: Sequence[PartitionType], *, whole: bool
+) -> Regions:
+    """The region that each core of a part has of a node's tensor; ``first`` is its first core.
+
+    With ``whole`` shards odd samples and channels go to the first halves, as in
+    ``placement``.
+    """
+    found: list[tuple[Ints, Floats]] = []
+    _collect(root, first, node, as_type, whole, np.array([0.0, 1.0, 0.0, 1.0]), found)
+    if not found:
+        return Regions(np.zeros(0, np.int64), np.zeros((0, 4)))
+    cores, bounds = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Regions(cores, bounds)
+
+
+def _collect(
+    part: Part,
+    first: int,
+    node: int,
+    as_type: Sequence[PartitionType],
+    whole: bool,
+    bounds: Floats,
+    found: list[tuple[Ints, Floats]],
+) -> None:
+    if part.shards[node].empty:
+        return
+    if not part.halves:
+        found.append(_of_block(part, first, node, as_type, whole, bounds))
+        return
+    partition = part.partitions[node]
+    for i, half in enumerate(part.halves):
+        own = bounds.copy()
+        _cut(own, as_type[partition.type], partition.share, i)
+        behind = first + part.halves[0].cores * i
+        _collect(half, behind, node, as_type, whole, own, found)
+
+
+def _cut(bounds: Floats, layout: PartitionType, share: float, half: int) -> None:
+    """Leave one half of rows or columns, in the last axis of some bounds."""
+    if layout not in (I, II):
+        return
+    low, high = (0, 1) if layout is I else (2, 3)
+    middle = bounds[..., low] + share * (bounds[..., high] - bounds[..., low])
+    bounds[..., high if half == 0 else low] = middle
+
+
+def _of_block(
+    part: Part,
+    first: int,
+    node: int,
+    as_type: Sequence[PartitionType],
+    whole: bool,
+    bounds: Floats,
+) -> tuple[Ints, Floats]:
+    """A block's cores, halved level by level as ``placement`` halves them."""
+    counts = np.array([part.shards[node]], dtype=float)
+    here = bounds[np.newaxis]
+    for types in part.types:
+        type_ = types[node]
+        layout, before = as_type[type_], counts[:, type_]
+        kept = np.ceil(before / 2) if whole else before / 2
+        share = np.divide(kept, before, out=np.zeros_like(kept), where=before > 0)
+        here, counts = np.repeat(here, 2, axis=0), np.repeat(counts, 2, axis=0)
+        if layout in (I, II):
+            low, high = (0, 1) if layout is I else (2, 3)
+            middle = here[0::2, low] + share * (here[0::2, high] - here[0::2, low])
+            here[0::2, high] = middle
+            here[1::2, low] = middle
+        counts[0::2, type_] = kept
+        counts[1::2, type_] = before - kept
+    busy = np.flatnonzero(part.mask([node]))
+    return first + busy, here[busy]
+
+
+def messages(held: Regions, wanted: Regions) -> Messages:
+    """What every core that wants something gets, and from whom.
+
+    Where several cores hold the same, those who want it ask the one that stands
+    opposite: of two holders the first serves the first half of the askers. Nobody
+    sends to itself.
+    """
+    sources: list[Ints] = []
+    targets: list[Ints] = []
+    shares: list[Floats] = []
+    distinct, number = np.unique(_rounded(held.bounds), axis=0, return_inverse=True)
+    number = number.ravel()
+    order = np.argsort(number, kind="stable")
+    starts = np.searchsorted(number[order], np.arange(len(distinct)))
+    many = np.bincount(number, minlength=len(distinct))
+    step = max(AT_ONCE // max(len(distinct), 1), 1)
+    for begin in range(0, len(wanted.cores), step):
+        some = slice(begin, begin + step)
+        area = _overlap(distinct, wanted.bounds[some])
+        which, asker = np.nonzero(area > ROUNDING**2)
+        asking = np.bincount(which, minlength=len(distinct))
+        before = np.concatenate([[0], np.cumsum(asking)])[which]
+        place = (np.arange(len(which)) - before) * many[which] // asking[which]
+        sources.append(held.cores[order[starts[which] + place]])
+        targets.append(wanted.cores[asker + begin])
+        shares.append(area[which, asker])
+    a, b, of = (np.concatenate(parts) for parts in (sources, targets, shares))
+    goes = a != b
+    return Messages(a[goes], b[goes], of[goes])
+
+
+def _rounded(bounds: Floats) -> Floats:
+    return np.round(bounds, 12)
+
+
+def _overlap(one: Floats, other: Floats) -> Floats:
+    """The area that each of some regions has in common with each of others."""
+    area: NDArray[np.float64] = np.ones((len(one), len(other)))
+    for low, high in ((0, 1), (2, 3)):
+        least = np.minimum(one[:, np.newaxis, high], other[np.newaxis, :, high])
+        most = np.maximum(one[:, np.newaxis, low], other[np.newaxis, :, low])
+        length = least - most
+        area *= np.where(length > ROUNDING, length, 0.0)
+    return area

@@ -1,0 +1,1 @@
+"""In which order micro-batches go through the stages: one file for each schedule."""

@@ -1,0 +1,92 @@
+"""A rank's passes as actions: which micro-batches a replica takes, and when weights change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from planners import Pipeline, PlanError
+from simulator.engine.operations import Action, Part
+from simulator.lowering.schedules.schedule import Pass, Rank, Schedule
+
+SUMS = frozenset({Part.SUMS})
+UPDATE = frozenset({Part.UPDATE})
+
+
+def ahead(replicas: Sequence[int], rank: int) -> int:
+    """Minibatches that a replica of a rank computes forward before its first backward."""
+    return (sum(replicas) - 1 - sum(replicas[:rank])) // replicas[rank]
+
+
+def check(schedule: Schedule, pipeline: Pipeline) -> None:
+    """Raise PlanError for a pipeline that the schedule is not for."""
+    replicas, many = pipeline.replicas, pipeline.micro_batches
+    wrong = schedule.check(len(pipeline.places), pipeline.virtual, many)
+    if wrong is None and schedule.whole_batch and any(many % one for one in replicas):
+        wrong = f"{many} micro-batches do not go round {max(replicas)} replicas"
+    if wrong is None and not schedule.flushes and pipeline.tied:
+        wrong = "weights that several stages use would have other versions in each"
+    if wrong:
+        raise PlanError(f"schedule {schedule.name!r}: {wrong}")
+
+
+def actions(
+    schedule: Schedule, pipeline: Pipeline, rank: int, replica: int, batches: int
+) -> tuple[Action, ...]:
+    """What one replica of a rank does, for so many batches (of which a flush knows one)."""
+    replicas = pipeline.replicas
+    each = replicas[rank]
+    many = pipeline.micro_batches * batches // each
+    who = Rank(rank, len(replicas), pipeline.virtual, many, ahead(replicas, rank))
+    passes = list(schedule.order(who))
+    _check_passes(schedule, who, passes)
+    found = _Actions(pipeline, rank, replica)
+    per_update = pipeline.micro_batches // each if schedule.whole_batch else 1
+    return tuple(found.of(passes, per_update, at_end=schedule.flushes))
+
+
+def _check_passes(schedule: Schedule, who: Rank, passes: Sequence[Pass]) -> None:
+    """Every micro-batch goes through every stage once: forward, errors, gradients of weights."""
+    wanted = {(n, c) for n in range(who.micro_batches) for c in range(who.virtual)}
+    for part in (Part.FORWARD, Part.BACKWARD, Part.WEIGHTS):
+        seen = [(one.number, one.chunk) for one in passes if part in one.parts]
+        if len(seen) != len(wanted) or set(seen) != wanted:
+            raise PlanError(
+                f"schedule {schedule.name!r}: rank {who.rank} does not take each of its "
+                f"{who.micro_batches} micro-batches once through part {part.name.lower()}"
+            )
+
+
+class _Actions:
+    """Passes with what comes after the last one of a batch."""
+
+    def __init__(self, pipeline: Pipeline, rank: int, replica: int) -> None:
+        self._pipeline = pipeline
+        self._rank = rank
+        self._replica = replica
+
+    def of(self, passes: Sequence[Pass], per_update: int, *, at_end: bool) -> Iterator[Action]:
+        """Gradients are summed behind the last of ``per_update``; then weights are updated.
+
+        At once, or ``at_end`` of all passes.
+        """
+        last: list[Action] = []
+        counts: dict[int, int] = {}
+        for one in passes:
+            action = self._action(one)
+            if Part.WEIGHTS in one.parts:
+                count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
+                if count % per_update == 0:
+                    round_ = count // per_update - 1
+                    action = action._replace(parts=action.parts | SUMS, round=round_)
+                    last.append(action._replace(parts=UPDATE, again=False))
+            yield action
+            if last and not at_end:
+                yield last.pop()
+        yield from sorted(last, key=lambda action: action.stage)
+
+    def _action(self, one: Pass) -> Action:
+        """Replica r of R takes the micro-batches r, r + R, r + 2 R."""
+        stage = one.chunk * len(self._pipeline.places) + self._rank
+        turn = one.number * self._pipeline.replicas[self._rank] + self._replica
+        again = self._pipeline.stages[stage].recompute and Part.BACKWARD in one.parts
+        return Action(one.parts, stage, turn, 0, again)

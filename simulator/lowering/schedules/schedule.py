@@ -1,0 +1,66 @@
+"""What a schedule is: in which order a rank takes the passes of its micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from simulator.engine.operations import Part
+
+FORWARD = frozenset({Part.FORWARD})
+BACKWARD = frozenset({Part.BACKWARD, Part.WEIGHTS})
+"""Errors and gradients of weights, as frameworks compute them: layer by layer."""
+ERRORS = frozenset({Part.BACKWARD})
+WEIGHTS = frozenset({Part.WEIGHTS})
+
+
+class Rank(NamedTuple):
+    """Who asks: place ``rank`` of ``ranks``, which has ``virtual`` stages.
+
+    It takes ``micro_batches`` of a batch, and computes ``ahead`` of them forward before
+    its first backward where nothing is flushed.
+    """
+
+    rank: int
+    ranks: int
+    virtual: int
+    micro_batches: int
+    ahead: int
+
+
+class Pass(NamedTuple):
+    """One pass of the rank's ``number``-th micro-batch, through its ``chunk``-th stage."""
+
+    parts: frozenset[Part]
+    number: int
+    chunk: int = 0
+
+
+Order = Callable[[Rank], Iterator[Pass]]
+"""A rank's passes, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An order with its name, and when weights change.
+
+    One that ``flushes`` ends with the batch: all of its gradients are summed, then
+    weights are updated. Others go on with the next batch meanwhile, and update
+    after each micro-batch, or after a ``whole_batch``; backward then needs the
+    version of the weights that forward used. ``check`` gives what is wrong with a
+    number of ranks, of virtual stages and of micro-batches, or nothing.
+    """
+
+    name: str
+    order: Order
+    says: str
+    flushes: bool = True
+    whole_batch: bool = True
+    check: Callable[[int, int, int], str | None] = lambda ranks, virtual, micro_batches: None
+
+
+def no_virtual(ranks: int, virtual: int, micro_batches: int) -> str | None:
+    """For orders that know one stage a place."""
+    del ranks, micro_batches
+    return f"it has one stage a place, not {virtual}" if virtual > 1 else None

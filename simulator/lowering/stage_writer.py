@@ -1,0 +1,170 @@
+"""One replica of a stage: its own step, with what it receives and sends, and sums with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from planners.order import Item, Kind, Phase
+from simulator.engine.operations import Operation, Part, Sent
+from simulator.lowering.dataflow import MADE, STREAM
+from simulator.lowering.order import Buckets
+from simulator.lowering.rules import Rules
+from simulator.lowering.tasks import Key
+from simulator.lowering.training_step import Writer
+
+
+@dataclass(slots=True)
+class Port:
+    """A tensor that leaves a stage or enters it, with the sends of both directions.
+
+    ``nodes`` are those of the stage that make it, or read it; ``errors`` go the other
+    way than ``features``.
+    """
+
+    nodes: tuple[int, ...]
+    features: Sent
+    errors: Sent
+    done: set[Phase] = field(default_factory=set)
+
+    @property
+    def name(self) -> Key:
+        """What is received through it makes this."""
+        return ("received", id(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """An exchange of gradients with other replicas, or stages: of the nodes of a bucket."""
+
+    nodes: tuple[int, ...]
+    operation: Operation
+    parties: int
+    site: int
+
+
+class StageWriter(Writer):
+    """The scripts of a stage's devices, whose lines come in parts.
+
+    Sends go as soon as what they send is there; received tensors are waited for by
+    the first line that needs them.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(rules)
+        self.entering: list[Port] = []
+        self.leaving: list[Port] = []
+        self.sums: list[Sum] = []
+        self.copies: list[Sum] = []
+        """Of weights that another stage has, too."""
+
+    def write_all(self) -> None:
+        """All parts of the step."""
+        for item in self.rules.order():
+            self._before(item)
+            self._turn_to(self._part_of(item))
+            self.write(item)
+        self._send_what_is_left()
+        self._sum()
+
+    def _turn_to(self, part: Part) -> None:
+        for script in self.scripts:
+            script.part = part
+
+    def _part_of(self, item: Item) -> Part:
+        """Where an item belongs; both gradients of a matmul are errors."""
+        if item.phase is Phase.FORWARD:
+            return Part.FORWARD
+        if item.phase is Phase.UPDATE:
+            return Part.UPDATE
+        if item.phase is Phase.BACKWARD or self.rules.graph[item.node].kind == "matmul":
+            return Part.BACKWARD
+        return Part.WEIGHTS if item.kind is Kind.COMPUTE else Part.SUMS
+
+    def _before(self, item: Item) -> None:
+        """Send what is there, and receive what an item or one behind it needs."""
+        if item.phase is Phase.UPDATE:
+            self._send_what_is_left()
+            self._sum()
+            return
+        if item.phase is Phase.GRADIENT and item.kind is not Kind.COMPUTE:
+            return
+        node = item.consumer if item.kind is Kind.BOUNDARY else item.node
+        if item.phase is Phase.FORWARD:
+            self._send(Phase.FORWARD, (p for p in self.leaving if max(p.nodes) < node))
+            self._receive(Phase.FORWARD, (p for p in self.entering if min(p.nodes) <= node))
+            return
+        self._send(Phase.FORWARD, self.leaving)
+        whole = item.phase is Phase.GRADIENT and self.rules.graph[node].kind != "matmul"
+        self._send(
+            Phase.BACKWARD,
+            (p for p in self.entering if min(p.nodes) > node or (whole and node in p.nodes[:1])),
+        )
+        self._receive(Phase.BACKWARD, (p for p in self.leaving if max(p.nodes) >= node))
+
+    def _send_what_is_left(self) -> None:
+        self._send(Phase.FORWARD, self.leaving)
+        self._send(Phase.BACKWARD, self.entering)
+
+    def _send(self, phase: Phase, ports: Iterable[Port]) -> None:
+        for port in ports:
+            if phase in port.done:
+                continue
+            port.done.add(phase)
+            forward = phase is Phase.FORWARD
+            sent = port.features if forward else port.errors
+            self._turn_to(Part.FORWARD if forward else Part.BACKWARD)
+            after = [(MADE[phase], node) for node in port.nodes]
+            takers = [s for s in self.scripts if self.apart or s.holds(port.nodes)]
+            parties = self.rules.array.group.size if self.apart else len(takers)
+            for script in takers:
+                script.send(sent.operation, after, parties, sent.site)
+
+    def _receive(self, phase: Phase, ports: Iterable[Port]) -> None:
+        for port in ports:
+            if phase in port.done:
+                continue
+            port.done.add(phase)
+            forward = phase is Phase.FORWARD
+            sent = port.features if forward else port.errors
+            self._turn_to(Part.FORWARD if forward else Part.BACKWARD)
+            for script in self.scripts:
+                if self.apart or script.holds(port.nodes):
+                    script.receive(sent.operation, port.name)
+
+    def received(self, item: Item) -> Sequence[Key]:
+        """Of a product: features that a node reads, errors of what it makes."""
+        if item.phase is Phase.UPDATE:
+            return ()
+        ports = self.entering if item.phase is Phase.FORWARD else self.leaving
+        return [port.name for port in ports if item.node in port.nodes]
+
+    def _sum(self) -> None:
+        """Sums with other replicas, then with other stages, each behind the one before it."""
+        self._turn_to(Part.SUMS)
+        for some in (self.sums, self.copies):
+            for one in some:
+                keys: list[Key] = [("gradient", v) for v in one.nodes]
+                keys.append(STREAM)
+                for script in self.scripts:
+                    script.exchange(one.operation, keys, keys, one.parties, one.site)
+        self.sums, self.copies = [], []
+
+    def workers(self) -> int:
+        """How many workers the stage will be."""
+        return self.rules.array.group.size if self.apart else len(self.scripts)
+
+    def buckets(self) -> list[tuple[tuple[int, ...], float]]:
+        """Nodes whose gradients go together, last first, and the bytes of the core with most."""
+
+        def size(v: int) -> float:
+            return max(self.rules.gradient_bytes(v, s.shards[v]) for s in self.scripts)
+
+        found: list[tuple[int, ...]] = []
+        graph = self.rules.graph
+        full = self.rules.execution.bucket_bytes
+        buckets = Buckets(graph, size, lambda u, v: True, full)
+        for v in reversed(range(len(graph))):
+            found += [item.bucket for item in buckets.put(v) if item.bucket]
+        found += [item.bucket for item in buckets.rest()]
+        return [(nodes, sum(map(size, nodes))) for nodes in found]
