@@ -16,6 +16,7 @@ from planners.registry import (
     planner_names,
 )
 from planners.split import Split
+from planners.staging import Staging, planned_in_stages
 
 __all__ = [
     "BASELINES",
@@ -34,8 +35,10 @@ __all__ = [
     "Planner",
     "Split",
     "Stage",
+    "Staging",
     "is_built_in",
     "load_planner",
+    "planned_in_stages",
     "planner_name",
     "planner_names",
     "predict",

@@ -25,40 +25,54 @@ if TYPE_CHECKING:
 class Staging:
     """What is asked of a pipeline, beside the planner of its stages.
 
-    ``stages`` places with ``virtual`` stages each; ``schedule`` may be left to what is
-    usual. ``cuts`` are the first layers of the stages where they are given.
+    ``stages`` places with ``virtual`` stages each; without a ``schedule`` it is 1f1b,
+    or interleaved with several stages a place. ``cuts`` are the first layers
+    of all stages but the first, by name (none: the slowest stage is as fast as may be).
+    ``recompute`` is "all", or numbers of stages. The rest is as in ``Pipeline``.
     """
 
     stages: int = 1
     micro_batches: int = 1
     schedule: str = ""
     virtual: int = 1
-    recompute: bool = False
+    recompute: str = ""
     tied: str = ""
     vertical_sync: bool = False
-    cuts: tuple[int, ...] = ()
+    batches: int = 0
+    cuts: tuple[str, ...] = ()
 
     @property
     def usual_schedule(self) -> str:
-        """The schedule that is named, or 1f1b; interleaved with several stages a place."""
+        """The schedule that is named, or else what is usual."""
         return self.schedule or ("interleaved" if self.virtual > 1 else "1f1b")
+
+    def recomputes(self, stage: int) -> bool:
+        """Whether a stage computes forward again for its backward."""
+        if self.recompute == "all":
+            return True
+        return str(stage) in self.recompute.replace(" ", "").split(",")
 
     def __str__(self) -> str:
         words = [f"{self.stages} stage{'s' * (self.stages > 1)}"]
-        if self.virtual > 1:
-            words.append(f"{self.virtual} virtual")
+        words += [f"{self.virtual} a place"] * (self.virtual > 1)
         words.append(self.usual_schedule)
         words.append(f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}")
-        words += ["recompute"] * self.recompute + ["vertical sync"] * self.vertical_sync
+        words += [f"recompute {self.recompute}"] if self.recompute else []
+        words += [f"tied {self.tied}"] if self.tied else []
+        words += ["vertical sync"] * self.vertical_sync
+        words += [f"{self.batches} batches"] * bool(self.batches)
+        words += [f"cuts {' '.join(self.cuts)}"] if self.cuts else []
         return ", ".join(words)
 
 
 def places_of(array: Array, stages: int) -> tuple[Place, ...]:
     """An array's accelerators, evenly and in order; the first places have what is left over.
 
-    Raises PlanError where there are fewer than stages, or a board would be cut unevenly.
+    Raises PlanError where there are fewer than stages.
     """
     size = array.group.size
+    if stages < 1:
+        raise PlanError(f"{stages} stages: at least one is needed")
     if stages > size:
         raise PlanError(
             f"{stages} stages on {array.name!r}, which has {size} accelerators; take fewer stages"
@@ -109,7 +123,7 @@ def planned_in_stages(
     for k, (first, part) in enumerate(zip(found.firsts, found.networks, strict=True)):
         place = places[k % len(places)]
         own = each(part, array.part(place.first, place.each), size, objective)
-        stages.append(Stage(first, k % len(places), own, staging.recompute))
+        stages.append(Stage(first, k % len(places), own, staging.recomputes(k)))
     pipeline = Pipeline(
         tuple(stages),
         tuple(places),
@@ -117,6 +131,7 @@ def planned_in_stages(
         staging.micro_batches,
         staging.tied,
         staging.vertical_sync,
+        staging.batches,
     )
     names = tuple(node.name for node in partition_graph(network))
     return Plan(

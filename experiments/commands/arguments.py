@@ -146,6 +146,44 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="a step that does not fit in HBM is an error (default: a warning)",
     )
+    add_stages(parser)
+
+
+def add_stages(parser: argparse.ArgumentParser) -> None:
+    """``--stages`` and what belongs to pipelines, and to micro-batches without any."""
+    only = parser.add_argument_group("pipelines")
+    only.add_argument(
+        "--stages", metavar="P", help="cut the network into P stages, on as many equal places"
+    )
+    only.add_argument(
+        "--schedule", metavar="S", help="gpipe, 1f1b, interleaved, zero-bubble, pipedream or 2bw"
+    )
+    only.add_argument(
+        "--micro-batches", metavar="M", help="of which a batch is made (1); without stages, too"
+    )
+    only.add_argument("--virtual", metavar="V", help="stages at each place (1)")
+    only.add_argument(
+        "--cuts", metavar="L1,L2", help="the layers that stages begin with (default: balanced)"
+    )
+    only.add_argument(
+        "--recompute",
+        metavar="all|0,1",
+        help="stages that keep their inputs alone, and compute forward again",
+    )
+    only.add_argument(
+        "--tied",
+        metavar="copies",
+        help="weights that stages share: both keep them, and sum their gradients",
+    )
+    only.add_argument(
+        "--vertical-sync",
+        action="store_const",
+        const="yes",
+        help="without a flush: one version of the weights for a micro-batch in all stages",
+    )
+    only.add_argument(
+        "--batches", metavar="N", help="batches to run where nothing is flushed (as needed)"
+    )
 
 
 def add_output(parser: argparse.ArgumentParser, *further: str) -> None:

@@ -65,7 +65,7 @@ def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execut
     from dataclasses import replace
 
     from experiments.output import UsageError
-    from experiments.studies.model_options import MODEL_OPTIONS, with_options
+    from experiments.studies.model_options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
     from simulator import DEPLOYED, PUBLISHED
 
     array = array or array_of(args)
@@ -73,9 +73,10 @@ def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execut
     options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}
     if model == "published":
         said = "" if args.execution else f", which {array.name} is for; add --execution deployed"
-        for name in (*options, *(["strict-memory"] if args.strict_memory else [])):
+        given = [name for name in options if name in DEPLOYED_OPTIONS]
+        for name in (*given, *(["strict-memory"] if args.strict_memory else [])):
             raise UsageError(f"--{name} has no meaning under --execution published{said}")
-        return PUBLISHED
+        return with_options(PUBLISHED, options)
     return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
 
 

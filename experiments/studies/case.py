@@ -150,6 +150,8 @@ def _options(execution: Execution) -> dict[str, Any]:
     options = asdict(execution)
     if not execution.strict_memory:
         del options["strict_memory"]
+    if execution.staging is None:
+        del options["staging"]
     return options
 
 
@@ -195,7 +197,14 @@ def plan_of(case: Case) -> Plan:
     """
     planner = load_planner(case.planner)
     objective = Objective.named(case.objective, case.communication)
-    plan = planner(case.network, case.execution.planned(case.array), case.batch, objective)
+    array, staging = case.execution.planned(case.array), case.execution.staging
+    if staging is None or isinstance(case.planner, Planned):
+        plan = planner(case.network, array, case.batch, objective)
+    else:
+        from experiments.studies.staged import staged_plan
+
+        step = (case.network, array, case.batch, objective, case.execution, staging)
+        plan = staged_plan(case.planner, *step)
     if not isinstance(plan, Plan):
         raise PlanError(
             f"planner {case.planner_name!r} gave {type(plan).__name__}; it must return a Plan"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hardware import Array, Model, by_core, format_quantity
+from planners import Staging
 
 PUBLISHED_IGNORES = {
     "hbm": "the published model has no memory: HBM values are not used",
@@ -45,6 +46,8 @@ class Execution:
     are exchanged together until they have ``bucket_bytes`` (0: each by
     itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
+    Of either model, ``staging`` is the pipeline that is asked for (none: every device
+    works on every layer).
     """
 
     model: Model = "published"
@@ -53,6 +56,7 @@ class Execution:
     bucket_bytes: float = BUCKET_BYTES
     algorithm: str = "auto"
     strict_memory: bool = False
+    staging: Staging | None = None
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -65,6 +69,8 @@ class Execution:
             words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
+        if self.staging:
+            words.append(str(self.staging))
         return ", ".join(words)
 
     @property

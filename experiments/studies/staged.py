@@ -1,0 +1,97 @@
+"""A case's plan in stages: where the network is cut, and which accelerators each stage has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hardware import Array
+from planners import Objective, Plan, PlanError, Planner, Staging, planned_in_stages
+from planners.balance import balanced
+from planners.place import Place
+from planners.staging import micro_batch, places_of
+from simulator import Execution
+from simulator.lowering.layer_times import layer_times
+from workloads import Graph, Network, partition_graph
+
+
+def staged_plan(
+    planner: str | Planner,
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    execution: Execution,
+    staging: Staging,
+) -> Plan:
+    """The plan of a pipeline; each stage is planned by ``planner``.
+
+    ``array`` is as the execution model plans for it. Raises PlanError for stages
+    that fit neither network nor array.
+    """
+    places = places_of(array, staging.stages)
+    firsts = first_layers(network, array, batch, execution, staging, places)
+    return planned_in_stages(planner, network, array, batch, staging, firsts, places, objective)
+
+
+def first_layers(
+    network: Network,
+    array: Array,
+    batch: int,
+    execution: Execution,
+    staging: Staging,
+    places: Sequence[Place],
+) -> tuple[int, ...]:
+    """Where stages begin: as the staging names it, or balanced."""
+    graph = partition_graph(network)
+    size, stages = micro_batch(batch, staging.micro_batches), staging.stages * staging.virtual
+    if staging.virtual < 1:
+        raise PlanError(f"{staging.virtual} stages a place: at least one is needed")
+    if staging.cuts:
+        return _named(graph, staging, stages)
+    if stages == 1:
+        return (0,)
+    kinds: dict[int, list[float]] = {}
+    plain = replace(execution, staging=None, strict_memory=False)
+    rows = []
+    for k in range(stages):
+        place = places[k % len(places)]
+        rate = [0.0] * len(graph)
+        for number, many in _kinds(array, place):
+            if number not in kinds:
+                times = layer_times(network, array, size, plain, number)
+                kinds[number] = [time.seconds for time in times]
+            rate = [r + many / s if s else r for r, s in zip(rate, kinds[number], strict=True)]
+        rows.append([1 / r if r else 0.0 for r in rate])
+    names = [layer.name for layer in network.layers if layer.weighted]
+    weighted = set(names)
+    return balanced(rows, [node.name in weighted for node in graph])
+
+
+def _kinds(array: Array, place: Place) -> list[tuple[int, int]]:
+    """Of each kind of a place's accelerators: the number of one in the array, and how many."""
+    found, start = [], 0
+    for device, _ in array.group.kinds:
+        only = replace(array.group, kinds=tuple(k for k in array.group.kinds if k[0] is device))
+        end = start + only.size
+        many = min(end, place.first + place.count) - max(start, place.first)
+        if many > 0:
+            found.append((start, many))
+        start = end
+    return found
+
+
+def _named(graph: Graph, staging: Staging, stages: int) -> tuple[int, ...]:
+    """The numbers of the layers at which stages begin."""
+    number = {node.name: i for i, node in enumerate(graph)}
+    if unknown := [name for name in staging.cuts if name not in number]:
+        raise PlanError(
+            f"cuts={','.join(staging.cuts)}: no layer {unknown[0]!r} to begin a stage with; see "
+            "the layers of plan --format json"
+        )
+    if len(staging.cuts) != stages - 1:
+        raise PlanError(
+            f"cuts={','.join(staging.cuts)}: {len(staging.cuts)} cuts make "
+            f"{len(staging.cuts) + 1} stages, not {stages}"
+        )
+    return (0, *(number[name] for name in staging.cuts))
