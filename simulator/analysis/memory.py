@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.doings import doings
+from simulator.analysis.held import held
 from simulator.engine.timeline import Timeline
 
 
@@ -14,14 +15,20 @@ def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int
     What a worker holds grows and shrinks with what it computes: activations
     that wait for backward, gradients that wait for the update. Its template
     says by how much each line does; how often, and in which order, is read
-    from the records, so that several micro-batches in flight add up.
+    from the records, so that several micro-batches in flight add up. With an
+    itinerary the order is known, and each record is one of it.
     """
     mine = timeline.program.workers[worker]
-    held = {task.operation: task.held for task in mine.template}
     columns, level = timeline.columns, mine.held_bytes
     rows = doings(timeline)[worker].computed.tolist()
-    for row in sorted(rows, key=columns.start.__getitem__):
-        most, more = held[timeline.operations[columns.operation[row]]]
+    rows.sort(key=columns.start.__getitem__)
+    if mine.itinerary is not None:
+        for row, one in zip(rows, held(mine, mine.itinerary), strict=True):
+            yield columns.start[row], columns.end[row], one.most
+        return
+    changes = {task.operation: task.held for task in mine.template}
+    for row in rows:
+        most, more = changes[timeline.operations[columns.operation[row]]]
         # sums of what comes and goes may end a little below nothing, by rounding
         yield columns.start[row], columns.end[row], max(level + most, 0.0)
         level += more
@@ -29,5 +36,5 @@ def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int
 
 def peak_bytes(timeline: Timeline, worker: int) -> float:
     """The most that one of a worker's cores held at any time, in bytes."""
-    held = timeline.program.workers[worker].held_bytes
-    return max((most for _, _, most in memory_over_time(timeline, worker)), default=held)
+    held_bytes = timeline.program.workers[worker].held_bytes
+    return max((most for _, _, most in memory_over_time(timeline, worker)), default=held_bytes)

@@ -38,6 +38,8 @@ class MemoryUse:
     kept: tuple[float, ...] = ()
     products: tuple[tuple[int, Phase], ...] = ()
     """Of each operator, the node and phase, whose operators come one after the other."""
+    weight_bytes: float = 0.0
+    """Of ``held_bytes`` the weights as operators read them: what another version of them takes."""
     accumulated: dict[tuple[int, Phase], float] = field(default_factory=dict)
     """Gradients of weights (bytes) by the product that begins them; later ones are added."""
 
@@ -107,9 +109,8 @@ def memory_use(
         change[item.first] += item.bytes
         change[item.last + 1] -= item.bytes
         freed[item.last] += item.bytes
-    state = core.bytes.state * sum(
-        parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty
-    )
+    many = sum(parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty)
+    state = core.bytes.state * many
     series = [state + moving for moving in accumulate(change[:-1])]
     return MemoryUse(
         tuple(op.name for op in mine),
@@ -118,6 +119,7 @@ def memory_use(
         core.hbm_capacity_bytes,
         tuple(used - gone for used, gone in zip(series, freed, strict=True)),
         tuple((op.node, op.phase) for op in mine),
+        core.bytes.weight * many,
         accumulated,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -147,8 +147,10 @@ class Itinerary:
     ``lines`` has those of each stage and part; ``rank`` and ``replica`` say whose it
     is. A line that sends, or receives, does so with one of several operations,
     where its operation has ``routes``: by turn, modulo their number. Without
-    ``overlap`` every line waits for what the worker did before, its sends too where they
-    ``block``.
+    ``overlap`` every line waits for what the worker did before, its sends too where
+    they ``block``. A turn is computed with its entry of ``versions`` of the weights, the
+    number of updates before; a stage that computes forward again keeps its
+    ``inputs`` (bytes) meanwhile.
     """
 
     actions: tuple[Action, ...]
@@ -158,6 +160,8 @@ class Itinerary:
     replica: int = 0
     overlap: bool = True
     block: bool = False
+    versions: Mapping[int, int] = field(default_factory=dict)
+    inputs: Mapping[int, float] = field(default_factory=dict)
 
     def of(self, action: Action) -> tuple[int, ...]:
         """The lines of an action, in the template's order."""
@@ -174,7 +178,8 @@ class Worker:
     cores each are simulated; the others do as they do. ``sites`` are the
     numbers of the splits above it, the top one first. ``hbm`` is the number of
     the memory link that its operations' bytes cross (None: they are not
-    followed); before its first operation ``held_bytes`` are in it. In turn n
+    followed); before its first operation ``held_bytes`` are in it, of which weights as
+    operators read them are ``weight_bytes``. In turn n
     its cores take ``pace(n)`` times as long. With an ``itinerary`` it does not
     follow its template once, but parts of it, for many turns.
     """
@@ -189,6 +194,7 @@ class Worker:
     cores_per_chip: int = 1
     hbm: int | None = None
     held_bytes: float = 0.0
+    weight_bytes: float = 0.0
     pace: Callable[[int], float] | None = None
     itinerary: Itinerary | None = None
 

@@ -252,6 +252,14 @@ class Deployed(Rules):
             return shard
         return shard._replace(outputs=shard.inputs * node.out_channels / node.in_channels)
 
+    def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
+        """Maps of their shards, without tiles."""
+        each = self._arithmetic.activation_bytes
+        return math.fsum(
+            shards[v].rows * shards[v].inputs * shards[v].groups * self.graph[v].in_area * each
+            for v in nodes
+        )
+
     def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
         """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
         found = device_memory(
@@ -263,8 +271,7 @@ class Deployed(Rules):
             raise OutOfMemoryError(fault)
         return found
 
-    def memory_use(self, device: Device, shards: Shards) -> MemoryUse:
-        """One core's HBM over a step."""
+    def memory_use(self, device: Device, shards: Shards) -> MemoryUse:  # noqa: D102
         held = tuple(starmap(self._held, enumerate(shards)))
         key = (device, held)
         if key not in self._uses:

@@ -8,31 +8,28 @@ micro-batch; sends and sums are between the stages and replicas as they stand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import lcm
+from dataclasses import replace
 
 from hardware import Array
 from planners import Plan, PlanError
-from planners.order import Phase
 from planners.plan import COPIES, Pipeline
-from simulator.engine.operations import (
-    Itinerary,
-    Operation,
-    Program,
-    Sent,
-    Site,
-    Worker,
-)
+from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.occupancy import DeviceMemory, overflow
+from simulator.engine.operations import Itinerary, Program, Site, Worker
 from simulator.lowering.alike import AlikeLinks
-from simulator.lowering.between import Between, between
+from simulator.lowering.between import between
 from simulator.lowering.execution import Execution
+from simulator.lowering.joints import Chunk, Joints
 from simulator.lowering.merged import merged, operations_of
 from simulator.lowering.rules import Rules
 from simulator.lowering.schedules.itinerary import actions, check
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.schedule import Schedule
-from simulator.lowering.stage_writer import Port, StageWriter, Sum
-from workloads import Crossing, Cut, Network, NetworkError, cut
+from simulator.lowering.schedules.versions import versions_of
+from simulator.lowering.stage_memory import stage_memory
+from simulator.lowering.stage_writer import StageWriter
+from simulator.lowering.training_step import Tree
+from workloads import Cut, Network, NetworkError, cut
 
 MakeRules = Callable[..., Rules]
 """Makes a stage's rules: of a network, a plan, an array, an execution, and whether it is folded."""
@@ -59,7 +56,7 @@ def pipelined(
     check(schedule, plan.pipeline)
     stages = cut_as_planned(network, plan)
     _check_places(plan.pipeline, array)
-    writing = _Writing(plan.pipeline, stages, schedule, array, execution, rules, folded)
+    writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, rules, folded)
     return writing.program(batches)
 
 
@@ -95,18 +92,10 @@ def _check_places(pipeline: Pipeline, array: Array) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """A stage on one replica of its place."""
-
-    stage: int
-    replica: int
-    writer: StageWriter
-
-
 class _Writing:
     def __init__(
         self,
+        plan: Plan,
         pipeline: Pipeline,
         stages: Cut,
         schedule: Schedule,
@@ -116,17 +105,18 @@ class _Writing:
         folded: bool,
     ) -> None:
         self._pipeline = pipeline
+        self._plan = plan
+        self._first: dict[int, int] = {}
+        """The version of the weights that each turn meets in the first stage."""
         self._cut = stages
         self._schedule = schedule
         self._execution = execution
         self._array = array
-        self._sites: list[Site] = []
-        self._routes: dict[Operation, tuple[Sent, ...]] = {}
-        boundaries = len(pipeline.places) - 1
-        self._between: Between = between(array, execution, boundaries)
         self._chunks = [self._replicas(k, rules, folded) for k in range(len(pipeline.stages))]
+        boundaries = len(pipeline.places) - 1
+        self._joints = Joints(stages, self._chunks, between(array, execution, boundaries))
 
-    def _replicas(self, stage: int, rules: MakeRules, folded: bool) -> list[_Chunk]:
+    def _replicas(self, stage: int, rules: MakeRules, folded: bool) -> list[Chunk]:
         """A stage's chunks, one for each replica."""
         of = self._pipeline.stages[stage]
         place = self._pipeline.places[of.place]
@@ -135,135 +125,37 @@ class _Writing:
         for replica in range(place.replicas):
             part = self._array.part(place.first + replica * place.each, place.each)
             own = rules(network, of.plan, part, self._execution, folded=folded)
-            found.append(_Chunk(stage, replica, StageWriter(own)))
+            found.append(Chunk(stage, replica, StageWriter(own)))
         return found
 
     def program(self, batches: int) -> Program:
         """Everything together."""
-        for crossing in self._cut.crossings:
-            self._cross(crossing)
-        for chunks in self._chunks:
-            self._sum_replicas(chunks)
-        self._sum_copies()
+        self._joints.join()
         for chunks in self._chunks:
             for chunk in chunks:
                 chunk.writer.write_all()
         workers, sites, hbms = self._workers(batches)
         first = self._chunks[0][0].writer.rules
-        made = Program(tuple(workers), tuple(sites), first.wires, None, tuple(hbms))
+        memory = self._memory(workers)
+        made = Program(tuple(workers), tuple(sites), first.wires, None, tuple(hbms), memory=memory)
         if first.wires is None or not first.folded:
             return made
         loads = (job.load for operation in operations_of(made) for job in operation.jobs)
         return replace(made, links=AlikeLinks(first.wires, loads))
 
-    def _site(self, name: str) -> int:
-        self._sites.append(Site(0, 1, name))
-        return len(self._sites) - 1
-
-    def _cross(self, crossing: Crossing) -> None:
-        """The sends of a tensor between all replicas that hand it to each other.
-
-        Replica r of R takes micro-batch m where m modulo R is r: of two replicas
-        before three, the first sends 0, 2, 4 to 0, 2, 1.
-        """
-        sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
-        layer = self._cut.graph[crossing.producer].name
-        name = f"{layer} to stage {crossing.target}"
-        pairs: dict[tuple[int, int], tuple[Sent, Sent]] = {}
-        turns = range(lcm(len(sources), len(targets)))
-        for turn in turns:
-            pair = turn % len(sources), turn % len(targets)
-            if pair not in pairs:
-                which = f" {pair[0]}>{pair[1]}" if len(turns) > 1 else ""
-                forth, back = self._sends(crossing, sources[pair[0]], targets[pair[1]])
-                pairs[pair] = (
-                    Sent(forth, self._site(f"send {name}{which}")),
-                    Sent(back, self._site(f"return {name}{which}")),
-                )
-        ways = [pairs[turn % len(sources), turn % len(targets)] for turn in turns]
-        if len(turns) > 1:
-            for way in zip(*ways, strict=True):
-                self._routes |= {sent.operation: way for sent in way}
-        for chunk in sources:
-            self._port(chunk, crossing, ways[chunk.replica], entering=False)
-        for chunk in targets:
-            self._port(chunk, crossing, ways[chunk.replica], entering=True)
-
-    def _sends(self, crossing: Crossing, one: _Chunk, other: _Chunk) -> tuple[Operation, Operation]:
-        """Features forth, and errors back, between two replicas."""
-        source, target = self._cut.firsts[crossing.source], self._cut.firsts[crossing.target]
-        ends = crossing.producer - source, [v - target for v in crossing.consumers]
-        layer = self._cut.graph[crossing.producer].name
-        forth, back = (
-            self._between.send(
-                one.writer.rules,
-                other.writer.rules,
-                ends,
-                crossing.tensor.elements,
-                phase,
-                f"{layer} to stage {crossing.target}",
-            )
-            for phase in (Phase.FORWARD, Phase.BACKWARD)
-        )
-        return forth, back
-
-    def _port(
-        self, chunk: _Chunk, crossing: Crossing, ways: tuple[Sent, Sent], *, entering: bool
-    ) -> None:
-        """Where a replica sends or receives; with whom depends on the turn."""
-        stage = crossing.target if entering else crossing.source
-        first = self._cut.firsts[stage]
-        nodes = crossing.consumers if entering else (crossing.producer,)
-        port = Port(tuple(v - first for v in nodes), *ways)
-        (chunk.writer.entering if entering else chunk.writer.leaving).append(port)
-
-    def _sum_replicas(self, chunks: Sequence[_Chunk]) -> None:
-        """Replicas of a stage sum their gradients, bucket by bucket."""
-        if len(chunks) < 2:
-            return
-        rules = [chunk.writer.rules for chunk in chunks]
-        parties = sum(chunk.writer.workers() for chunk in chunks)
-        site = self._site(f"replicas of stage {chunks[0].stage}")
-        for nodes, size in chunks[0].writer.buckets():
-            graph = rules[0].graph
-            more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-            operation = self._between.sums(rules, size, f"{graph[nodes[0]].name}{more}")
-            for chunk in chunks:
-                chunk.writer.sums.append(Sum(nodes, operation, parties, site))
-
-    def _sum_copies(self) -> None:
-        """Stages that both use a weight sum its gradients, each replica with its like."""
-        for tie in self._cut.ties:
-            owners, users = self._chunks[tie.source], self._chunks[tie.target]
-            if len(owners) != len(users):
-                raise PlanError(
-                    f"stages {tie.source} and {tie.target} use one weight: they need as many "
-                    f"replicas, not {len(owners)} and {len(users)}"
-                )
-            for one, other in zip(owners, users, strict=True):
-                ends = (
-                    tie.owner - self._cut.firsts[tie.source],
-                    (tie.user - self._cut.firsts[tie.target]),
-                )
-                layer = self._cut.graph[tie.owner].name
-                both = one.writer, other.writer
-                owner, user = (writer.rules for writer in both)
-                operation = self._between.copies(owner, user, ends, layer)
-                site = self._site(f"copies of {layer} {one.replica}")
-                parties = sum(w.workers() for w in both)
-                for writer, node in zip(both, ends, strict=True):
-                    writer.copies.append(Sum((node,), operation, parties, site))
-
     def _workers(self, batches: int) -> tuple[list[Worker], list[Site], list[float]]:
         """The workers of all places; those of several stages there are one."""
         workers: list[Worker] = []
-        sites, hbms = list(self._sites), list[float]()
+        sites, hbms = list(self._joints.sites), list[float]()
         ranks = len(self._pipeline.places)
         for rank in range(ranks):
             for replica in range(self._pipeline.places[rank].replicas):
                 chunks = [some[replica] for some in self._chunks[rank::ranks]]
                 trees = [chunk.writer.tree() for chunk in chunks]
                 found = actions(self._schedule, self._pipeline, rank, replica, batches)
+                versions = versions_of(self._schedule, self._pipeline, found, self._first)
+                if rank == 0:
+                    self._first |= versions
                 same = merged([chunk.stage for chunk in chunks], trees)
                 if same is None:
                     raise PlanError(
@@ -281,17 +173,50 @@ class _Writing:
                             itinerary=Itinerary(
                                 found,
                                 lines,
-                                self._routes,
+                                self._joints.routes,
                                 rank,
                                 replica,
                                 chunks[0].writer.rules.overlap,
                                 self._blocks(chunks[0].writer.rules),
+                                versions,
+                                self._inputs(chunks, worker, trees),
                             ),
                         )
                     )
                 sites += deepest.sites
                 hbms += trees[0].hbms
         return workers, sites, hbms
+
+    def _inputs(
+        self, chunks: Sequence[Chunk], worker: Worker, trees: Sequence[Tree]
+    ) -> dict[int, float]:
+        """What a worker keeps of a micro-batch for stages that compute forward again (bytes)."""
+        found = {}
+        for chunk, tree in zip(chunks, trees, strict=True):
+            if self._pipeline.stages[chunk.stage].recompute:
+                number = [one.first for one in tree.workers].index(worker.first)
+                shards = tree.scripts[number].shards
+                nodes = {v for port in chunk.writer.entering for v in port.nodes} or {0}
+                found[chunk.stage] = chunk.writer.rules.input_bytes(sorted(nodes), shards)
+        return found
+
+    def _memory(self, workers: Sequence[Worker]) -> tuple[DeviceMemory, ...]:
+        """How full each stage gets; raises OutOfMemoryError where it must fit."""
+        if self._execution.model != "deployed":
+            return ()
+        capacities = [
+            worker.device.hbm_capacity_bytes / worker.device.cores_per_chip for worker in workers
+        ]
+        names = []
+        for worker in workers:
+            rank = worker.itinerary.rank if worker.itinerary else 0
+            stages = range(rank, len(self._chunks), len(self._pipeline.places))
+            names.append(f"stage {' and '.join(map(str, stages))}")
+        found = stage_memory(workers, capacities, names)
+        fault = overflow(self._plan.network, self._plan.planner, self._array.name, found)
+        if fault and self._execution.strict_memory:
+            raise OutOfMemoryError(fault)
+        return found
 
     def _blocks(self, rules: Rules) -> bool:
         """Whether cores wait for what they send: without overlap, on real wires."""

@@ -114,6 +114,11 @@ class Rules(ABC):
     def gradient_bytes(self, v: int, shard: Shard) -> float:
         """Bytes of the gradients of the parameters that a node brings."""
 
+    def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
+        """What a worker with these shards holds of what some nodes read; 0 where nobody says."""
+        del nodes, shards
+        return 0.0
+
     @abstractmethod
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """What completes the partial sums of a product, or re-lays the tensor at a boundary."""

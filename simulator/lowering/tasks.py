@@ -34,6 +34,7 @@ class Script:
     held: dict[tuple[int, Phase], tuple[float, float]]
     held_bytes: float
     once: dict[tuple[int, Phase], float] = field(default_factory=dict)
+    weight_bytes: float = 0.0
     tasks: list[Task] = field(default_factory=list)
     made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)

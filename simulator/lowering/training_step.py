@@ -80,6 +80,7 @@ class Writer:
             held=use.by_product() if use else {},
             held_bytes=use.held_bytes if use else 0.0,
             once=use.accumulated if use else {},
+            weight_bytes=use.weight_bytes if use else 0.0,
         )
 
     def write(self, item: Item) -> None:
@@ -184,6 +185,7 @@ class Tree:
             script.device.cores_per_chip if self._apart else 1,
             None if memory is None else len(self.hbms),
             script.held_bytes,
+            script.weight_bytes,
         )
         self.hbms.extend([] if memory is None else [memory])
         return worker

@@ -1,0 +1,141 @@
+"""What a worker's HBM holds along its script, whatever the time: cores compute in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from planners.order import Phase
+from simulator.engine.operations import Action, Itinerary, Operation, Part, Task, Worker
+from simulator.lowering.schedules.versions import alive
+
+
+class Held(NamedTuple):
+    """One computation of a worker: the most that is held meanwhile, and afterwards (bytes).
+
+    Of the weights so many ``versions`` are held; ``in_flight`` micro-batches are
+    between forward and backward.
+    """
+
+    operation: Operation
+    turn: int
+    most: float
+    after: float
+    versions: int = 1
+    in_flight: int = 0
+
+
+class Summary(NamedTuple):
+    """A pass over some lines, against what is held before: the most, where, and what is more."""
+
+    most: float
+    operation: Operation | None
+    more: float
+
+
+def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
+    """Every computation in its order.
+
+    Activations of a micro-batch are held from forward to backward, sums of gradients from
+    the first micro-batch of a batch to the update, and each version of the
+    weights that somebody still needs beside the newest takes as much as weights do.
+    A stage that computes forward again holds its inputs alone meanwhile.
+    """
+    walk = _Walk(worker, itinerary)
+    for one in walk.passes():
+        level, extra = one.level, (one.versions - 1) * worker.weight_bytes
+        for task, most, more in walk.computations(one):
+            # sums of what comes and goes may end a little below nothing, by rounding
+            yield Held(
+                task.operation,
+                one.action.turn,
+                max(level + most, 0.0) + extra,
+                max(level + more, 0.0) + extra,
+                one.versions,
+                one.in_flight,
+            )
+            level += more
+
+
+def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
+    """The computation with the most, the first of such; None where there is none."""
+    walk, found = _Walk(worker, itinerary), None
+    for one in walk.passes():
+        summary, extra = walk.summary(one), (one.versions - 1) * worker.weight_bytes
+        most = one.level + summary.most + extra
+        if summary.operation is not None and (found is None or most > found.most):
+            after = one.level + summary.more + extra
+            versions, in_flight = one.versions, one.in_flight
+            turn = one.action.turn
+            found = Held(summary.operation, turn, most, after, versions, in_flight)
+    return found
+
+
+class _Pass(NamedTuple):
+    """An action, or the forward before it, with what is held when it begins."""
+
+    action: Action
+    level: float
+    first: bool
+    """Whether sums of gradients begin with it."""
+    versions: int
+    in_flight: int
+
+
+class _Walk:
+    """A walk along a worker's actions; what each sort of pass holds is added up once."""
+
+    def __init__(self, worker: Worker, itinerary: Itinerary) -> None:
+        self._worker = worker
+        self._itinerary = itinerary
+        self._tasks: dict[tuple[frozenset[Part], int], list[Task]] = {}
+        self._summaries: dict[tuple[frozenset[Part], int, bool], Summary] = {}
+
+    def passes(self) -> Iterator[_Pass]:
+        """All of them, forward that is computed again included."""
+        actions, inputs = self._itinerary.actions, self._itinerary.inputs
+        level, in_flight, summing = self._worker.held_bytes, 0, set[int]()
+        for action, versions in zip(actions, alive(actions, self._itinerary.versions), strict=True):
+            first, forward = action.stage not in summing, Part.FORWARD in action.parts
+            in_flight += forward
+            if action.again:
+                again = action._replace(parts=frozenset({Part.FORWARD}))
+                one = _Pass(again, level, first, versions, in_flight)
+                yield one
+                level += self.summary(one).more - inputs.get(action.stage, 0.0)
+            one = _Pass(action, level, first, versions, in_flight)
+            yield one
+            level += self.summary(one).more
+            if forward and action.stage in inputs:
+                level = one.level + inputs[action.stage]
+            if Part.WEIGHTS in action.parts:
+                in_flight -= 1
+                summing.add(action.stage)
+            if Part.UPDATE in action.parts:
+                summing.discard(action.stage)
+
+    def computations(self, one: _Pass) -> Sequence[tuple[Task, float, float]]:
+        """A pass's computations, the most that each holds and what is more after it (bytes)."""
+        key = one.action.parts, one.action.stage
+        if key not in self._tasks:
+            template = self._worker.template
+            tasks = [template[i] for i in self._itinerary.of(one.action)]
+            self._tasks[key] = [task for task in tasks if not task.parties and not task.receives]
+        found = []
+        for task in self._tasks[key]:
+            going_on = 0.0 if one.first or task.operation.phase is Phase.UPDATE else task.once
+            found.append((task, task.held[0] - going_on, task.held[1] - going_on))
+        return found
+
+    def summary(self, one: _Pass) -> Summary:
+        """A pass as a whole."""
+        key = one.action.parts, one.action.stage, one.first
+        if key not in self._summaries:
+            most, level = 0.0, 0.0
+            where: Operation | None = None
+            for task, at_most, more in self.computations(one):
+                if where is None or level + at_most > most:
+                    most, where = level + at_most, task.operation
+                level += more
+            self._summaries[key] = Summary(most, where, level)
+        return self._summaries[key]

@@ -1,0 +1,43 @@
+"""How full each stage's HBM gets, from its script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.analysis.held import peak
+from simulator.engine.occupancy import DeviceMemory
+from simulator.engine.operations import Worker
+
+
+def stage_memory(
+    workers: Sequence[Worker], capacities: Sequence[float], names: Sequence[str]
+) -> tuple[DeviceMemory, ...]:
+    """One entry for each place and device; ``names`` and ``capacities`` are the workers'.
+
+    Bytes are those of the fullest core.
+    """
+    found: dict[tuple[str, str], DeviceMemory] = {}
+    for worker, capacity, name in zip(workers, capacities, names, strict=True):
+        if worker.itinerary is None:
+            continue
+        top = peak(worker, worker.itinerary)
+        most = worker.held_bytes if top is None else top.most
+        where = ""
+        if top is not None:
+            copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
+            where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
+        key = (worker.device.name, name)
+        over = worker.cores if most > capacity else 0
+        old = found.get(key)
+        if old is None:
+            old = DeviceMemory(f"{name} ({worker.device.name})", -1.0, capacity, "", 0, 0)
+        fuller = old if old.peak_bytes >= most else None
+        found[key] = DeviceMemory(
+            old.device,
+            fuller.peak_bytes if fuller else most,
+            capacity,
+            fuller.operator if fuller else where,
+            old.cores + worker.cores,
+            old.cores_over + over,
+        )
+    return tuple(found.values())
