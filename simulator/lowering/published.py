@@ -119,12 +119,15 @@ class Published(Rules):
         """Both ways at once, on the halves' links."""
         split, amounts = exchange.what
         (first, second), (rate, other), (each, its) = amounts, split.rates, split.joules
+        longest = duration_ps(first, rate)
+        if (first, rate) != (second, other):
+            longest = max(longest, duration_ps(second, other))
         return Operation(
             exchange.kind,
             exchange.phase,
             exchange.layer,
             exchange.part.level,
-            max(duration_ps(first, rate), duration_ps(second, other)),
+            longest,
             received=amounts,
             energy_j=first * each + second * its,
         )
