@@ -15,7 +15,6 @@ from planners.sizing import AllSizes
 from planners.terms import Terms
 from workloads import Graph
 
-
 _NO_SUMS = np.zeros((1, len(PartitionType)))
 
 

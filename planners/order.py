@@ -138,9 +138,7 @@ def _sums(
     tied = graph[v].tied
     if tied is not None and item.phase is Phase.GRADIENT:
         types = (type_, partitions[tied].type)
-        fixed, swap = tied_sums(
-            graph[v], graph[tied], types, size[v].weights, size[tied].weights
-        )
+        fixed, swap = tied_sums(graph[v], graph[tied], types, size[v].weights, size[tied].weights)
         return fixed + share * (1.0 - share) * swap
     if type_ is not SUMMED_IN[item.phase]:
         return 0.0

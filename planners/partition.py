@@ -249,7 +249,8 @@ def tied_sums(
 ) -> tuple[float, float]:
     """What the second use of a weight exchanges behind its gradient, by (its, its owner's) types.
 
-    ``weights`` and ``owners`` are the elements that are left of it for either. Returns (fixed, swap) in elements: a side with share a receives
+    ``weights`` and ``owners`` are the elements that are left of it for either.
+    Returns (fixed, swap) in elements: a side with share a receives
     ``fixed + a * (1 - a) * swap``. Two replicas exchange the sum of both
     gradients once, with the owner. Where each cuts another dimension, the part
     of the gradient that the owner keeps and the part of the new weights that

@@ -93,7 +93,13 @@ class Sizing:
         return AllSizes(weights, np.where(self._gather, 0.0, source), made, pooled, flops, reads)
 
     def _flops(
-        self, rows: Floats, shards: Floats, source: Floats, made: Floats, weights: Floats, saved: int
+        self,
+        rows: Floats,
+        shards: Floats,
+        source: Floats,
+        made: Floats,
+        weights: Floats,
+        saved: int,
     ) -> tuple[Floats, Floats, Floats]:
         """Those of layers by their kernels, of matmuls by their operands."""
         _, ins, outs, groups = _fields(shards)

@@ -66,7 +66,10 @@ def moved(
     _tie(sums[Phase.GRADIENT], graph, size, types, shares)
     edges = [len(node.producers) for node in graph]
     return Moved(
-        {phase: _listed(both * element_bytes, both * element_bytes) for phase, both in sums.items()},
+        {
+            phase: _listed(both * element_bytes, both * element_bytes)
+            for phase, both in sums.items()
+        },
         _boundaries(graph, size.reads, types, shares, table, element_bytes),
         [0, *np.cumsum(edges).tolist()],
     )
@@ -118,6 +121,8 @@ def _boundaries(
 def _listed(first: Floats, second: Floats) -> list[list[Received]]:
     """Of each column, the rows in which there is something, with what is in them."""
     column, row = np.nonzero(((first != 0.0) | (second != 0.0)).T)
-    found = [*zip(row.tolist(), first[row, column].tolist(), second[row, column].tolist(), strict=True)]
+    found = [
+        *zip(row.tolist(), first[row, column].tolist(), second[row, column].tolist(), strict=True)
+    ]
     ends = np.searchsorted(column, np.arange(1, first.shape[1] + 1)).tolist()
     return [found[start:end] for start, end in zip([0, *ends], ends, strict=False)]

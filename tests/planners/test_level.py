@@ -14,7 +14,7 @@ from planners.sizing import sizing, whole
 from planners.terms import links_of, terms_of
 from tests.planners.graphs import every_pair_added, general
 from tests.planners.slow_search import Allowed, slow_root
-from workloads import Builder, Network, Node, Tensor, load_network
+from workloads import Network, Node, Tensor, load_network
 
 I, II, III, IV = PartitionType  # noqa: E741
 PLOTTED = replace(TIME, communication=Communication.PLOTTED)
@@ -66,7 +66,6 @@ def test_chains_by_the_plotted_table_are_planned_as_slowly() -> None:
 def test_a_graph_too_wide_for_lists_is_planned_as_slowly() -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])
     check(every_pair_added(7), array, TRAFFIC, every)
-
 
 
 def level(graph: tuple[Node, ...], types: list[PartitionType], objective: Objective) -> Level:
