@@ -11,7 +11,7 @@ from planners import Partition, PartitionType
 from planners.partition import Shard, Sizes, legal, partial_sums, shrunk, sizes
 from planners.sizing import AllSizes, array_of, kept, shares_of, sizing, types_of, whole
 from tests.strategies import networks
-from workloads import NETWORKS, Graph, Network, load_network, partition_graph
+from workloads import NETWORKS, Builder, Graph, Network, load_network, partition_graph
 
 SHARES = st.sampled_from([0.0, 2.0**-16, 0.1, 1 / 3, 0.5, 0.75, 1.0])
 FAMILIES = ["resnet18", "mobilenet-v2", "gpt2:seq=8", "gnmt:seq=4", "llama3-8b:seq=8", "bert-base"]
@@ -100,3 +100,13 @@ def test_everything_is_held_at_the_top() -> None:
     graph = partition_graph(load_network("lenet"))
     assert [Shard(*row) for row in whole(graph).tolist()] == [Shard()] * len(graph)
     assert len(fields(AllSizes)) == len(fields(Sizes))
+
+
+def test_groups_part_while_two_whole_ones_are_left() -> None:
+    """Of four groups, a half has two, which part once more, and a quarter one, which does not."""
+    net = Builder("grouped", 8, 4, 4)
+    net.conv("conv", 8, 3, 1, 1, groups=4)
+    graph = partition_graph(net.build())
+    for left, wanted in ((1.0, None), (0.5, None), (0.25, 0)):
+        shards = array_of([[Shard(groups=left)]], 1)[0]
+        assert sizing(graph).illegal(shards, np.array([PartitionType.IV])) == wanted
