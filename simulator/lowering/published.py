@@ -16,7 +16,7 @@ import numpy as np
 from hardware import Device, bisection_of
 from planners.medium import check_medium
 from planners.order import Item, Kind, Phase, published_order
-from planners.partition import Shard
+from planners.partition import Shard, sizes
 from planners.sizing import AllSizes, array_of, shares_of, sizing, types_of
 from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
@@ -103,7 +103,8 @@ class Published(Rules):
         """A(W) of a node that has weights of its own."""
         if self.graph[v].join or self.graph[v].kind == "matmul" or self.graph[v].tied is not None:
             return 0.0
-        return self._size(v, shard).weights * self.array.group.arithmetic.element_bytes
+        weights = sizes(self.graph[v], self.plan.batch, shard).weights
+        return weights * self.array.group.arithmetic.element_bytes
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """One at every split that moves something, the top one first."""
