@@ -18,6 +18,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from hardware import load_array
 from planners import load_planner
 from simulator import DEPLOYED, Machine, Program, Timeline, program_of, replay
+from simulator.engine.collecting import no_collecting
+from simulator.engine.records import Log
 from workloads import load_network, partition_graph
 
 MIXED = load_array("accpar-mixed")
@@ -101,6 +103,43 @@ def test_resnet50_deployed_on_1024_cores_unfolded(benchmark: BenchmarkFixture) -
     benchmark.extra_info["events"] = ready(lowered)().events
     benchmark.pedantic(  # type: ignore[no-untyped-call]
         lambda run: run(), setup=lambda: ((), {"run": ready(lowered)}), rounds=3
+    )
+
+
+def two_records_each(processes: int, each: int) -> Callable[[], object]:
+    """The least that an operation on a core with its own HBM takes: two events, two records.
+
+    One process a core, written out; nothing is lowered, met, waited for or named.
+    """
+    env, log = simpy.Environment(initial_time=0), Log()
+
+    def ends(_: simpy.Event) -> None:
+        log.over(0, 0, 0, int(env.now), -1)
+        log.resource.append(0)
+        log.done.append(0)
+
+    def process() -> Generator[simpy.Event, Any, None]:
+        for _ in range(each):
+            memory, core = env.timeout(700), env.timeout(1000)
+            for event in (memory, core):
+                event.callbacks.append(ends)
+            yield core
+
+    for _ in range(processes):
+        env.process(process())
+
+    def run() -> None:
+        with no_collecting():
+            env.run()
+
+    return run
+
+
+def test_two_records_an_operation(benchmark: BenchmarkFixture) -> None:
+    """The ceiling of the step above: compare events a second with those of bare timeouts."""
+    benchmark.extra_info["events"] = 2 * CORES * STEPS
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        lambda run: run(), setup=lambda: ((), {"run": two_records_each(CORES, STEPS)}), rounds=3
     )
 
 

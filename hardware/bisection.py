@@ -114,9 +114,11 @@ def _slowest_port(group: Group) -> float:
     return min(device.network_bytes_per_s for device, _ in group.kinds)
 
 
+@lru_cache(maxsize=3)
 def bisection_of(array: Array) -> Bisection:
     """The array's bisection: on its wires where that ends in cores, on the papers' links else.
 
+    Those of the last few arrays are kept, with the sections that were asked for.
     Raises SpecError where its topology does not fit.
     """
     return Bisection(array, wires_of(array) if array.group.leaf == "core" else None)

@@ -8,9 +8,10 @@ from hardware import Array
 from planners.errors import PlanError
 from planners.hierarchy import check_table
 from planners.objective import TIME, Objective
-from planners.partition import WHOLE, PartitionType
+from planners.partition import PartitionType
 from planners.plan import Plan
 from planners.search import Search
+from planners.sizing import whole
 from workloads import Network, partition_graph
 
 
@@ -38,6 +39,6 @@ def given(
     domains = [[(one,) for one in types] for types in levels]
     for domain in domains:
         check_table("given", graph, domain, objective.communication)
-    root = Search(graph, domains, batch, objective, array).split(array.group, (WHOLE,) * len(graph))
+    root = Search(graph, domains, batch, objective, array).split(array.group, whole(graph))
     names = tuple(node.name for node in graph)
     return Plan("given", network.name, batch, objective.name, names, root, objective.communication)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hardware import Array
 from planners.errors import PlanError
 from planners.objective import Objective
-from planners.partition import III, IV, LAYOUTS, WHOLE, Communication, PartitionType, legal
+from planners.partition import III, IV, LAYOUTS, Communication, PartitionType, legal
 from planners.plan import Plan
 from workloads import Graph, Network, Node, partition_graph
 
@@ -38,6 +38,7 @@ def plan_hierarchy(
     each layer so that both finish together (AccPar).
     """
     from planners.search import Search  # and NumPy, which lists of planners do without
+    from planners.sizing import whole
 
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
@@ -45,7 +46,7 @@ def plan_hierarchy(
     domains = [LAYOUTS if node.join else _types(planner, node, allowed(node)) for node in graph]
     check_table(planner, graph, domains, objective.communication)
     search = Search(graph, [domains], batch, objective, array, balance=balance)
-    root = search.split(array.group, (WHOLE,) * len(graph))
+    root = search.split(array.group, whole(graph))
     names = tuple(node.name for node in graph)
     return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
 

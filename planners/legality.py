@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from planners.errors import PlanError
-from planners.partition import WHOLE, Shard, legal, shrunk
+from planners.partition import Shard, legal
 from planners.plan import Plan
+from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
 from planners.split import Split
 from workloads import Graph
 
 
 def check_types(plan: Plan, graph: Graph) -> None:
     """Raise PlanError, with layer and level, for a type that a layer of the graph cannot have."""
-    seen: set[tuple[int, tuple[Shard, ...]]] = set()
+    seen: set[tuple[int, bytes]] = set()
 
-    def check(split: Split | None, shards: tuple[Shard, ...], level: int) -> None:
-        if split is None or (id(split), shards) in seen:
+    def check(split: Split | None, shards: Floats, level: int) -> None:
+        if split is None or (id(split), shards.tobytes()) in seen:
             return
-        seen.add((id(split), shards))
-        for node, shard, partition in zip(graph, shards, split.partitions, strict=True):
-            if partition.type not in legal(node, shard):
-                raise PlanError(
-                    f"the plan splits {node.name!r} ({node.kind}) by type {partition.type} at "
-                    f"level {level}, which it cannot be; one of "
-                    f"{', '.join(map(str, legal(node, shard)))}"
-                )
-        for half, kept in zip(split.halves, shrunk(shards, split.partitions), strict=False):
-            check(half, kept, level + 1)
+        seen.add((id(split), shards.tobytes()))
+        types = types_of(split.partitions)
+        wrong = sizing(graph).illegal(shards, types)
+        if wrong is not None:
+            node, shard = graph[wrong], Shard(*shards[wrong].tolist())
+            raise PlanError(
+                f"the plan splits {node.name!r} ({node.kind}) by type "
+                f"{split.partitions[wrong].type} at "
+                f"level {level}, which it cannot be; one of "
+                f"{', '.join(map(str, legal(node, shard)))}"
+            )
+        sides = kept(shards, types, shares_of(split.partitions))
+        for half, left in zip(split.halves, sides, strict=False):
+            check(half, left, level + 1)
 
-    check(plan.root, (WHOLE,) * len(graph), 0)
+    check(plan.root, whole(graph), 0)

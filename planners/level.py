@@ -10,11 +10,12 @@ from planners.bounds import bounded
 from planners.choices import Choices, Floats
 from planners.min_sum import TooWideError, factors_of, minimise_entries
 from planners.objective import Objective, Prices
-from planners.partition import I, Partition, PartitionType, Sizes, partial_sums, tied_sums
+from planners.partition import I, Partition, PartitionType, tied_sums
+from planners.sizing import AllSizes
 from planners.terms import Terms
 from workloads import Graph
 
-_NO_SUMS = (0.0,) * len(PartitionType)
+_NO_SUMS = np.zeros((1, len(PartitionType)))
 
 
 class Level:
@@ -39,7 +40,7 @@ class Level:
         graph: Graph,
         domains: Sequence[Sequence[PartitionType]],
         terms: Terms,
-        size: Sequence[Sizes],
+        size: AllSizes,
         prices: tuple[Prices, Prices],
         share: float | None,
         objective: Objective,
@@ -79,28 +80,23 @@ class Level:
     def choices(self) -> Choices:
         """What every entry's halves do and receive."""
         terms = self.terms
-        alike = {id(size): size for size in self.size}
-        place = {key: i for i, key in enumerate(alike)}
-        of = np.array([place[id(size)] for size in self.size] + [len(place)])[terms.node]
-        work = np.array([sum(size.flops) for size in alike.values()] + [0.0])
-        sums = np.array([self._sums(size) for size in alike.values()] + [_NO_SUMS])
-        read = np.array([elements for size in self.size for elements in size.reads])
+        forward, backward, gradient = self.size.flops
+        work = np.append(forward + backward + gradient, 0.0)  # behind the last: nobody's
+        sums = np.append(self.size.sums(pooled=self.pooled), _NO_SUMS, axis=0)
+        read, weights = self.size.reads, self.size.weights
         swap, rest = np.zeros(len(terms.node)), np.zeros(len(terms.node))
         for edge in terms.edges:
             elements = read[edge.tensor]
             swap, rest = swap + edge.swap * elements, rest + edge.rest * elements
-        fixed = sums[of, terms.own]
+        fixed = sums[terms.node, terms.own]
         for tie in terms.ties:
             node, owner = self.graph[tie.node], self.graph[tie.owner]
-            both = self.size[tie.node], self.size[tie.owner]
+            both = float(weights[tie.node]), float(weights[tie.owner])
             moved = np.array([tied_sums(node, owner, types, *both) for types in tie.types])
             of_batch = terms.own[tie.entries] == I
             fixed[tie.entries] = np.where(of_batch, moved[:, 0], fixed[tie.entries])
             swap[tie.entries] += moved[:, 1]
-        return Choices(work[of], fixed, rest, swap)
-
-    def _sums(self, size: Sizes) -> tuple[float, ...]:
-        return tuple(partial_sums(type_, size, pooled=self.pooled) for type_ in PartitionType)
+        return Choices(work[terms.node], fixed, rest, swap)
 
     def _partitions(self, picks: Sequence[int], shares: Floats | float) -> list[Partition]:
         """Each node's partition; those that are equal are one object."""

@@ -26,6 +26,7 @@ from planners.partition import (
     tied_sums,
 )
 from workloads import Graph
+from workloads.kept import once_for_each
 
 
 class Phase(StrEnum):
@@ -70,6 +71,7 @@ class Item:
     bucket: tuple[int, ...] = ()
 
 
+@once_for_each
 def published_order(graph: Graph) -> tuple[Item, ...]:
     """The whole step in order."""
     return (*_forward(graph), *_backward(graph))
@@ -136,7 +138,7 @@ def _sums(
     tied = graph[v].tied
     if tied is not None and item.phase is Phase.GRADIENT:
         types = (type_, partitions[tied].type)
-        fixed, swap = tied_sums(graph[v], graph[tied], types, size[v], size[tied])
+        fixed, swap = tied_sums(graph[v], graph[tied], types, size[v].weights, size[tied].weights)
         return fixed + share * (1.0 - share) * swap
     if type_ is not SUMMED_IN[item.phase]:
         return 0.0

@@ -244,11 +244,12 @@ def tied_sums(
     node: Node,
     owner: Node,
     types: tuple[PartitionType, PartitionType],
-    size: Sizes,
-    owner_size: Sizes,
+    weights: float,
+    owners: float,
 ) -> tuple[float, float]:
     """What the second use of a weight exchanges behind its gradient, by (its, its owner's) types.
 
+    ``weights`` and ``owners`` are the elements that are left of it for either.
     Returns (fixed, swap) in elements: a side with share a receives
     ``fixed + a * (1 - a) * swap``. Two replicas exchange the sum of both
     gradients once, with the owner. Where each cuts another dimension, the part
@@ -258,9 +259,8 @@ def tied_sums(
     turned = "embedding" in {node.kind} ^ {owner.kind}  # its rows are the columns of its head
     own, other = (AS_TURNED if turned else AS_WEIGHT)[types[0]], AS_WEIGHT[types[1]]
     if own is III:
-        shared = owner_size.weights if other is III else 0.0
-        return max(0.0, size.weights - shared), 0.0
-    return 0.0, 0.0 if other in (III, own) else 2 * size.weights
+        return max(0.0, weights - (owners if other is III else 0.0)), 0.0
+    return 0.0, 0.0 if other in (III, own) else 2 * weights
 
 
 @lru_cache(maxsize=1 << 14)

@@ -35,7 +35,7 @@ class Step(NamedTuple):
     scope: tuple[tuple[int, int], ...]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def steps_of(
     order: tuple[int, ...], domains: tuple[int, ...], scopes: tuple[tuple[int, ...], ...]
 ) -> tuple[Step, ...] | None:

@@ -115,7 +115,7 @@ def _places(links: Sequence[Link], *, balanced: bool) -> Iterator[_Term]:
             yield _Term(v, e, tuple(sorted({v, producer} | shared)))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def terms_of(
     links: tuple[Link, ...],
     domains: tuple[tuple[PartitionType, ...], ...],

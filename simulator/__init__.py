@@ -6,6 +6,7 @@ from simulator.analysis.exposure import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
+from simulator.engine.collecting import no_collecting
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
 from simulator.engine.machine import Machine
 from simulator.engine.occupancy import DeviceMemory, overflow
@@ -74,10 +75,11 @@ def program_of(
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
-    if plan.pipeline is not None:
+    with no_collecting():
+        if plan.pipeline is None:
+            return training_step(rules_of(network, plan, array, execution, folded=folded))
         planned, model = execution.planned(array), MODELS[execution.model]
         return pipelined(network, plan, planned, execution, model, folded=folded, batches=batches)
-    return training_step(rules_of(network, plan, array, execution, folded=folded))
 
 
 __all__ = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workloads.kept import once_for_each
 from workloads.layers import (
     CELLS,
     INPUT,
@@ -64,8 +65,9 @@ Graph = tuple[Node, ...]
 """Nodes in topological order."""
 
 
+@once_for_each
 def partition_graph(network: Network) -> Graph:
-    """Condense a network to its products and joins."""
+    """Condense a network to its products and joins: once for each, of those asked for lately."""
     return _Condenser(network).graph()
 
 

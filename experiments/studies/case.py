@@ -18,7 +18,9 @@ from planners import (
     planner_name,
 )
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
+from simulator.engine.collecting import no_collecting
 from workloads import Layer, Network
+from workloads.kept import once_for_each
 
 OUTPUTS_VERSION = 2
 """Changes when a case's outputs get another name: results stored without it are not used."""
@@ -136,11 +138,7 @@ class Case:
             "objective": self.objective,
             "communication": self.communication,
             "batch": self.batch,
-            "topology": asdict(self.array.topology),
-            "array": [
-                [{k: v for k, v in asdict(device).items() if k != "description"}, count]
-                for device, count in self.array.group.kinds
-            ],
+            **_array(self.array),
             **({} if self.folded else {"folded": False}),
         }
 
@@ -155,6 +153,19 @@ def _options(execution: Execution) -> dict[str, Any]:
     return options
 
 
+@once_for_each
+def _array(array: Array) -> dict[str, Any]:
+    """What an array is, whatever it is called."""
+    return {
+        "topology": asdict(array.topology),
+        "array": [
+            [{k: v for k, v in asdict(device).items() if k != "description"}, count]
+            for device, count in array.group.kinds
+        ],
+    }
+
+
+@once_for_each
 def _layers(network: Network) -> list[list[Any]]:
     """Layers without their names: inputs are numbers of earlier ones, -1 the network's.
 
@@ -228,5 +239,6 @@ def simulated(case: Case, plan: Plan) -> Timeline:
 
 def step_of(case: Case) -> tuple[Plan, Timeline]:
     """Plan, then simulate."""
-    plan = plan_of(case)
-    return plan, simulated(case, plan)
+    with no_collecting():
+        plan = plan_of(case)
+        return plan, simulated(case, plan)

@@ -32,9 +32,9 @@ class Rate(NamedTuple):
     held_bytes: float
 
 
-EACH = Rate(0.01, 3e6)
+EACH = Rate(0.004, 3e6)
 """Of a step, whatever it does."""
-FOLDED = {"published": Rate(40e-6, 2e3), "deployed": Rate(200e-6, 5e3)}
+FOLDED = {"published": Rate(16e-6, 2e3), "deployed": Rate(200e-6, 5e3)}
 """Of a node at a level, for each kind of device; cores that do the same are simulated once."""
 UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
 """Of a node at a level, for each core that is simulated by itself."""

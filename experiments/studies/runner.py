@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from experiments.studies.store import Store
 
 PATIENCE_S = 2.0
-WORKERS_S = 3.0
+"""From then on the pace of what is done says how long the rest takes, not the estimate alone."""
+WORKERS_S = 1.0
 """What processes cost by the clock, each on its own core: to start, to load NumPy and the model,
-and to make again what is kept between cases (measured: two took 2.8 s of a processor each
-beyond what one process does, in ``speedup --levels 2-16``)."""
+and to make again what is kept between cases (measured: 0.6 s and, of two, 0.8 s of a processor
+together, in ``speedup --levels 2-16`` where bare SimPy timeouts ran at 1.6 M/s)."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -52,9 +53,9 @@ class Runner:
     ``tell`` hears of a run that will take long or much memory, before it.
 
     ``jobs`` processes run cases. None is one, unless workers bring more than they
-    cost: cases are run here for PATIENCE_S; what is left, by its ``estimate`` at the
-    pace of what is done, goes to as many workers as there are cores where the
-    time that they save is more than WORKERS_S.
+    cost: what is left goes to as many workers as there are cores where the time that
+    they save is more than WORKERS_S, by its ``estimate`` and, once cases were run here
+    for PATIENCE_S, at the pace of these.
     Raises UsageError for a number of processes that makes no sense.
     """
 
@@ -123,9 +124,8 @@ class Runner:
         if left == 1 or self.jobs is not None:
             return left == 1 or self.jobs == 1
         cores = os.cpu_count() or 1
-        if spent_s < PATIENCE_S or not done_s:
-            return True
-        return spent_s / done_s * left_s * (1 - 1 / cores) <= WORKERS_S
+        pace = spent_s / done_s if spent_s >= PATIENCE_S and done_s else 1.0
+        return pace * left_s * (1 - 1 / cores) <= WORKERS_S
 
     def _wave(
         self, cases: Mapping[K, Case], seen: dict[str, Outputs], spread: Spread

@@ -101,24 +101,36 @@ def _plain(key: str) -> str:
     return key.split(".", 2)[2] if key.startswith("devices.") else key
 
 
-@lru_cache(maxsize=16)
 def _unread(array: Array, execution: Execution) -> frozenset[str]:
     """Keys of the array's settings that the model does not read; none where it cannot run."""
-    from hardware.reading import unread, watched
+    from hardware.reading import unread
+
+    seen = _seen(_fewer(array), replace(execution, strict_memory=False))
+    return frozenset(() if seen is None else unread(array, seen))
+
+
+@lru_cache(maxsize=16)
+def _seen(array: Array, execution: Execution) -> frozenset[str] | None:
+    """What the model reads of an array; None where it cannot run."""
+    from hardware.reading import watched
 
     seen: set[str] = set()
     network = load_network(PROBE)
-    small = watched(_fewer(array), seen)
+    small = watched(array, seen)
     try:
         plan = load_planner("data_parallel")(network, execution.planned(small), BATCH)
-        simulate(network, plan, small, replace(execution, strict_memory=False))
+        simulate(network, plan, small, execution)
     except (SpecError, PlanError, SimulationError):
-        return frozenset()
-    return frozenset(unread(array, seen))
+        return None
+    return frozenset(seen)
 
 
 def _fewer(array: Array) -> Array:
-    """The array with no more boards of a kind than show what is read."""
+    """The array with no more boards of a kind than show what is read, whatever it is called.
+
+    So the large arrays of a sweep of sizes are one.
+    """
+    array = replace(array, name="", description="", settings=(), changes=())
     kinds = tuple((device, min(count, MOST_BOARDS)) for device, count in array.group.kinds)
     if kinds == array.group.kinds:
         return array

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collecting() -> Iterator[None]:
-    """Without it: a run makes no garbage in circles, and its records outlive it."""
+    """Without it: programs and runs make no garbage in circles, and records outlive them."""
     collects = gc.isenabled()
     gc.disable()
     try:

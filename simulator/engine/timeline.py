@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array as column
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from hardware import Device
 from planners.order import Kind, Phase
-from simulator.engine.jobs import Floats
+from simulator.engine.jobs import Floats, Ints
 from simulator.engine.links import Links
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program
@@ -190,6 +190,21 @@ class Timeline:
             if r.kind == "core" and i not in busy
         )
 
+    def _counts(self) -> Ints:
+        """How often each operation ran in the whole array."""
+        multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
+        counts = np.zeros(len(self.operations), np.int64)
+        np.add.at(counts, np.asarray(self.columns.operation), multiplicity[self.columns.resource])
+        return counts
+
+    def _amounts(self, of: Callable[[Operation], float]) -> dict[tuple[Phase, Kind], float]:
+        """An amount by phase and kind over the whole array."""
+        found: dict[tuple[Phase, Kind], float] = {}
+        for operation, count in zip(self.operations, self._counts().tolist(), strict=True):
+            key = (operation.phase, operation.kind)
+            found[key] = found.get(key, 0.0) + of(operation) * count
+        return found
+
     def totals(self) -> dict[tuple[Phase, Kind], Total]:
         """Sums by phase and kind over the whole array, multiplicities included.
 
@@ -197,11 +212,8 @@ class Timeline:
         each core counted; exact integers, so that folding changes nothing.
         """
         resource, operation, _, start, end, _ = map(np.asarray, self.columns)
-        multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
         cores = np.array([r.cores for r in self.resources], dtype=object)
-        shape = len(self.operations)
-        counts, busy = np.zeros(shape, np.int64), np.zeros(shape, object)
-        np.add.at(counts, operation, multiplicity[resource])
+        counts, busy = self._counts(), np.zeros(len(self.operations), object)
         np.add.at(busy, operation, (end - start) * cores[resource])
         totals: dict[tuple[Phase, Kind], Total] = {}
         for op, count, core_ps in zip(self.operations, counts.tolist(), busy, strict=True):
@@ -219,8 +231,8 @@ class Timeline:
     @property
     def traffic_bytes(self) -> float:
         """Bytes received in the whole array, summed over its records; HBM traffic is not."""
-        totals = self.totals().items()
-        return math.fsum(t.bytes for (_, kind), t in totals if kind is not Kind.MEMORY)
+        amounts = self._amounts(lambda operation: operation.bytes).items()
+        return math.fsum(amount for (_, kind), amount in amounts if kind is not Kind.MEMORY)
 
     @property
     def energy_j(self) -> float | None:
@@ -231,7 +243,7 @@ class Timeline:
         devices = {resource.device for resource in self.resources} - {None}
         if any(device.energy is None for device in devices if device is not None):
             return None
-        return math.fsum(total.energy_j for total in self.totals().values())
+        return math.fsum(self._amounts(lambda operation: operation.energy_j).values())
 
     def flops_by_device(self) -> dict[Device, float]:
         """FLOPs done on the cores of each device."""

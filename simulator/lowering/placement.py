@@ -145,15 +145,11 @@ class Division:
             block = self._halved(shards, below_types)
             return Part(level, group, copies, shards, types=below_types, block=block)
         sides = group.halves()
-        known: dict[tuple[int, int, bool], tuple[Shard, Shard, Partition]] = {}  # many are alike
-        cuts = []
-        for node, shard, partition in zip(self.graph, shards, split.partitions, strict=True):
-            key = (id(shard), id(partition), node.join)
-            if key not in known:
-                known[key] = self._cut(node, shard, partition)
-            cuts.append(known[key])
-        first, second = tuple(cut[0] for cut in cuts), tuple(cut[1] for cut in cuts)
-        partitions = tuple(cut[2] for cut in cuts)
+        nodes = [*zip(self.graph, shards, split.partitions, strict=True)]
+        keys = [(id(shard), id(part), node.join) for node, shard, part in nodes]
+        alike = dict(zip(keys, nodes, strict=True))  # many are one object
+        known = {key: self._cut(*node) for key, node in alike.items()}
+        first, second, partitions = zip(*(known[key] for key in keys), strict=True)
         below = (split.halves[0], split.halves[-1])
         behind = sides[0].size
         same = below[0] is below[1] and sides[0] == sides[1] and first == second

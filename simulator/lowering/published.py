@@ -7,18 +7,21 @@ fractions, accelerators (boards) do all of their own cores' work together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count
 from typing import NamedTuple
+
+import numpy as np
 
 from hardware import Device, bisection_of
 from planners.medium import check_medium
-from planners.order import SUMMED_IN, Item, Kind, Phase, flops, published_order, received
-from planners.partition import PartitionType, Shard, Sizes, sizes
+from planners.order import Item, Kind, Phase, published_order
+from planners.partition import Shard, sizes
+from planners.sizing import AllSizes, array_of, shares_of, sizing, types_of
 from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
+from simulator.lowering.moved import Moved, moved
 from simulator.lowering.placement import Counting, Division, Part, parts
 from simulator.lowering.rules import Exchange, Rules
 
@@ -32,7 +35,6 @@ class Published(Rules):
     def _prepare(self) -> None:
         """Raises PlanError for a plan that no bus can run."""
         check_medium(self.array, self.plan)
-        self._known: dict[tuple[int, Shard], Sizes] = {}
 
     @cached_property
     def _splits(self) -> list[_Divided]:
@@ -41,33 +43,44 @@ class Published(Rules):
         found = []
         for part in parts(self.root):
             if part.halves:
-                size = list(map(self._size, count(), part.shards))
                 sides = bisection.halves(part.group)
                 rates = sides[0].link_bytes_per_s, sides[1].link_bytes_per_s
                 joules = [transfer_j_per_byte(side.group) for side in sides]
-                found.append(_Divided(part, size, rates, (joules[0], joules[1])))
+                found.append(_Divided(part, rates, (joules[0], joules[1])))
         return found
 
     @cached_property
-    def _by_type(self) -> list[dict[PartitionType, list[_Divided]]]:
-        """For each node, the splits of each type: the only ones to complete some partial sums."""
-        found: list[dict[PartitionType, list[_Divided]]] = [{} for _ in self.graph]
-        for split in self._splits:
-            for of, partition in zip(found, split.part.partitions, strict=True):
-                of.setdefault(partition.type, []).append(split)
-        return found
+    def _moved(self) -> Moved:
+        """What they move."""
+        divided = [split.part for split in self._splits]
+        return moved(
+            self.graph,
+            self._sizes(divided),
+            np.array([types_of(part.partitions) for part in divided]),
+            np.array([shares_of(part.partitions) for part in divided]),
+            self.plan.communication,
+            self.array.group.arithmetic.element_bytes,
+        )
+
+    @cached_property
+    def _flops(self) -> dict[Phase, dict[tuple[int, Shard], float]]:
+        """FLOPs of every product on every board."""
+        boards = [part for part in parts(self.root) if not part.halves]
+        found = self._sizes(boards).flops
+        keys = [(v, shard) for board in boards for v, shard in enumerate(board.shards)]
+        return {
+            phase: dict(zip(keys, flops.ravel().tolist(), strict=True))
+            for phase, flops in zip(Phase, found, strict=False)
+        }
+
+    def _sizes(self, of: Sequence[Part]) -> AllSizes:
+        fused = self.array.group.arithmetic.fused
+        shards = array_of((part.shards for part in of), len(self.graph))
+        return sizing(self.graph).of(self.plan.batch, shards, fused=fused)
 
     def _division(self) -> Division:
         """Boards, down to single ones, each with fractions of everything."""
         return Division(self.graph, Counting.FRACTIONS, blocks=False, folded=self.shared)
-
-    def _size(self, v: int, shard: Shard) -> Sizes:
-        found = self._known.get((v, shard))
-        if found is None:
-            fused = self.array.group.arithmetic.fused
-            found = sizes(self.graph[v], self.plan.batch, shard, fused=fused)
-            self._known[v, shard] = found
-        return found
 
     def order(self) -> Iterable[Item]:
         """Each product, then its sums; boundaries right before whoever reads them."""
@@ -75,7 +88,7 @@ class Published(Rules):
 
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """A board's FLOPs at its peak, each of its cores doing as much."""
-        work = flops(phase, self._size(v, shard))
+        work = self._flops[phase][v, shard]
         share = work / device.cores
         return Operation(
             Kind.COMPUTE,
@@ -90,42 +103,40 @@ class Published(Rules):
         """A(W) of a node that has weights of its own."""
         if self.graph[v].join or self.graph[v].kind == "matmul" or self.graph[v].tied is not None:
             return 0.0
-        return self._size(v, shard).weights * self.array.group.arithmetic.element_bytes
+        weights = sizes(self.graph[v], self.plan.batch, shard).weights
+        return weights * self.array.group.arithmetic.element_bytes
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """One at every split that moves something, the top one first."""
-        layer, splits = self.graph[item.node].name, self._splits
+        layer = self.graph[item.node].name
         if item.kind is Kind.BOUNDARY:
             layer += f" to {self.graph[item.consumer].name}"
-        elif self.graph[item.node].tied is None:
-            splits = self._by_type[item.node].get(SUMMED_IN[item.phase], [])
-        table, element_bytes = self.plan.communication, self.array.group.arithmetic.element_bytes
-        for split in splits:
-            part = split.part
-            first, second = received(item, self.graph, part.partitions, split.size, table)
-            if first or second:
-                amounts = (first * element_bytes, second * element_bytes)
-                yield Exchange(part, item.kind, item.phase, layer, (split, amounts))
+        splits = self._splits
+        for number, first, second in self._moved.of(item) if splits else ():
+            split = splits[number]
+            yield Exchange(split.part, item.kind, item.phase, layer, (split, (first, second)))
 
     def carry(self, exchange: Exchange) -> Operation:
         """Both ways at once, on the halves' links."""
         split, amounts = exchange.what
         (first, second), (rate, other), (each, its) = amounts, split.rates, split.joules
+        longest = duration_ps(first, rate)
+        if (first, rate) != (second, other):
+            longest = max(longest, duration_ps(second, other))
         return Operation(
             exchange.kind,
             exchange.phase,
             exchange.layer,
             exchange.part.level,
-            max(duration_ps(first, rate), duration_ps(second, other)),
+            longest,
             received=amounts,
             energy_j=first * each + second * its,
         )
 
 
 class _Divided(NamedTuple):
-    """A split: the sizes of its nodes, each side's link (B/s), and its joules of a byte."""
+    """A split: each side's link (B/s), and its joules of a byte."""
 
     part: Part
-    size: list[Sizes]
     rates: tuple[float, float]
     joules: tuple[float, float]

@@ -73,11 +73,14 @@ class Sums:
             _each(part, self._gather)
 
     def _joined(self, part: Part) -> bool:
-        return self._joins([partition.type for partition in part.partitions])
+        return self._leaves_sums(lambda node: part.partitions[node].type)
 
     def _joins(self, types: Types) -> bool:
-        carried = self.carrier is not None and types[self.carrier] is self.type_
-        return types[self.nodes[0]] is self.type_ and not carried
+        return self._leaves_sums(types.__getitem__)
+
+    def _leaves_sums(self, type_of: Callable[[int], PartitionType]) -> bool:
+        carried = self.carrier is not None and type_of(self.carrier) is self.type_
+        return type_of(self.nodes[0]) is self.type_ and not carried
 
     def _pieces(self, part: Part) -> tuple[float, float]:
         """Bytes of the sums that each half's cores keep when they are scattered over both."""

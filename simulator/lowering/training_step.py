@@ -94,7 +94,9 @@ class Writer:
                 script.hand_on([self.flow.source(item)], makes)
         for exchange in self.rules.exchanges(item):
             part = exchange.part
-            takers = [s for s in self._under[id(part)] if s.holds(exchange.nodes)]
+            takers: Sequence[Script] = self._under[id(part)]
+            if exchange.nodes:
+                takers = [script for script in takers if script.holds(exchange.nodes)]
             parties = part.group.size if self.apart else len(takers)
             operation = self.rules.carry(exchange)
             self._exchanges[operation] = exchange

@@ -309,7 +309,7 @@ class SlowLevel:
             return numbers
         pair = (types[v], types[owner])
         fixed, swap = tied_sums(
-            self.graph[v], self.graph[owner], pair, self.size[v], self.size[owner]
+            self.graph[v], self.graph[owner], pair, self.size[v].weights, self.size[owner].weights
         )
         if types[v] is not I:
             fixed = numbers.fixed

@@ -10,10 +10,11 @@ from planners.hierarchy import plan_hierarchy
 from planners.level import Level
 from planners.objective import Prices, edge
 from planners.partition import WHOLE, sizes
+from planners.sizing import sizing, whole
 from planners.terms import links_of, terms_of
 from tests.planners.graphs import every_pair_added, general
 from tests.planners.slow_search import Allowed, slow_root
-from workloads import Builder, Network, Node, Tensor, load_network
+from workloads import Network, Node, Tensor, load_network
 
 I, II, III, IV = PartitionType  # noqa: E741
 PLOTTED = replace(TIME, communication=Communication.PLOTTED)
@@ -67,32 +68,10 @@ def test_a_graph_too_wide_for_lists_is_planned_as_slowly() -> None:
     check(every_pair_added(7), array, TRAFFIC, every)
 
 
-def chain(depth: int) -> Network:
-    net = Builder("chain", 16, 7, 7)
-    for i in range(depth):
-        net.conv(f"conv{i}", 16, 3, 1, 1)
-    return net.build()
-
-
-def test_equal_layers_are_sized_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are: one that reads the input, which is sized as the others."""
-    asked = []
-
-    def counted(*args: object, **options: object) -> object:
-        asked.append(args)
-        return sizes(*args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("planners.search.sizes", counted)
-    check(chain(40), mixed(4, 4), TIME, every)
-    asked.clear()
-    plan_hierarchy("mine", chain(200), mixed(4, 4), 100, TRAFFIC, two)
-    assert len(asked) < 30
-
-
 def level(graph: tuple[Node, ...], types: list[PartitionType], objective: Objective) -> Level:
     domains = tuple((type_,) for type_ in types)
     terms = terms_of(links_of(graph), domains, objective.communication, balanced=False)
-    size = [sizes(node, 2, WHOLE) for node in graph]
+    size = sizing(graph).of(2, whole(graph))
     prices = (Prices(1.0, 1.0), Prices(1.0, 1.0))
     return Level(graph, domains, terms, size, prices, 0.5, objective)
 
@@ -102,7 +81,7 @@ def test_a_product_adds_the_edges_into_it() -> None:
     first, second = (Node(n, "conv", 4, 4, 1, 2, 2, 2, ()) for n in "ab")
     product = Node("m", "matmul", 4, 6, 1, 2, 2, 2, (0, 1), groups=2, reads=(read,) * 2, operand=8)
     problem = level((first, second, product), [I, II, IV], TIME)
-    numbers, size = problem.choices(), problem.size[2]
+    numbers, size = problem.choices(), sizes((first, second, product)[2], 2, WHOLE)
     assert (numbers.work[2], numbers.fixed[2]) == (sum(size.flops), 0.0)
     assert numbers.swap[2] == edge(I, IV, size.reads[0])[0]
     assert numbers.rest[2] == edge(II, IV, size.reads[1])[1]

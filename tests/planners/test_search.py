@@ -18,6 +18,7 @@ from planners.min_sum import TooWideError
 from planners.objective import Prices
 from planners.partition import LAYOUTS, WHOLE, legal, sizes
 from planners.search import Search
+from planners.sizing import whole
 from tests.planners.graphs import every_pair_added, general
 from workloads import Builder, Network, load_network, partition_graph
 
@@ -75,7 +76,9 @@ def test_each_level_works_on_what_the_levels_above_have_left(
     load_planner("data_parallel")(LENET, array, 64)
     for depth, level in enumerate(solved):
         shard = WHOLE._replace(rows=0.5**depth)
-        assert level.size == [sizes(node, 64, shard) for node in graph]
+        wanted = [sizes(node, 64, shard) for node in graph]
+        assert level.size.weights.tolist() == [size.weights for size in wanted]
+        assert level.size.output.tolist() == [size.output for size in wanted]
 
 
 def test_types_that_are_not_legal_any_more_give_way_to_the_batch() -> None:
@@ -150,7 +153,7 @@ def test_the_last_level_given_holds_below_too() -> None:
     graph = partition_graph(LENET)
     array = load_array("accpar-homogeneous", ["devices.0.count=8"])
     first, rest = [(II,)] * len(graph), [(I,)] * len(graph)
-    root = Search(graph, [first, rest], 64, TIME, array).split(array.group, (WHOLE,) * len(graph))
+    root = Search(graph, [first, rest], 64, TIME, array).split(array.group, whole(graph))
     levels = []
     while root is not None:
         levels.append(set(root.types))
@@ -163,7 +166,7 @@ def test_a_split_solved_at_one_level_is_not_anothers() -> None:
     graph = partition_graph(LENET)
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])
     search = Search(graph, [[(II,)] * len(graph), [(I,)] * len(graph)], 64, TIME, array)
-    found = [search.split(array.group, (WHOLE,) * len(graph), level) for level in (0, 1, 2)]
+    found = [search.split(array.group, whole(graph), level) for level in (0, 1, 2)]
     assert [set(split.types) for split in found if split] == [{II}, {I}, {I}]
     assert found[1] is found[2]
 

@@ -102,8 +102,8 @@ def test_what_would_be_cheaper_is_said_with_what_it_takes() -> None:
     published = replace(large, execution=PUBLISHED)
     assert f"under the published model {estimate(published)}" in said
     deep = replace(case("llama3-405b"), array=load_array("accpar-mixed"))
-    lone = forewarning([deep] * 1) or forewarning([deep] * 40) or ""
-    assert "40 steps" in lone
+    lone = forewarning([deep] * 1) or forewarning([deep] * 400) or ""
+    assert "400 steps" in lone
 
 
 def test_amounts_are_said_in_words() -> None:
@@ -121,7 +121,7 @@ def long(out: str) -> list[str]:
 def test_a_long_step_is_announced_on_stderr_and_in_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.studies.estimate.LONG_S", 0.01)
+    monkeypatch.setattr("experiments.studies.estimate.LONG_S", 0.001)
     assert main(["simulate", "lenet", "--planner", "owt", "--format", "json"]) == 0
     said = capsys.readouterr()
     (warning,) = long(said.out)

@@ -14,6 +14,7 @@ import pytest
 
 from experiments.studies import runner as module
 from experiments.studies.case import Case
+from experiments.studies.estimate import Estimate
 from experiments.studies.outputs import Outputs, run_case
 from experiments.studies.runner import Runner
 from experiments.studies.store import Store, StoreError
@@ -152,11 +153,11 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return given
 
 
-@pytest.mark.parametrize(("count", "by_processes"), [(5, 0), (6, 4), (40, 38)])
+@pytest.mark.parametrize(("count", "by_processes"), [(3, 0), (4, 2), (40, 38)])
 def test_workers_are_started_where_they_bring_more_than_they_cost(
     count: int, by_processes: int, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two seconds are spent here; then eight save more than three of what takes 3 3/7."""
+    """Two seconds are spent here; then eight save more than one of what takes 1 1/7."""
     given = spied(monkeypatch)
     names = [f.name for f in Runner(jobs=None).run(cases(*range(1, count + 1)))]
     assert names == list(range(1, count + 1))
@@ -171,12 +172,24 @@ def test_what_is_left_counts_by_its_work_not_by_its_cases(monkeypatch: pytest.Mo
     given = spied(monkeypatch)
     large = Case(load_network("resnet50"), "owt", load_array("accpar-mixed"), 1)
     asked = {"a": large, "b": replace(large, batch=2)} | {
-        str(batch): Case(LENET, "owt", ARRAY, batch) for batch in range(3, 9)
+        str(batch): Case(LENET, "owt", ARRAY, batch) for batch in range(3, 6)
     }
-    assert len(list(Runner(jobs=None).run(asked))) == 8
+    assert len(list(Runner(jobs=None).run(asked))) == 5
     assert given == []
-    assert len(list(Runner(jobs=None).run(dict(reversed(asked.items()))))) == 8
-    assert [len(batches) for batches in given] == [6]
+    assert len(list(Runner(jobs=None).run(dict(reversed(asked.items()))))) == 5
+    assert [len(batches) for batches in given] == [3]
+
+
+@pytest.mark.parametrize(("most", "by_processes"), [(2, 0), (4, 4)])
+@pytest.mark.usefixtures("clock")
+def test_what_is_long_by_its_estimate_is_given_to_workers_at_once(
+    most: int, by_processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two cases of half a second each, eight would save 7/8 of a second; of four, more."""
+    given = spied(monkeypatch)
+    monkeypatch.setattr(module, "together", lambda of: Estimate(0.5 * len([*of]), 0.0))
+    assert len(list(Runner(jobs=None).run(cases(*range(1, most + 1))))) == most
+    assert sum(map(len, given)) == by_processes
 
 
 @pytest.mark.usefixtures("clock")

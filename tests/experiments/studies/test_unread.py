@@ -7,7 +7,9 @@ import pytest
 
 import accelarray
 from experiments.cli import main
+from experiments.studies import unread as module
 from experiments.studies.case import Case, step_of
+from experiments.studies.scaling import scaled
 from experiments.studies.unread import changed, warnings
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, Execution
@@ -132,3 +134,13 @@ def test_how_a_large_boards_chips_are_joined_is_said_where_it_is_assumed() -> No
     assert not [text for text in warnings(array, PUBLISHED) if "are taken to be joined" in text]
     plain = load_array("accpar-homogeneous")
     assert not [text for text in warnings(plain, DEPLOYED) if "are taken to be joined" in text]
+
+
+def test_the_large_arrays_of_a_sweep_of_sizes_are_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they are called, and where their values are from, does not change what is read."""
+    arrays = [scaled(load_array("accpar-mixed"), level) for level in (5, 9, 16)]
+    first = warnings(arrays[0], PUBLISHED)
+    monkeypatch.setattr(module, "simulate", lambda *_, **__: pytest.fail("asked again"))
+    assert [warnings(array, PUBLISHED) for array in arrays] == [first] * 3

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, Device, Group
-from planners import Plan, Split
+from hardware import Array, Device, Group, load_array
+from planners import Plan, Split, load_planner
 from planners.order import Kind
 from planners.partition import Shard
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.cost.roofline import core_of, traffic
 from simulator.cost.training_operators import operators
 from tests.strategies import WEIGHTED, arrays, networks, plans
-from workloads import Network, partition_graph
+from workloads import Network, load_network, partition_graph
 
 EXACT = Execution("deployed", whole_shards=False)
 
@@ -113,3 +113,15 @@ def test_bytes_move_while_their_core_computes(case: tuple[Network, Plan, Array])
             r.bytes / slices[core], rel=1e-9, abs=2e-12
         )
     assert len(moving) == len(computing)
+
+
+def test_what_crosses_an_hbm_is_not_received_from_anybody() -> None:
+    network, array = load_network("lenet"), load_array("accpar-mixed")
+    plan = load_planner("accpar")(network, DEPLOYED.planned(array), 512)
+    timeline = simulate(network, plan, array, DEPLOYED)
+    of_kinds = {
+        memory: fsum(r.bytes * r.multiplicity for r in timeline if (r.kind == "memory") is memory)
+        for memory in (False, True)
+    }
+    assert min(of_kinds.values()) > 0.0
+    assert timeline.traffic_bytes == pytest.approx(of_kinds[False], rel=1e-12)

@@ -43,3 +43,19 @@ def test_a_plan_for_something_else_is_refused() -> None:
     single = Plan("p", "lenet", 512, "time", plan.nodes, None)
     with pytest.raises(PlanError, match="does not fit an array"):
         program_of(lenet, single, MIXED)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_of_two_sides_that_receive_as_much_the_slower_one_decides(slow: int) -> None:
+    """Gradients of data parallelism: both boards receive all of them, one by a port of 1 GB/s."""
+    speeds = ["devices.0.network.bandwidth=8 GB/s", "devices.1.network.bandwidth=8 GB/s"]
+    speeds[slow] = f"devices.{slow}.network.bandwidth=1 GB/s"
+    pair = ["devices.0.count=1", "devices.1.count=1", *speeds]
+    network, array = load_network("lenet"), load_array("accpar-mixed", pair)
+    program = program_of(network, load_planner("data_parallel")(network, array, 512), array)
+    for worker in program.workers:
+        exchanges = [t.operation for t in worker.template if t.parties]
+        assert exchanges
+        for one in exchanges:
+            assert one.received[0] == one.received[1]
+            assert one.duration_ps == one.received[0] * 1000  # a byte takes a nanosecond
