@@ -69,12 +69,14 @@ def run(args: argparse.Namespace) -> int:
 
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
+    from experiments.studies.pipelining import pipeline_fields
     from experiments.studies.throughput import throughput
     from planners import predict
     from simulator import shares
 
     spent = shares(timeline)
-    priced = "wires" in case.execution.ignores  # every split has a link, as planners price it
+    # every split has a link, as planners price it; of stages they price none
+    priced = "wires" in case.execution.ignores and plan.pipeline is None
     return {
         "network": case.network.name,
         "planner": case.planner_name,
@@ -98,6 +100,7 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "distinct_cores": sum(resource.kind == "core" for resource in timeline.resources),
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
+        **pipeline_fields(plan, timeline),
     }
 
 
@@ -141,8 +144,14 @@ def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Ta
     from experiments.studies.messages import inexact
     from experiments.studies.throughput import CONVENTION
 
-    said = filter(None, [inexact(plan).rstrip()])
-    return [_table(result), CONVENTION, *said, *unread]
+    said = list(filter(None, [inexact(plan).rstrip()]))
+    shown = [_table(result)]
+    if found := result.get("pipeline"):
+        from experiments.studies.pipelining import in_words, pipeline_table
+
+        shown.append(pipeline_table(found))
+        said += in_words(found)
+    return [*shown, CONVENTION, *said, *unread]
 
 
 def _table(result: dict[str, Any]) -> Table:

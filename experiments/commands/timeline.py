@@ -16,6 +16,7 @@ from experiments.commands.resolve import case_of, forewarn
 if TYPE_CHECKING:
     from experiments.pictures.resources import Site
     from experiments.studies.case import Case
+    from planners import Plan
     from simulator import Timeline
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     shown = sites(timeline)
     if args.devices is not None:
         shown = chosen(shown, args.devices)
-    write(args.output, case, timeline, shown)
+    write(args.output, case, plan, timeline, shown)
     return 0
 
 
@@ -81,8 +82,11 @@ def check_ending(output: str) -> None:
         raise UsageError(f"--output {output!r}: the name must end in {_endings()}")
 
 
-def write(output: str, case: Case, timeline: Timeline, shown: list[Site]) -> None:
-    """A chart, a trace or records, by the ending of ``output``; raises UsageError."""
+def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[Site]) -> None:
+    """A chart, a trace or records, by the ending of ``output``; raises UsageError.
+
+    The chart of a plan with stages has these as rows, unless every core is simulated.
+    """
     from experiments.pictures.figures import save
     from experiments.pictures.gantt import plot_gantt
     from experiments.pictures.trace import trace_events, write_csv, write_trace
@@ -102,5 +106,9 @@ def write(output: str, case: Case, timeline: Timeline, shown: list[Site]) -> Non
         write_trace(trace_events(timeline, shown, folded=case.folded), about, output)
     elif output.lower().endswith(".csv"):
         write_csv(timeline, shown, output)
+    elif plan.pipeline is not None and case.folded:
+        from experiments.pictures.pipeline_plot import plot_pipeline
+
+        save(plot_pipeline(str(case), plan, timeline), output)
     else:
         save(plot_gantt([chart(str(case), timeline, shown, folded=case.folded)]), output)

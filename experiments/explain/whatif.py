@@ -91,7 +91,15 @@ def alike(first: Plan, second: Plan) -> bool:
             and all(same(*pair) for pair in halves)
         )
 
-    return same(first.root, second.root)
+    if first.pipeline is None or second.pipeline is None:
+        return first.pipeline is second.pipeline and same(first.root, second.root)
+    one, other = first.pipeline, second.pipeline
+    return (one.places, one.schedule, one.micro_batches, one.firsts) == (
+        other.places,
+        other.schedule,
+        other.micro_batches,
+        other.firsts,
+    ) and all(same(a.plan.root, b.plan.root) for a, b in zip(one.stages, other.stages, strict=True))
 
 
 def without(number: int, name: str, changes: Sequence[str], case: Case, base: Timeline) -> Setting:

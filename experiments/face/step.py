@@ -138,7 +138,7 @@ class StepResult(Result):
         from experiments.commands.timeline import write
         from experiments.pictures.resources import sites
 
-        write(os.fspath(path), self.case, self.timeline, sites(self.timeline))
+        write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
 
 
 def stepped(case: Case) -> StepResult:

@@ -42,7 +42,7 @@ def bars(slices: Iterable[Slice], inches_per_ps: float, pixel: float) -> list[Ba
     found: list[Bar] = []
     longest: dict[int, Slice] = {}
     for done in slices:
-        start, end, operation = done
+        start, end, operation, _ = done
         width = (end - start) * inches_per_ps
         if width >= pixel:
             at = start * inches_per_ps

@@ -44,7 +44,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     names = labels(chosen, timeline, folded=folded)
     labelled = dict.fromkeys(_process(site, names) for site in chosen)
     processes = {process: pid for pid, process in enumerate(labelled, 1)}
-    slices = slices_by_resource(timeline)
+    slices, versions = slices_by_resource(timeline), _versions(timeline)
     for process, pid in processes.items():
         yield _metadata("process_name", pid, 0, name=process)
         yield _metadata("process_sort_index", pid, 0, sort_index=pid)
@@ -62,7 +62,8 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                 for each in done:
                     moved = each.operation.received[direction]
                     places.setdefault(id(each), (pid, tid))
-                    yield _complete(each, resource, pid, tid, moved)
+                    version = versions.get(number, {}).get(each.turn)
+                    yield _complete(each, resource, pid, tid, moved, version)
     yield from _flows(timeline, slices, places)
     for site in chosen:
         for sample in memory_bytes(timeline, site):
@@ -146,8 +147,22 @@ def _metadata(what: str, pid: int, tid: int, **args: Any) -> Event:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
 
-def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float) -> Event:
+def _versions(timeline: Timeline) -> dict[int, Mapping[int, int]]:
+    """Of each resource of a pipeline's workers, the version of the weights of each turn."""
+    found: dict[int, Mapping[int, int]] = {}
+    for worker, station in zip(timeline.program.workers, timeline.stations.workers, strict=True):
+        if worker.itinerary is not None:
+            mine = (*station.cores, *station.memories)
+            found |= dict.fromkeys(mine, worker.itinerary.versions)
+    return found
+
+
+def _complete(
+    done: Slice, resource: Resource, pid: int, tid: int, moved: float, version: int | None
+) -> Event:
+    """With its micro-batch, and the version of the weights, where there are such."""
     operation = done.operation
+    turn = {} if version is None else {"micro_batch": done.turn, "version": version}
     start_ns, end_ns = done.start_ps // PS_A_NS, done.end_ps // PS_A_NS
     return {
         "ph": "X",
@@ -167,6 +182,7 @@ def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float)
             "multiplicity": resource.multiplicity,
             "start_ps": done.start_ps,
             "duration_ps": done.end_ps - done.start_ps,
+            **turn,
         },
     }
 

@@ -18,6 +18,7 @@ class Slice(NamedTuple):
     start_ps: int
     end_ps: int
     operation: Operation
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Lane:
     @property
     def busy_ps(self) -> int:
         """Picoseconds that one of them was busy."""
-        return sum(end - start for start, end, _ in self.slices)
+        return sum(one.end_ps - one.start_ps for one in self.slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:
     """Per resource of the timeline, its slices in the order in which they ended."""
     found: list[list[Slice]] = [[] for _ in timeline.resources]
     operations = timeline.operations
-    for resource, index, _, start, end, _ in zip(*timeline.columns, strict=True):
-        found[resource].append(Slice(start, end, operations[index]))
+    for resource, index, turn, start, end, _ in zip(*timeline.columns, strict=True):
+        found[resource].append(Slice(start, end, operations[index], turn))
     return found
 
 

@@ -71,6 +71,16 @@ def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
     return found
 
 
+def most_at_once(itinerary: Itinerary) -> tuple[int, int]:
+    """Micro-batches between forward and backward, and versions of the weights, at the most."""
+    in_flight = most = 0
+    for action in itinerary.actions:
+        in_flight += Part.FORWARD in action.parts
+        most = max(most, in_flight)
+        in_flight -= Part.WEIGHTS in action.parts
+    return most, max(alive(itinerary.actions, itinerary.versions), default=1)
+
+
 class _Pass(NamedTuple):
     """An action, or the forward before it, with what is held when it begins."""
 

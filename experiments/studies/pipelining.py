@@ -1,0 +1,94 @@
+"""What results say of a pipeline: its stages, how long each works and waits, and the bubble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from simulator import PICOSECONDS
+from simulator.analysis.stages import StageUse, bubble, stage_uses
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from planners import Pipeline, Plan
+    from simulator import Timeline
+
+
+def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
+    """A result's fields about a pipeline; none where the plan has no stages.
+
+    Where nothing is flushed ``period_s`` is the steady time of a micro-batch, seen from
+    micro-batch ``warm_up`` on (both None where no rhythm was seen), and ``run_s`` the
+    time of all ``turns``.
+    """
+    if plan.pipeline is None:
+        return {}
+    uses, pipeline, period = stage_uses(timeline), plan.pipeline, timeline.period
+    turns = 1 + max(timeline.columns.turn, default=0)
+    names = pipeline.layers(plan.nodes)
+    return {
+        "pipeline": {
+            "schedule": pipeline.schedule,
+            "micro_batches": pipeline.micro_batches,
+            "bubble": bubble(uses),
+            "turns": turns,
+            "run_s": timeline.makespan_s,
+            "period_s": period.turn_ps / PICOSECONDS if period else None,
+            "warm_up": period.warm_up if period else None,
+            "stages": [_fields(use, pipeline, names) for use in uses],
+        }
+    }
+
+
+def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -> dict[str, Any]:
+    return {
+        "stages": list(use.stages),
+        "layers": [[names[k][0], names[k][-1]] for k in use.stages],
+        "replica": use.replica,
+        "replicas": pipeline.replicas[use.rank],
+        "accelerators": use.accelerators,
+        "computing_s": use.computing / PICOSECONDS,
+        "exposed_s": use.exposed / PICOSECONDS,
+        "waiting_s": use.waiting / PICOSECONDS,
+        "in_flight": use.in_flight,
+        "versions": use.versions,
+    }
+
+
+def pipeline_table(found: dict[str, Any]) -> Table:
+    """A row for each stage, of replicas the first."""
+    from rich.table import Table
+
+    said = f"{found['bubble']:.1%} of the busiest stage's work"
+    table = Table(title=f"{found['schedule']}: bubble {said}")
+    for name in ("stage", "layers", "on", "busy", "waits", "in flight", "versions"):
+        table.add_column(name, justify="left" if name == "layers" else "right")
+    for row in found["stages"]:
+        if row["replica"]:
+            continue
+        busy = row["computing_s"] + row["exposed_s"]
+        whole = busy + row["waiting_s"] or 1.0
+        layers = ["…".join(dict.fromkeys(pair)) for pair in row["layers"]]
+        many = f"{row['replicas']} x {row['accelerators']}" if row["replicas"] > 1 else ""
+        table.add_row(
+            ", ".join(map(str, row["stages"])),
+            ", ".join(layers),
+            many or f"{row['accelerators']}",
+            f"{busy / whole:.1%}",
+            f"{row['waiting_s'] / whole:.1%}",
+            str(row["in_flight"]),
+            str(row["versions"]),
+        )
+    return table
+
+
+def in_words(found: dict[str, Any]) -> list[str]:
+    """What a time without a flush is of."""
+    if found["period_s"] is None:
+        return []
+    return [
+        f"Nothing is flushed: a micro-batch every {found['period_s']:.9f} s from micro-batch "
+        f"{found['warm_up']} on, found in a run of {found['turns']:,}; the iteration is "
+        f"{found['micro_batches']} of them."
+    ]

@@ -1,0 +1,133 @@
+"""What every stage of a pipeline did: its passes, how long it worked, what it waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from simulator.analysis.doings import doings
+from simulator.analysis.exposure import core_times
+from simulator.analysis.held import most_at_once
+from simulator.engine.operations import Action, Itinerary, Part, Task
+from simulator.engine.timeline import Timeline
+
+
+class PassSpan(NamedTuple):
+    """One micro-batch's pass through a stage on one worker, first to last computation (ps)."""
+
+    parts: frozenset[Part]
+    stage: int
+    turn: int
+    version: int
+    start_ps: int
+    end_ps: int
+
+    @property
+    def letter(self) -> str:
+        """F, B (errors, with or without gradients of weights), W (these alone) or U."""
+        return str(next(part for part in (*_SHOWN, *Part) if part in self.parts))
+
+
+_SHOWN = (Part.FORWARD, Part.BACKWARD, Part.WEIGHTS, Part.UPDATE)
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """One replica of a place over a run, by its busiest worker; times in picoseconds.
+
+    ``computing`` is what its cores compute, ``exposed`` when they do not while an
+    exchange inside the stage, or among replicas, goes on, ``waiting`` is the rest
+    of ``run_ps``. ``in_flight`` is how many micro-batches are between forward and backward at
+    most, ``versions`` how many versions of the weights are kept at most.
+    """
+
+    rank: int
+    replica: int
+    stages: tuple[int, ...]
+    accelerators: int
+    computing: int
+    exposed: int
+    run_ps: int
+    in_flight: int
+    versions: int
+
+    @cached_property
+    def busy(self) -> int:
+        """Computing, and exchanges that nothing hides."""
+        return self.computing + self.exposed
+
+    @cached_property
+    def waiting(self) -> int:
+        """For other stages."""
+        return self.run_ps - self.busy
+
+
+def passes(timeline: Timeline, worker: int) -> Iterator[PassSpan]:
+    """A worker's passes in their order; what it computes nothing in has none."""
+    mine = timeline.program.workers[worker]
+    if mine.itinerary is None:
+        return
+    columns = timeline.columns
+    rows = doings(timeline)[worker].computed.tolist()
+    rows.sort(key=columns.start.__getitem__)
+    place = 0
+    for action in mine.itinerary.actions:
+        count = _computations(mine.itinerary, action, mine.template)
+        if count:
+            first, last = rows[place], rows[place + count - 1]
+            yield PassSpan(
+                action.parts,
+                action.stage,
+                action.turn,
+                mine.itinerary.versions[action.turn],
+                columns.start[first],
+                columns.end[last],
+            )
+        place += count
+
+
+def _computations(itinerary: Itinerary, action: Action, template: Sequence[Task]) -> int:
+    """How many of an action's lines compute, forward that is computed again included."""
+    lines = itinerary.of(action)
+    if action.again:
+        lines += itinerary.of(action._replace(parts=frozenset({Part.FORWARD})))
+    return sum(not template[i].parties and not template[i].receives for i in lines)
+
+
+def stage_uses(timeline: Timeline) -> list[StageUse]:
+    """One entry for each replica of each place, in order; none without stages."""
+    found: dict[tuple[int, int], StageUse] = {}
+    workers = timeline.program.workers
+    for mine, time in zip(workers, core_times(timeline), strict=True):
+        if mine.itinerary is None:
+            continue
+        key = mine.itinerary.rank, mine.itinerary.replica
+        old = found.get(key)
+        accelerators = mine.multiplicity + (old.accelerators if old else 0)
+        if old is not None and old.computing >= time.computing:
+            found[key] = replace(old, accelerators=accelerators)
+            continue
+        stages = tuple(sorted({action.stage for action in mine.itinerary.actions}))
+        in_flight, versions = most_at_once(mine.itinerary)
+        found[key] = StageUse(
+            *key,
+            stages,
+            accelerators,
+            time.computing,
+            time.exposed,
+            timeline.makespan_ps,
+            in_flight,
+            versions,
+        )
+    return [found[key] for key in sorted(found)]
+
+
+def bubble(uses: list[StageUse]) -> float:
+    """Idle time of the busiest stage against what it works: (p - 1) / m of equal stages.
+
+    The ideal is a run in which that stage never waits.
+    """
+    busiest = max(uses, key=lambda use: use.busy)
+    return busiest.waiting / busiest.busy if busiest.busy else 0.0
