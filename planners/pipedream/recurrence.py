@@ -1,0 +1,179 @@
+"""PipeDream's recurrence at one level of a hierarchy, over all states.
+
+``best[m, i, j]`` is the least time of the slowest stage where m machines do what
+state j has more than state i - 1 (i = 0: all of it)::
+
+    best[m, i, j] = min( one stage on all m,
+                         min over states k between, m' < m of
+                             max( best[m - m', i, k], last stage k..j on m', its links ) )
+
+"one stage", "last stage" and "links" are the cost model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from planners.pipedream.costs import CostModel
+from planners.pipedream.hierarchy import Level
+from planners.pipedream.states import Floats, States
+from planners.plan import PlanError
+
+MOST_NUMBERS = 1 << 28
+"""Of one level's table: 2 GiB."""
+_BLOCK = 1 << 21
+"""Numbers that one step of NumPy works on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a plan may be.
+
+    ``straight``: no replicas. ``fewer``: machines may stay idle. ``memory_bytes``:
+    a stage on m replicas, with r machines in the stages after it, keeps the
+    activations and parameters of ceil(r / m) more minibatches, which must fit.
+    """
+
+    straight: bool = False
+    fewer: bool = False
+    memory_bytes: float | None = None
+
+
+class Piece(NamedTuple):
+    """What state ``end`` has more than state ``start`` - 1, on so many machines."""
+
+    start: int
+    end: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """One level: ``unit_s[i, j]`` on one machine of it, and ``best[m, i, j]``; inf: impossible."""
+
+    states: States
+    level: Level
+    inner: int
+    model: CostModel
+    rules: Rules
+    unit_s: Floats
+    best: Floats
+
+    def alone(self, starts: npt.NDArray[np.intp], end: int) -> Floats:
+        """One stage each, on 1...count machines: shape (count, len(starts))."""
+        level, replicas = self.level, self._replicas(self.level.count)
+        work, weights, kept = self._sums(starts, end)
+        seconds = self.model.stage_s(work, weights, replicas, level.bytes_per_s, self.inner)
+        return self._fitting(seconds, kept, np.ceil((level.count - replicas) / replicas))
+
+    def last(self, end: int, used: int) -> Floats:
+        """The last stage after each state below, on 1...: shape (most replicas, states below).
+
+        ``used`` machines do all up to its end.
+        """
+        level, below = self.level, self.states.below[end]
+        replicas = self._replicas(used - 1)
+        work, weights, kept = self._sums(below + 1, end)
+        inner = self.model.last_stage_inner(self.inner)
+        seconds = self.model.stage_s(work, weights, replicas, level.bytes_per_s, inner)
+        crossing = self.model.crossing_bytes(self.states)
+        links = self.model.links_s(crossing[below], crossing[end], replicas, level.bytes_per_s)
+        if links is not None:
+            seconds = np.maximum(seconds, links)
+        return self._fitting(seconds, kept, np.ceil((level.count - used) / replicas))
+
+    def _replicas(self, most: int) -> Floats:
+        return np.arange(1.0, (1 if self.rules.straight else most) + 1)[:, None]
+
+    def _sums(self, starts: npt.NDArray[np.intp], end: int) -> tuple[Floats, Floats, Floats]:
+        """Seconds on one machine, bytes of parameters, of these and activations: from each start."""
+        parameters, activations = (
+            total[end] - np.concatenate(([0.0], total))[starts]
+            for total in (self.states.parameter_bytes, self.states.activation_bytes)
+        )
+        return self.unit_s[starts, end], parameters, parameters + activations
+
+    def _fitting(self, seconds: Floats, kept: Floats, times: Floats) -> Floats:
+        if self.rules.memory_bytes is None:
+            return seconds
+        return np.where(times * kept <= self.rules.memory_bytes, seconds, np.inf)
+
+    def pieces(self, start: int, end: int, machines: int) -> Iterator[Piece]:
+        """Stages, the last one first, that take ``best[machines, start, end]``.
+
+        Of several, the one with fewest cuts to the right: alone, else the smallest k.
+        """
+        while True:
+            best = self.best[machines, start, end]
+            alone = self.alone(np.array([start]), end)[:, 0]
+            if machines <= len(alone) and alone[machines - 1] == best:
+                yield Piece(start, end, machines)
+                return
+            if self.rules.fewer and self.best[machines - 1, start, end] == best:
+                machines -= 1
+                continue
+            last = self.last(end, machines)
+            rest = self.best[machines - len(last) : machines, start, self.states.below[end]]
+            replicas, k = np.argwhere(np.maximum(rest[::-1], last) == best)[0]
+            split = int(self.states.below[end][k])
+            yield Piece(split + 1, end, int(replicas) + 1)
+            end, machines = split, machines - int(replicas) - 1
+
+
+def solve(
+    states: States,
+    level: Level,
+    inner: int,
+    model: CostModel,
+    rules: Rules,
+    unit_s: Floats,
+    *,
+    whole: bool,
+    done: Callable[[str], None],
+) -> Solved:
+    """One level's table, from the level's below; ``whole``: for the network from its first layer.
+
+    ``done`` is called with a label once per state. Raises PlanError where the table
+    would have more than MOST_NUMBERS.
+    """
+    count, rows = len(states), 1 if whole else len(states) + 1
+    if (level.count + 1) * rows * count > MOST_NUMBERS:
+        raise PlanError(
+            f"{states.profile.name}: {count} ways to cut it in two and a level of {level.count} "
+            f"inside another are too many; merge layers, or take smaller levels"
+        )
+    best = np.full((level.count + 1, rows, count), np.inf)
+    solved = Solved(states, level, inner, model, rules, unit_s, best)
+    for end in range(count):
+        below = states.below[end]
+        starts = np.array([0]) if whole else np.concatenate(([0], below + 1))
+        for block in np.array_split(starts, 1 + len(starts) * len(below) * level.count // _BLOCK):
+            _extend(solved, block, end)
+        done("planning")
+    return solved
+
+
+def _extend(solved: Solved, starts: npt.NDArray[np.intp], end: int) -> None:
+    """Fill ``best[:, starts, end]`` from the states below."""
+    best, rules = solved.best, solved.rules
+    below = solved.states.below[end]
+    alone = solved.alone(starts, end)
+    best[1 : len(alone) + 1, starts, end] = alone
+    if not len(below):
+        return
+    before = best[:, starts[:, None], below]  # machines, starts, states below
+    last = None
+    for machines in range(2, solved.level.count + 1):
+        if last is None or rules.memory_bytes is not None:
+            last = solved.last(end, machines if rules.memory_bytes is not None else len(best) - 1)
+        most = min(machines - 1, len(last))
+        rest = before[machines - most : machines][::-1]
+        found = np.maximum(rest, last[:most, None, :]).min(axis=(0, 2))
+        if rules.fewer:
+            found = np.minimum(found, best[machines - 1, starts, end])
+        best[machines, starts, end] = np.minimum(best[machines, starts, end], found)
