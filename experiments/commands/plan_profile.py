@@ -20,17 +20,16 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "devices": ("max-load", "phaze"),
     "cpus": ("max-load",),
     "bandwidth": ("phaze",),
-    "batch_micro_batches": ("phaze",),
+    "micro_batches": ("phaze",),
     "memory": PLANNERS,
     "optimizer": ("phaze",),
     "recompute": ("phaze",),
 }
 """By what they are in the parsed arguments: which planners read them."""
-_FLAGS = {"batch_micro_batches": "--micro-batches"}
 NEEDED = {
     "pipedream": ("hierarchy",),
     "max-load": ("devices",),
-    "phaze": ("devices", "bandwidth", "batch_micro_batches", "memory"),
+    "phaze": ("devices", "bandwidth", "micro_batches", "memory"),
 }
 _OF_NETWORKS: dict[str, Any] = {
     "network": None,
@@ -50,14 +49,14 @@ _OF_NETWORKS: dict[str, Any] = {
     "algorithm": None,
     "strict_memory": None,
 }
-"""What a plan of a network reads and one of a profile does not, with what stands for "not given"."""
+"""What only a plan of a network reads, with what stands for "not given"."""
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """``--profile`` and what belongs to it."""
     group = parser.add_argument_group(
-        "a pipeline from measurements", "in place of NETWORK, with --planner pipedream, max-load "
-        "or phaze"
+        "a pipeline from measurements",
+        "in place of NETWORK, with --planner pipedream, max-load or phaze",
     )
     group.add_argument(
         "--profile", metavar="FILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
@@ -87,11 +86,12 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
         "--micro-batches",
         metavar="N",
         type=int,
-        dest="batch_micro_batches",
         help="phaze: in a batch, over all pipelines",
     )
     group.add_argument(
-        "--memory", metavar="BYTES", help='a device\'s limit, "16 GB" or 1e9 (max-load: the file\'s)'
+        "--memory",
+        metavar="BYTES",
+        help="a device's limit, \"16 GB\" or 1e9 (max-load: the file's)",
     )
     group.add_argument("--optimizer", choices=("sgd", "adam"), help="phaze: default sgd")
     group.add_argument("--recompute", action="store_true", help="phaze: forward passes again")
@@ -103,7 +103,7 @@ def _given(args: argparse.Namespace, name: str) -> bool:
 
 
 def _flag(name: str) -> str:
-    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+    return "--" + name.replace("_", "-")
 
 
 def check_no_profile(args: argparse.Namespace) -> None:
@@ -134,7 +134,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in NEEDED[args.planner]:
         if not _given(args, name):
             raise UsageError(f"--planner {args.planner} needs {_flag(name)}")
-    for name in ("devices", "cpus", "batch_micro_batches"):
+    for name in ("devices", "cpus", "micro_batches"):
         value, least = getattr(args, name), 0 if name == "cpus" else 1
         if value is not None and not least <= value <= 1_000_000:
             raise UsageError(f"{_flag(name)} {value}: must be within {least}...1000000")
@@ -222,7 +222,7 @@ def _phaze(args: argparse.Namespace) -> tuple[Shown, list[str]]:
 
     bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
     training = pipedream.Training(
-        args.batch_micro_batches,
+        args.micro_batches,
         bandwidth,
         _quantity("--memory", args.memory, "B"),
         args.optimizer == "adam",

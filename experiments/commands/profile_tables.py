@@ -18,7 +18,9 @@ def of_pipeline(plan: Pipeline, states: States, hierarchy: str, notes: list[str]
         "single_s": plan.single_s,
         "pipeline_s": plan.pipeline_s,
         "data_parallel_s": plan.data_parallel_s,
-        "stages": [{"nodes": list(stage.nodes), "replicas": stage.replicas} for stage in plan.stages],
+        "stages": [
+            {"nodes": list(stage.nodes), "replicas": stage.replicas} for stage in plan.stages
+        ],
     }
     work = {node.name: node.forward_s + node.backward_s for node in states.profile.nodes}
     size = {node.name: node.parameter_bytes for node in states.profile.nodes}
@@ -68,9 +70,9 @@ def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Shown:
         for one in plan.devices
     ]
     said = [
-        f"The largest load is {1e3 * plan.max_load_s:.6g} ms, the least that any contiguous split "
-        f"has ({plan.ideals} sets tried in pairs): {_times(plan.one_device_s, plan.max_load_s)} one "
-        f"accelerator ({1e3 * plan.one_device_s:.6g} ms).",
+        f"The largest load is {1e3 * plan.max_load_s:.6g} ms, the least of all contiguous splits "
+        f"({plan.ideals} sets tried in pairs): {_times(plan.one_device_s, plan.max_load_s)} "
+        f"one accelerator ({1e3 * plan.one_device_s:.6g} ms).",
         f"Accelerators only: {1e3 * plan.accelerators_only_s:.6g} ms.",
         *plan.notes,
     ]

@@ -11,8 +11,8 @@ from planners.pipedream.max_load import LoadedDevice, MaxLoad, max_load
 from planners.pipedream.phaze import Phaze, PhazeLayers, Training, layers_of, phaze
 from planners.pipedream.phaze_file import read_phaze
 from planners.pipedream.profile import Profile, ProfileNode
-from planners.pipedream.recurrence import Rules
 from planners.pipedream.reader import planned_part, read_profile
+from planners.pipedream.recurrence import Rules
 from planners.pipedream.stages import Pipeline, Stage, plan_stages
 from planners.pipedream.states import States, states_of
 

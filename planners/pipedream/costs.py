@@ -13,13 +13,22 @@ from planners.pipedream.states import Floats, States
 class CostModel(Protocol):
     """Seconds per minibatch of stages, in steady state; arrays in, arrays of one shape out.
 
-    ``inner`` is how many components one unit of the level has, 1 at the first level.
+    With ``inner_links`` a unit that joins g components below has g links for the exchange
+    of a stage alone (not for one that others precede).
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As ``--cost-model`` has it."""
+        ...
+
+    @property
+    def inner_links(self) -> bool:
+        """Whether a stage alone has every inner component's links."""
+        ...
 
     def stage_s(
-        self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float, inner: int
+        self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats:
         """A stage on so many replicas: its work, and the exchange of its weights' gradients."""
         ...
@@ -32,10 +41,6 @@ class CostModel(Protocol):
 
     def crossing_bytes(self, states: States) -> Floats:
         """What crosses the cut after each state."""
-        ...
-
-    def last_stage_inner(self, inner: int) -> int:
-        """``inner`` of a stage that others precede."""
         ...
 
     def assumptions(self) -> list[str]:
@@ -54,16 +59,21 @@ class Paper:
 
     activation_ratio: float | None = None
     name: str = "paper"
+    inner_links: bool = False
 
     def stage_s(
-        self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float, inner: int
+        self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats:
-        """Work and exchange at the same time: the slower of the two. ``inner`` is not read."""
+        """Work and exchange at the same time: the slower of the two."""
         exchange = 2 * ((replicas - 1) / replicas) * weight_bytes / bytes_per_s
         return np.asarray(np.maximum(time_s, exchange) / replicas)
 
     def links_s(
-        self, into: Floats, out: Floats, replicas: Floats, bytes_per_s: float
+        self,
+        into: Floats,
+        out: Floats,  # noqa: ARG002  (other models count it)
+        replicas: Floats,
+        bytes_per_s: float,
     ) -> Floats | None:
         """The input's alone: an output is the next stage's input."""
         seconds = 2 * into / bytes_per_s / (self.activation_ratio or 1.0)
@@ -73,15 +83,11 @@ class Paper:
         """Outputs that a layer after the cut needs, each once."""
         return states.sent_bytes
 
-    def last_stage_inner(self, inner: int) -> int:
-        """Not read."""
-        return inner
-
     def assumptions(self) -> list[str]:
         """That activations are counted, and how."""
         told = "activations between stages are always counted"
         if self.activation_ratio is not None:
-            told += f", {self.activation_ratio:g} times compressed"
+            told += f", divided by {self.activation_ratio:g}"
         return [f"The paper's cost model: {told}."]
 
 
@@ -97,12 +103,13 @@ class Repo:
 
     activation_ratio: float | None = None
     name: str = "repo"
+    inner_links: bool = True
 
     def stage_s(
-        self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float, inner: int
+        self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats:
         """Work, then exchange."""
-        exchange = 4 * (replicas - 1) * weight_bytes / (bytes_per_s * replicas) / inner
+        exchange = 4 * (replicas - 1) * weight_bytes / (bytes_per_s * replicas)
         return np.asarray((time_s + exchange) / replicas)
 
     def links_s(
@@ -120,18 +127,14 @@ class Repo:
         found[-1] = 0.0
         return found
 
-    def last_stage_inner(self, inner: int) -> int:
-        """Always 1."""
-        return 1
-
     def assumptions(self) -> list[str]:
         """Whether activations are counted."""
         if self.activation_ratio is None:
             told = "activations between stages are not counted; --activation-ratio 1 does"
         else:
-            told = f"activations between stages are counted, {self.activation_ratio:g} times less"
+            told = f"activations between stages are counted, divided by {self.activation_ratio:g}"
         return [f"The released program's cost model: {told}."]
 
 
-COST_MODELS = {"paper": Paper, "repo": Repo}
+COST_MODELS: dict[str, type[Paper] | type[Repo]] = {"paper": Paper, "repo": Repo}
 """By the name that ``--cost-model`` takes."""

@@ -122,7 +122,9 @@ def read_json(path: str | Path) -> Mapping[str, Any]:
     except json.JSONDecodeError as error:
         raise PlanError(f"{path}:{error.lineno}: not JSON: {error.msg}; cut off?") from None
     except (RecursionError, ValueError):
-        raise PlanError(f"{path}: not JSON that can be read: nested or with numbers too long") from None
+        raise PlanError(
+            f"{path}: not JSON that can be read: nested or with numbers too long"
+        ) from None
     if not isinstance(data, dict):
         raise PlanError(f"{path}: JSON, but no object {{...}} with nodes and edges")
     return data

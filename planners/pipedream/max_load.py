@@ -72,6 +72,7 @@ def max_load(
     ``done`` is called once per block of sets. Raises PlanError where there are more than
     MOST_IDEALS sets, or no split fits the accelerators' memory.
     """
+    told = _notes(graph, own=cpus is None)
     cpus = graph.cpus if cpus is None else cpus
     units = units_of(graph)
     ideals = _ideals(graph.name, units)
@@ -94,7 +95,7 @@ def max_load(
         split,
         cpus,
         len(ideals),
-        _notes(graph, cpus),
+        told,
     )
 
 
@@ -104,14 +105,17 @@ def load_s(graph: LoadGraph, members: set[int], kind: str) -> float:
         return math.fsum(graph.nodes[v].cpu_s for v in members)
     crossing = {a for a, b in graph.edges if (a in members) != (b in members)}
     return math.fsum(
-        [*(graph.nodes[v].accelerator_s for v in members), *(graph.nodes[v].output_s for v in crossing)]
+        [
+            *(graph.nodes[v].accelerator_s for v in members),
+            *(graph.nodes[v].output_s for v in crossing),
+        ]
     )
 
 
-def _notes(graph: LoadGraph, cpus: int) -> tuple[str, ...]:
+def _notes(graph: LoadGraph, *, own: bool) -> tuple[str, ...]:
     notes = []
-    if cpus:
-        notes.append(f"{cpus} CPU(s) take part, as the file has it; --cpus 0 leaves them out.")
+    if graph.cpus and own:
+        notes.append(f"maxCPUs {graph.cpus} of the file takes part; --cpus 0 leaves CPUs out.")
     if odd := disordered(graph):
         notes.append(
             f"{odd} backward edges do not follow the forward pass's order: only the devices' "
@@ -211,19 +215,18 @@ def _devices(
     """The devices of a best split, the last one first."""
     (c, k), upper = (size - 1 for size in best.shape[:2]), len(ideals) - 1
     while upper:
-        value = best[c, k, upper]
-        accelerator, cpu = (table[:, 0] for table in loads.pairs(slice(upper, upper + 1)))
-        kinds = (("accelerator", c, k - 1, accelerator), ("cpu", c - 1, k, cpu))
-        for kind, before_c, before_k, load in kinds:
-            if before_c < 0 or before_k < 0:
-                continue
-            fits = np.maximum(best[before_c, before_k, : upper + 1], load) <= value * (1 + _EPSILON)
-            if fits.any():
-                break
-        lower = int(np.argmax(fits))
+        value = best[c, k, upper] * (1 + _EPSILON)
+        steps = zip(("accelerator", "cpu"), ((c, k - 1), (c - 1, k)), strict=True)
+        tables = loads.pairs(slice(upper, upper + 1))
+        kind, before, lower = next(
+            (kind, before, int(np.argmax(fits)))
+            for (kind, before), load in zip(steps, tables, strict=True)
+            if min(before) >= 0
+            and (fits := np.maximum(best[(*before, slice(upper + 1))], load[:, 0]) <= value).any()
+        )
         if lower != upper:
             own = bits(ideals[upper] & ~ideals[lower])
             members = sorted(v for unit in own for v in units.nodes[unit])
             names = tuple(graph.nodes[v].name for v in members)
             yield LoadedDevice(kind, names, load_s(graph, set(members), kind))
-        c, k, upper = before_c, before_k, lower
+        (c, k), upper = before, lower

@@ -136,12 +136,11 @@ class _Stages:
     def __init__(self, layers: PhazeLayers, training: Training) -> None:
         self.training = training
         count = len(layers.layers)
-        into, out = ([[] for _ in range(count)] for _ in range(2))
+        self.into: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        self.out: list[list[tuple[int, float]]] = [[] for _ in range(count)]
         for source, target, size in layers.edges:
-            into[target].append((source, size))
-            out[source].append((target, size))
-        self.into: list[list[tuple[int, float]]] = into
-        self.out: list[list[tuple[int, float]]] = out
+            self.into[target].append((source, size))
+            self.out[source].append((target, size))
         self.forward, stash = self._forward(layers)
         self.backward = self._backward(layers)
         forward, backward, self.weights, activations = (

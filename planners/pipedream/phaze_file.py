@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from planners.pipedream.load_graph import number, read_json, whole
 from planners.pipedream.order import topological
@@ -41,21 +41,23 @@ def read_phaze(path: str | Path) -> PhazeLayers:
     found = []
     for i, edge in enumerate(edges):
         where = f"{path}: edges.1[{i}]"
-        ends = [edge.get(name) for name in ("sourceId", "destId")]
-        if not all(_whole(end) and end in place for end in ends):
-            raise PlanError(f"{where}: sourceId {ends[0]!r}, destId {ends[1]!r}: ids of nodes needed")
+        source, target = edge.get("sourceId"), edge.get("destId")
+        if not (_whole(source) and _whole(target) and {source, target} <= place.keys()):
+            raise PlanError(f"{where}: sourceId {source!r}, destId {target!r}: ids of nodes needed")
         size = number(where, edge, "communicationCost")
-        found.append((place[ends[0]], place[ends[1]], size))
+        found.append((place[source], place[target], size))
     order = topological(len(values), ((a, b) for a, b, _ in found))
     if len(order) < len(values):
         raise PlanError(f"{path}: the edges form a cycle; layers need an order")
     at = {old: new for new, old in enumerate(order)}
-    names, forward, backward, parameters, activations = zip(*(values[v] for v in order), strict=True)
+    names, forward, backward, parameters, activations = zip(
+        *(values[v] for v in order), strict=True
+    )
     moved = tuple((at[a], at[b], size) for a, b, size in found)
     return PhazeLayers(str(path), names, forward, backward, parameters, activations, moved)
 
 
-def _whole(value: object) -> bool:
+def _whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 52
 
 

@@ -78,9 +78,7 @@ def _node(where: str, line: str) -> ProfileNode:
     if missing := next((key for key in _KEYS if key not in found), None):
         raise PlanError(f"{where}: {parts[0]}: {missing} is missing; a node is like {_EXAMPLE}")
     forward, backward, activation, parameter = (_sum(where, key, found[key]) for key in _KEYS)
-    return ProfileNode(
-        parts[0], parts[1], forward / 1e3, backward / 1e3, activation, parameter
-    )
+    return ProfileNode(parts[0], parts[1], forward / 1e3, backward / 1e3, activation, parameter)
 
 
 def _sum(where: str, key: str, text: str) -> float:

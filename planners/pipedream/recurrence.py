@@ -68,7 +68,8 @@ class Solved:
         """One stage each, on 1...count machines: shape (count, len(starts))."""
         level, replicas = self.level, self._replicas(self.level.count)
         work, weights, kept = self._sums(starts, end)
-        seconds = self.model.stage_s(work, weights, replicas, level.bytes_per_s, self.inner)
+        bandwidth = level.bytes_per_s * (self.inner if self.model.inner_links else 1)
+        seconds = self.model.stage_s(work, weights, replicas, bandwidth)
         return self._fitting(seconds, kept, np.ceil((level.count - replicas) / replicas))
 
     def last(self, end: int, used: int) -> Floats:
@@ -79,8 +80,7 @@ class Solved:
         level, below = self.level, self.states.below[end]
         replicas = self._replicas(used - 1)
         work, weights, kept = self._sums(below + 1, end)
-        inner = self.model.last_stage_inner(self.inner)
-        seconds = self.model.stage_s(work, weights, replicas, level.bytes_per_s, inner)
+        seconds = self.model.stage_s(work, weights, replicas, level.bytes_per_s)
         crossing = self.model.crossing_bytes(self.states)
         links = self.model.links_s(crossing[below], crossing[end], replicas, level.bytes_per_s)
         if links is not None:
@@ -91,7 +91,7 @@ class Solved:
         return np.arange(1.0, (1 if self.rules.straight else most) + 1)[:, None]
 
     def _sums(self, starts: npt.NDArray[np.intp], end: int) -> tuple[Floats, Floats, Floats]:
-        """Seconds on one machine, bytes of parameters, of these and activations: from each start."""
+        """From each start: seconds on one machine, parameters, these with activations."""
         parameters, activations = (
             total[end] - np.concatenate(([0.0], total))[starts]
             for total in (self.states.parameter_bytes, self.states.activation_bytes)
@@ -106,7 +106,7 @@ class Solved:
     def pieces(self, start: int, end: int, machines: int) -> Iterator[Piece]:
         """Stages, the last one first, that take ``best[machines, start, end]``.
 
-        Of several, the one with fewest cuts to the right: alone, else the smallest k.
+        Of several: one stage, else the last stage on fewest machines, else with most layers.
         """
         while True:
             best = self.best[machines, start, end]

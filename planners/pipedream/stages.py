@@ -98,7 +98,9 @@ def _unfolded(solved: Sequence[Solved], piece: Piece) -> list[Piece]:
         return [piece]
     *inner, outer = solved
     found = []
-    for start, end, units in reversed(list(outer.pieces(piece.start, piece.end, outer.level.count))):
+    for start, end, units in reversed(
+        list(outer.pieces(piece.start, piece.end, outer.level.count))
+    ):
         found += _unfolded(inner, Piece(start, end, units * piece.replicas))
     return found
 
@@ -107,9 +109,9 @@ def _data_parallel_s(states: States, levels: Sequence[Level], model: CostModel) 
     """One stage with a copy on every device."""
     seconds, inner = states.time_s[-1:], 1
     for level in levels:
-        seconds = model.stage_s(
-            seconds, states.parameter_bytes[-1:], np.array([level.count]), level.bytes_per_s, inner
-        )
+        bandwidth = level.bytes_per_s * (inner if model.inner_links else 1)
+        weights, replicas = states.parameter_bytes[-1:], np.array([level.count])
+        seconds = model.stage_s(seconds, weights, replicas, bandwidth)
         inner = level.count
     return float(seconds[0])
 

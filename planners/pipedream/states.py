@@ -46,9 +46,10 @@ class States:
         return len(self.members)
 
     def names(self, after: int | None, state: int) -> tuple[str, ...]:
-        """Layers of a state, without those of the state ``after``, as the profile has them."""
+        """Layers of a state, without those of the state ``after``, each after what it needs."""
         mask = self.members[state] & ~(self.members[after] if after is not None else 0)
-        return tuple(self.profile.nodes[v].name for v in bits(mask))
+        nodes, edges = self.profile.nodes, self.profile.edges
+        return tuple(nodes[v].name for v in topological(len(nodes), edges) if mask >> v & 1)
 
 
 def states_of(profile: Profile) -> States:
