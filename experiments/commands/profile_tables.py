@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from experiments.formats import Shown
@@ -35,12 +36,13 @@ def of_pipeline(plan: Pipeline, states: States, hierarchy: str, notes: list[str]
         for i, stage in enumerate(plan.stages)
     ]
     title = f"{states.profile.name} on {hierarchy}, cost model {plan.cost_model}"
-    faster = plan.data_parallel_s / plan.pipeline_s if plan.pipeline_s else 1.0
     said = [
         f"A minibatch takes {1e3 * plan.pipeline_s:.6g} ms in steady state: "
         f"{_times(plan.single_s, plan.pipeline_s)} one device ({1e3 * plan.single_s:.6g} ms), "
-        f"{faster:.4g} times data parallel ({1e3 * plan.data_parallel_s:.6g} ms).",
-        f"{plan.in_flight} minibatches in flight. Work is of one minibatch on one device.",
+        f"{_times(plan.data_parallel_s, plan.pipeline_s)} data parallel "
+        f"({1e3 * plan.data_parallel_s:.6g} ms).",
+        f"{_count(plan.in_flight, 'minibatch', 'minibatches')} in flight. "
+        f"Work is of one minibatch on one device.",
         *notes,
     ]
     lines = [
@@ -73,7 +75,7 @@ def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Shown:
         f"The largest load is {1e3 * plan.max_load_s:.6g} ms, the least of all contiguous splits "
         f"({plan.ideals} sets tried in pairs): {_times(plan.one_device_s, plan.max_load_s)} "
         f"one accelerator ({1e3 * plan.one_device_s:.6g} ms).",
-        f"Accelerators only: {1e3 * plan.accelerators_only_s:.6g} ms.",
+        f"Accelerators only: {_without_cpus(plan)}.",
         *plan.notes,
     ]
     lines = [
@@ -100,9 +102,9 @@ def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Shown:
     ]
     used = plan.pipelines * len(plan.stages)
     said = [
-        f"A batch takes {plan.batch_s:.7g} s: {plan.pipelines} pipelines of {len(plan.stages)} "
-        f"stages on {used} of {devices} devices; the slowest stage takes "
-        f"{1e3 * plan.slowest_s:.6g} ms per micro-batch.",
+        f"A batch takes {plan.batch_s:.7g} s: {_count(plan.pipelines, 'pipeline')} of "
+        f"{_count(len(plan.stages), 'stage')} on {used} of {devices} devices; "
+        f"the slowest stage takes {1e3 * plan.slowest_s:.6g} ms per micro-batch.",
         *plan.notes,
     ]
     lines = [
@@ -114,8 +116,18 @@ def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Shown:
     return Shown(data, lambda: lines, lambda: _parts(title, rows, said))
 
 
+def _without_cpus(plan: MaxLoad) -> str:
+    if math.isinf(plan.accelerators_only_s):
+        return "none fits their memory"
+    return f"{1e3 * plan.accelerators_only_s:.6g} ms"
+
+
 def _times(slow_s: float, fast_s: float) -> str:
     return f"{slow_s / fast_s if fast_s else 1.0:.4g} times as fast as"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _span(names: tuple[str, ...]) -> str:

@@ -117,8 +117,9 @@ def read_load_graph(path: str | Path) -> LoadGraph:
 
 def read_json(path: str | Path) -> Mapping[str, Any]:
     """A file's JSON object; raises PlanError with the place of what is wrong."""
+    text = read_text(path, MOST_BYTES)
     try:
-        data = json.loads(read_text(path, MOST_BYTES))
+        data = json.loads(text)
     except json.JSONDecodeError as error:
         raise PlanError(f"{path}:{error.lineno}: not JSON: {error.msg}; cut off?") from None
     except (RecursionError, ValueError):

@@ -85,7 +85,7 @@ def max_load(
     if not math.isfinite(best[-1, -1, -1]):
         raise PlanError(
             f"{graph.name}: no split over {devices} accelerators and {cpus} CPUs fits "
-            f"{graph.memory_bytes:g} bytes a device (maxSizePerFPGA); take more of them"
+            f"{graph.memory_bytes:g} bytes a device (maxSizePerFPGA); take more memory, or devices"
         )
     split = tuple(reversed(list(_devices(graph, units, ideals, loads, best))))
     return MaxLoad(

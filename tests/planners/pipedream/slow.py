@@ -27,9 +27,7 @@ def pipelines(first: int, last: int, machines: int) -> Iterator[list[tuple[int, 
             edges = [first, *cuts, last + 1]
             for shares in combinations(range(1, machines), stages - 1):
                 ends = [0, *shares, machines]
-                yield [
-                    (edges[i], edges[i + 1] - 1, ends[i + 1] - ends[i]) for i in range(stages)
-                ]
+                yield [(edges[i], edges[i + 1] - 1, ends[i + 1] - ends[i]) for i in range(stages)]
 
 
 def in_repo(

@@ -33,7 +33,9 @@ def test_the_programs_answers(line: dict) -> None:  # type: ignore[type-arg]
     states = states_of(profile)
     assert len(states) == line["states"]
     assert not line["mem"]
-    levels = [Level(count, bandwidth) for count, bandwidth in zip(line["n"], line["bw"], strict=True)]
+    levels = [
+        Level(count, bandwidth) for count, bandwidth in zip(line["n"], line["bw"], strict=True)
+    ]
     rules = Rules(line["straight"], line["fewer"])
     plan = plan_stages(states, levels, Repo(line["acr"]), rules)
     assert plan.single_s == pytest.approx(line["total"], rel=1e-12)
@@ -73,7 +75,7 @@ def as_states(chain: slow.Chain) -> list[tuple[str, Profile]]:
 @pytest.mark.parametrize("seed", range(120))
 @pytest.mark.parametrize("model", ["paper", "repo"])
 def test_every_pipeline_of_short_chains(model: str, seed: int) -> None:
-    dice = random.Random(1000 * seed + (model == "paper"))
+    dice = random.Random(1000 * seed + (model == "paper"))  # noqa: S311  (no secret)
     chain = random_chain(dice)
     levels = [
         (dice.randint(1, 4), Fraction(dice.randint(1, 9))) for _ in range(dice.choice([1, 1, 2]))
@@ -90,7 +92,11 @@ def test_every_pipeline_of_short_chains(model: str, seed: int) -> None:
     memory = float(rules["memory"]) if "memory" in rules else None
     for how, profile in as_states(chain):
         planned = [Level(count, float(bandwidth)) for count, bandwidth in levels]
-        args = (planned, ours(ratio and float(ratio)), Rules("straight" in rules, False, memory))
+        args = (
+            planned,
+            ours(None if ratio is None else float(ratio)),
+            Rules("straight" in rules, False, memory),
+        )
         if wanted == slow.INFINITE:
             with pytest.raises(PlanError, match="devices"):
                 plan_stages(states_of(profile), *args)
