@@ -138,7 +138,7 @@ def random_graph(dice: random.Random) -> LoadGraph:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_all_splits_of_small_graphs(seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311  (no secret)
+    dice = random.Random(seed)  # noqa: S311  (not cryptography)
     graph, devices, cpus = random_graph(dice), dice.randint(1, 3), dice.randint(0, 1)
     wanted = slow_least(graph, devices, cpus)
     if math.isinf(wanted):
@@ -156,7 +156,7 @@ def test_small_graphs_have_units_to_join() -> None:
     """Otherwise the brute force above would not try what joining units does."""
     joined = 0
     for seed in range(150):
-        graph = random_graph(random.Random(seed))  # noqa: S311  (no secret)
+        graph = random_graph(random.Random(seed))  # noqa: S311  (not cryptography)
         joined += len({node.colour for node in graph.nodes}) > len(units_of(graph).nodes)
     assert joined > 30
 
@@ -177,6 +177,21 @@ def test_a_load_by_hand() -> None:
     assert [device.nodes for device in plan.devices] == [("a",), ("b", "c")]
     assert plan.max_load_s == 9.0
     assert plan.one_device_s == 10.0
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_units_without_work_stay_apart_where_joining_orders_others(turned: bool) -> None:
+    """c (no work) feeds d (10 s) and e (5 s), f (5 s) feeds d: f, c and e fit before d."""
+    work = {"c": 0.0, "d": 10.0, "e": 5.0, "f": 5.0}
+    nodes = tuple(
+        LoadNode(name, seconds, 0.0, 0.0, False, i, 0.0, True)
+        for i, (name, seconds) in enumerate(work.items())
+    )
+    edges = ((0, 1), (0, 2), (3, 1))
+    if turned:
+        edges = tuple((b, a) for a, b in edges)
+    graph = LoadGraph("cdef", nodes, edges, 2, 0, 1.0)
+    assert max_load(graph, 2).max_load_s == slow_least(graph, 2, 0) == 10.0
 
 
 def test_backward_edges_against_the_order_are_said() -> None:

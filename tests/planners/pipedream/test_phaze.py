@@ -113,7 +113,7 @@ def random_layers(dice: random.Random) -> PhazeLayers:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_all_placements_of_few_layers(seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311  (no secret)
+    dice = random.Random(seed)  # noqa: S311  (not cryptography)
     layers, devices = random_layers(dice), dice.randint(1, 8)
     how = Training(
         dice.randint(1, 9),

@@ -75,7 +75,7 @@ def as_states(chain: slow.Chain) -> list[tuple[str, Profile]]:
 @pytest.mark.parametrize("seed", range(120))
 @pytest.mark.parametrize("model", ["paper", "repo"])
 def test_every_pipeline_of_short_chains(model: str, seed: int) -> None:
-    dice = random.Random(1000 * seed + (model == "paper"))  # noqa: S311  (no secret)
+    dice = random.Random(1000 * seed + (model == "paper"))  # noqa: S311  (not cryptography)
     chain = random_chain(dice)
     levels = [
         (dice.randint(1, 4), Fraction(dice.randint(1, 9))) for _ in range(dice.choice([1, 1, 2]))
@@ -106,6 +106,20 @@ def test_every_pipeline_of_short_chains(model: str, seed: int) -> None:
         names = [name for stage in plan.stages for name in stage.nodes]
         assert names == [f"layer{i}" for i in range(len(chain.work))]
         assert sum(stage.replicas for stage in plan.stages) == math.prod(c for c, _ in levels)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_machines_in_machines_under_light_exchanges(seed: int) -> None:
+    """Where it decides whether a unit's inner links carry an exchange: light last layers."""
+    dice = random.Random(seed)  # noqa: S311  (not cryptography)
+    count = dice.randint(2, 4)
+    work = [Fraction(dice.randint(4, 12)) for _ in range(count)]
+    weights = [Fraction(dice.randint(0, 3)) for _ in range(count)]
+    chain = slow.Chain(work, [Fraction(dice.randint(0, 2)) for _ in range(count)], weights)
+    levels = [(dice.randint(2, 3), Fraction(8)), (dice.randint(2, 5), Fraction(dice.randint(1, 3)))]
+    planned = [Level(machines, float(bandwidth)) for machines, bandwidth in levels]
+    plan = plan_stages(states_of(as_states(chain)[0][1]), planned, Repo(1.0))
+    assert plan.pipeline_s == pytest.approx(float(slow.in_repo(chain, levels, Fraction(1))))
 
 
 def stage_times(profile: Profile, plan: object, bandwidth: float) -> list[float]:

@@ -63,7 +63,7 @@ def closed(graph: Profile) -> list[set[int]]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_closed_set_is_a_state(seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311  (no secret)
+    dice = random.Random(seed)  # noqa: S311  (not cryptography)
     graph = random_graph(dice, dice.randint(1, 7))
     states = states_of(graph)
     wanted = closed(graph)
@@ -132,7 +132,7 @@ def slow_paper(graph: Profile, machines: int, bandwidth: float) -> float:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_plan_of_small_graphs(seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311  (no secret)
+    dice = random.Random(seed)  # noqa: S311  (not cryptography)
     graph, machines = random_graph(dice, dice.randint(1, 5)), dice.randint(1, 3)
     bandwidth = dice.choice([1.0, 4.0, 1000.0])
     plan = plan_stages(states_of(graph), [Level(machines, bandwidth)], Paper())
@@ -141,7 +141,7 @@ def test_every_plan_of_small_graphs(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_order_in_the_file_does_not_matter(seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311  (no secret)
+    dice = random.Random(seed)  # noqa: S311  (not cryptography)
     graph = random_graph(dice, 6)
     place = [0, *dice.sample(range(1, 6), 5)]  # the first source stays the first
     nodes = [graph.nodes[place.index(v)] for v in range(6)]
