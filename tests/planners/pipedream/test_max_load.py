@@ -187,7 +187,7 @@ def test_units_without_work_stay_apart_where_joining_orders_others(turned: bool)
         LoadNode(name, seconds, 0.0, 0.0, False, i, 0.0, True)
         for i, (name, seconds) in enumerate(work.items())
     )
-    edges = ((0, 1), (0, 2), (3, 1))
+    edges: tuple[tuple[int, int], ...] = ((0, 1), (0, 2), (3, 1))
     if turned:
         edges = tuple((b, a) for a, b in edges)
     graph = LoadGraph("cdef", nodes, edges, 2, 0, 1.0)
