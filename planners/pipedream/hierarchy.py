@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hardware.quantity import parse_quantity
-from planners.plan import PlanError
+from planners.errors import PlanError
 
 MOST_LEVELS = 6
 MOST_IN_LEVEL = 1024

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planners.errors import PlanError
 from planners.pipedream.order import topological
 from planners.pipedream.reader import read_text
-from planners.plan import PlanError
 
 MOST_NODES = 5_000
 MOST_EDGES = 100_000

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planners.errors import PlanError
 from planners.pipedream.contraction import Units, disordered, units_of
 from planners.pipedream.load_graph import LoadGraph
 from planners.pipedream.order import bits, neighbours
 from planners.pipedream.states import Floats, as_table
-from planners.plan import PlanError
 
 MOST_IDEALS = 20_000
 _BLOCK = 256

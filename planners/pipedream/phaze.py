@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planners.errors import PlanError
 from planners.pipedream.order import bits, neighbours, topological
 from planners.pipedream.profile import Profile
 from planners.pipedream.states import Floats
-from planners.plan import PlanError
 
 MOST_LAYERS = 1_000
 MOST_DEVICES = 10_000

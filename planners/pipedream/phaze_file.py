@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from planners.errors import PlanError
 from planners.pipedream.load_graph import number, read_json, whole
 from planners.pipedream.order import topological
 from planners.pipedream.phaze import MOST_LAYERS, PhazeLayers
-from planners.plan import PlanError
 
 MOST_EDGES = 100_000
 _KEYS = ("optimalLatencyFw", "optimalLatencyBw", "parameterSize", "activationSize")

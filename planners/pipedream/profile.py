@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+from planners.errors import PlanError
 from planners.pipedream.order import topological
-from planners.plan import PlanError
 
 MOST_NODES = 2_000
 MOST_EDGES = 100_000

@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from planners.errors import PlanError
 from planners.pipedream.profile import Profile, ProfileNode
-from planners.plan import PlanError
 
 MOST_BYTES = 4 << 20
 _KEYS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")

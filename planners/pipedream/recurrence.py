@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from planners.errors import PlanError
 from planners.pipedream.costs import CostModel
 from planners.pipedream.hierarchy import Level
 from planners.pipedream.states import Floats, States
-from planners.plan import PlanError
 
 MOST_NUMBERS = 1 << 28
 """Of one level's table: 2 GiB."""

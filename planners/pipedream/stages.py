@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planners.errors import PlanError
 from planners.pipedream.costs import CostModel
 from planners.pipedream.hierarchy import Level
 from planners.pipedream.recurrence import Piece, Rules, Solved, solve
 from planners.pipedream.states import Floats, States
-from planners.plan import PlanError
 
 
 @dataclass(frozen=True, slots=True)

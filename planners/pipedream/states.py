@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from planners.errors import PlanError
 from planners.pipedream.order import bits, neighbours, reachable, topological
 from planners.pipedream.profile import Profile
-from planners.plan import PlanError
 
 Floats = npt.NDArray[np.float64]
 MOST_STATES = 3_000
