@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 PLANNERS = ("pipedream", "max-load", "phaze")
 """What ``--planner`` takes with ``--profile``."""
+MOST = 1_000_000
+"""Of devices, CPUs and micro-batches."""
 OPTIONS: dict[str, tuple[str, ...]] = {
     "cost_model": ("pipedream",),
     "hierarchy": ("pipedream",),
@@ -26,6 +28,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "recompute": ("phaze",),
 }
 """By what they are in the parsed arguments: which planners read them."""
+SHARED = ("micro_batches", "recompute")
+"""Of these, those that a plan of a network takes as well."""
 NEEDED = {
     "pipedream": ("hierarchy",),
     "max-load": ("devices",),
@@ -48,6 +52,13 @@ _OF_NETWORKS: dict[str, Any] = {
     "bucket": None,
     "algorithm": None,
     "strict_memory": None,
+    "stages": None,
+    "schedule": None,
+    "virtual": None,
+    "cuts": None,
+    "tied": None,
+    "vertical_sync": None,
+    "batches": None,
 }
 """What only a plan of a network reads, with what stands for "not given"."""
 
@@ -81,12 +92,10 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--fewer", action="store_true", help="pipedream: devices may stay idle")
     group.add_argument("--devices", metavar="N", type=int, help="max-load, phaze: how many")
     group.add_argument("--cpus", metavar="N", type=int, help="max-load (default: the file's)")
-    group.add_argument("--bandwidth", metavar="B", help='phaze: of every link, "10 GB/s"')
     group.add_argument(
-        "--micro-batches",
-        metavar="N",
-        type=int,
-        help="phaze: in a batch, over all pipelines",
+        "--bandwidth",
+        metavar="B",
+        help='phaze: of every link, "10 GB/s"; also --micro-batches, --recompute all',
     )
     group.add_argument(
         "--memory",
@@ -94,7 +103,6 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
         help="a device's limit, \"16 GB\" or 1e9 (max-load: the file's)",
     )
     group.add_argument("--optimizer", choices=("sgd", "adam"), help="phaze: default sgd")
-    group.add_argument("--recompute", action="store_true", help="phaze: forward passes again")
 
 
 def _given(args: argparse.Namespace, name: str) -> bool:
@@ -111,7 +119,7 @@ def check_no_profile(args: argparse.Namespace) -> None:
     from experiments.output import UsageError
 
     for name in OPTIONS:
-        if _given(args, name):
+        if name not in SHARED and _given(args, name):
             raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
 
 
@@ -134,10 +142,14 @@ def _check(args: argparse.Namespace) -> None:
     for name in NEEDED[args.planner]:
         if not _given(args, name):
             raise UsageError(f"--planner {args.planner} needs {_flag(name)}")
-    for name in ("devices", "cpus", "micro_batches"):
+    for name in ("devices", "cpus"):
         value, least = getattr(args, name), 0 if name == "cpus" else 1
-        if value is not None and not least <= value <= 1_000_000:
-            raise UsageError(f"{_flag(name)} {value}: must be within {least}...1000000")
+        if value is not None and not least <= value <= MOST:
+            raise UsageError(f"{_flag(name)} {value}: must be within {least}...{MOST}")
+    if args.recompute not in (None, "all"):
+        raise UsageError(
+            f"--recompute {args.recompute}: Phaze's placement takes all, or none of it"
+        )
     ratio = args.activation_ratio
     if ratio is not None and not 1e-6 <= ratio <= 1e6:
         raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
@@ -215,6 +227,15 @@ def _max_load(args: argparse.Namespace) -> tuple[Shown, list[str]]:
     return of_max_load(plan, graph, args.devices), list(plan.notes)
 
 
+def _micro_batches(text: str) -> int:
+    from experiments.output import UsageError
+
+    digits = text.isascii() and text.isdigit() and len(text) < 10
+    if not (digits and 1 <= int(text) <= MOST):
+        raise UsageError(f"--micro-batches {text}: must be a whole number 1...{MOST}")
+    return int(text)
+
+
 def _phaze(args: argparse.Namespace) -> tuple[Shown, list[str]]:
     from experiments.commands.profile_tables import of_phaze
     from experiments.output import progress_bar
@@ -222,11 +243,11 @@ def _phaze(args: argparse.Namespace) -> tuple[Shown, list[str]]:
 
     bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
     training = pipedream.Training(
-        args.micro_batches,
+        _micro_batches(args.micro_batches),
         bandwidth,
         _quantity("--memory", args.memory, "B"),
         args.optimizer == "adam",
-        args.recompute,
+        args.recompute == "all",
     )
     if args.profile.lower().endswith(".json"):
         layers = pipedream.read_phaze(args.profile)

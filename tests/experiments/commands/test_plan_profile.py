@@ -101,7 +101,7 @@ def test_phaze(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(run(capsys, *PHAZE, "--devices", "4", "--format", "json")[0])
     assert list(data) == ["batch_s", "slowest_stage_s", "pipelines", "stages", "notes"]
     assert len({name for stage in data["stages"] for name in stage["nodes"]}) == 40
-    more = (*PHAZE, "--devices", "4", "--optimizer", "adam", "--recompute")
+    more = (*PHAZE, "--devices", "4", "--optimizer", "adam", "--recompute", "all")
     out, _ = run(capsys, *more)
     assert "A batch takes" in out
 
@@ -140,6 +140,10 @@ def test_phazes_own_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
         (PHAZE, "--planner phaze needs --devices"),
         ((*MAX_LOAD, "--devices", "0"), "--devices 0: must be within 1...1000000"),
         ((*MAX_LOAD, "--devices", "6", "--cpus", "-1"), "--cpus -1: must be within 0"),
+        ((*PIPEDREAM, "4@1 GB/s", "--stages", "2"), "--stages has no meaning with --profile"),
+        ((*PIPEDREAM, "4@1 GB/s", "--micro-batches", "2"), "--micro-batches has no meaning with"),
+        ((*PHAZE, "--devices", "4", "--recompute", "0,1"), "--recompute 0,1: Phaze's placement"),
+        ((*PHAZE, "--devices", "4", "--micro-batches", "x"), "--micro-batches x: must be a whole"),
         ((*PIPEDREAM, "4@1 GB"), "level '4@1 GB': 'GB' is not a unit of B/s"),
         ((*PIPEDREAM, "0@1 GB/s"), "level '0@1 GB/s' must be 1...1024"),
         ((*PIPEDREAM, "4@1 GB/s", "--activation-ratio", "0"), "--activation-ratio 0.0: must be"),
