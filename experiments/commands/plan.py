@@ -1,4 +1,4 @@
-"""``accelarray plan``: which type each layer gets at each level."""
+"""``accelarray plan``: which type each layer gets at each level; or a profile's stages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from experiments.commands.arguments import (
     add_planner,
     add_step,
 )
+from experiments.commands.plan_profile import add_profile, check_no_profile, run_profile
 from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
 
 if TYPE_CHECKING:
@@ -39,11 +40,15 @@ def configure(commands: Any) -> None:
     )
     add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
+    add_profile(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan every network asked for, then deliver."""
+    """Plan every network asked for, or a profile, then deliver."""
+    if args.profile is not None:
+        return run_profile(args)
+    check_no_profile(args)
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver
     from experiments.pictures.figures import check_plot, save
