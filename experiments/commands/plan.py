@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hardware import Array
-    from planners import Partition, Plan, Split
+    from planners import Partition, Pipeline, Plan, Split
     from workloads import Network
 
 MOST_LEVELS = 16
@@ -111,6 +111,8 @@ def _networks(args: argparse.Namespace) -> list[Network]:
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
     """What ``--format json`` prints: levels where all halves are alike, else the tree."""
     data = plan.to_json() | {"array": array.name, **plan.gap_fields()}
+    if plan.pipeline is not None:
+        return data
     levels, root = plan.levels(), data.pop("root")
     if levels is None:
         return data | {"tree": root}
@@ -140,6 +142,8 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     parts: list[Table | str] = [title]
     if said := inexact(plan):
         parts += ["", said.rstrip()]
+    if plan.pipeline is not None:
+        return [*parts, *_stages(plan, plan.pipeline, array)]
     for group, level, chain in stretches(plan.root, array.group, 0):
         parts += ["", describe(group, chain), *_pieces(plan, chain, level, unit)]
     if plan.root is None:
@@ -147,10 +151,40 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     return parts
 
 
+def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | str]:
+    """Which layers are where, then every stage's own plan."""
+    from rich.table import Table
+
+    many, layers = pipeline.micro_batches, pipeline.layers(plan.nodes)
+    yield ""
+    size = plan.batch // many
+    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
+    table = Table()
+    for name in ("stage", "layers", "accelerators", "replicas"):
+        table.add_column(name, justify="left" if name == "layers" else "right")
+    for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
+        place = pipeline.places[stage.place]
+        where = f"{place.first}" + (f"-{place.first + place.count - 1}" * (place.count > 1))
+        said = "…".join(dict.fromkeys((names[0], names[-1]))) + ", recomputed" * stage.recompute
+        table.add_row(str(k), said, where, str(place.replicas))
+    yield table
+    for k, stage in enumerate(pipeline.stages):
+        place = pipeline.places[stage.place]
+        own = tables(stage.plan, array.part(place.first, place.each))
+        yield from ["", f"stage {k}:", *own[1:]]
+
+
 def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
     """A plan as a spreadsheet: each layer at each level of each stretch; shares of the first."""
     from experiments.pictures.plan_map import describe, stretches
 
+    if plan.pipeline is not None:
+        for k, stage in enumerate(plan.pipeline.stages):
+            place = plan.pipeline.places[stage.place]
+            own = array.part(place.first, place.each)
+            for row in _rows(stage.plan, own):
+                yield row | {"network": plan.network, "stage": k}
+        return
     for group, first, chain in stretches(plan.root, array.group, 0):
         for level, split in enumerate(chain, first):
             for name, part in zip(plan.nodes, split.partitions, strict=True):

@@ -10,10 +10,10 @@ from experiments.formats import Shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from planners.pipedream import LoadGraph, MaxLoad, Phaze, PhazeLayers, Pipeline, States
+    from planners.pipedream import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
 
 
-def of_pipeline(plan: Pipeline, states: States, hierarchy: str, notes: list[str]) -> Shown:
+def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: list[str]) -> Shown:
     """PipeDream's stages; times per minibatch."""
     data = {
         "single_s": plan.single_s,

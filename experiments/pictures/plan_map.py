@@ -28,19 +28,25 @@ MOST_INCHES = 400
 
 
 class Block(NamedTuple):
-    """A chain of splits with alike halves, or one split of unlike halves; ``x`` in inches."""
+    """A chain of splits with alike halves, or one split of unlike halves; ``x`` in inches.
+
+    Of a stage it has ``rows`` layers from number ``first`` on; one that is on a
+    single accelerator has no splits.
+    """
 
     title: list[str]
     level: int
     chain: list[Split]
     x: float
     cell: float
+    first: int = 0
+    rows: int = 0
 
     @property
     def width(self) -> float:
         """Inches; never narrower than its title."""
         title = max(map(len, self.title)) * SIZE * CHARACTER
-        return max(self.cell * len(self.chain), title)
+        return max(self.cell * max(len(self.chain), 1), title)
 
 
 def stretches(
@@ -75,9 +81,9 @@ def _words(group: Group) -> str:
 
 def plot_plan(plan: Plan, array: Array) -> Figure:
     """Draw a plan; raises UsageError when there is nothing to draw or too much."""
-    if plan.root is None:
+    if plan.root is None and plan.pipeline is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
-    blocks = _blocks(plan, array)
+    blocks = _blocks(plan, array) if plan.pipeline is None else _stages(plan, array)
     left = (
         LEFT_MARGIN
         + max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes) * SIZE * CHARACTER
@@ -114,6 +120,28 @@ def _blocks(plan: Plan, array: Array) -> list[Block]:
     return blocks
 
 
+def _stages(plan: Plan, array: Array) -> list[Block]:
+    """The blocks of each stage's plan, beside its own layers."""
+    pipeline = plan.pipeline
+    if pipeline is None:
+        return []
+    found: list[Block] = []
+    x = 0.0
+    for k, stage in enumerate(pipeline.stages):
+        place = pipeline.places[stage.place]
+        own = array.part(place.first, place.each)
+        many = f"{place.replicas} x " if place.replicas > 1 else ""
+        whole = Block([f"stage {k}", f"{many}{_words(own.group)}"], 0, [], 0.0, CELL)
+        blocks = _blocks(stage.plan, own) or [whole]
+        for block in blocks:
+            title = [f"stage {k}: {many}{block.title[0]}", *block.title[1:]]
+            title = title if block.chain else block.title
+            here = block._replace(title=title, x=x, first=stage.first, rows=len(stage.plan.nodes))
+            found.append(here)
+            x += here.width + GAP
+    return found
+
+
 def _figure(
     plan: Plan, array: Array, blocks: Sequence[Block], left: float, size: tuple[float, float]
 ) -> Figure:
@@ -121,6 +149,8 @@ def _figure(
     title = f"{plan.network}, {plan.planner} by {plan.objective} on {array.name}"
     model = "deployed" if array.group.leaf == "core" else "published"
     subtitle = f"batch {plan.batch}, {model}; "
+    if plan.pipeline is not None:
+        subtitle += f"{plan.pipeline.schedule}, {plan.pipeline.micro_batches} micro-batches; "
     subtitle += "type, and the first half's share where it is not one half"
     longest = max(len(title) * 9, len(subtitle) * SIZE) * CHARACTER
     width, height = max(size[0], left + longest, left + 4.2), size[1]
@@ -150,12 +180,15 @@ def _draw(axes: Axes, block: Block) -> None:
     for line, text in enumerate(reversed(block.title)):
         y = -0.5 - (0.2 + line * 0.12) / ROW
         axes.text(block.x, y, text, fontsize=SIZE, parse_math=False, clip_on=False)
+    if not block.chain:
+        corner = (block.x, block.first - 0.5)
+        axes.add_patch(Rectangle(corner, block.cell, block.rows, fc="#dddddd", ec="white", lw=0.6))
     for i, split in enumerate(block.chain):
         x = block.x + i * block.cell
         middle = x + block.cell / 2
         level = str(block.level + i)
         axes.text(middle, -0.5 - 0.06 / ROW, level, fontsize=SIZE, ha="center")
-        for y, partition in enumerate(split.partitions):
+        for y, partition in enumerate(split.partitions, block.first):
             colour = COLOURS[str(partition.type)]
             cell = Rectangle((x, y - 0.5), block.cell, 1, fc=colour, ec="white", lw=0.6)
             cell.set_alpha(lightness(partition))

@@ -54,7 +54,8 @@ def bars(slices: Iterable[Slice], inches_per_ps: float, pixel: float) -> list[Ba
             old = longest.get(place)
             if old is None or old.end_ps - old.start_ps < end - start:
                 longest[place] = done
-    for place, (_, _, operation) in longest.items():
+    for place, done in longest.items():
+        operation = done.operation
         found.append(
             Bar(place * pixel, pixel, operation.phase, operation.kind, operation.layer, mark=True)
         )

@@ -13,7 +13,7 @@ from planners.pipedream.phaze_file import read_phaze
 from planners.pipedream.profile import Profile, ProfileNode
 from planners.pipedream.reader import planned_part, read_profile
 from planners.pipedream.recurrence import Rules
-from planners.pipedream.stages import Pipeline, Stage, plan_stages
+from planners.pipedream.stages import ProfiledPipeline, ProfiledStage, plan_stages
 from planners.pipedream.states import States, states_of
 
 __all__ = [
@@ -27,12 +27,12 @@ __all__ = [
     "Paper",
     "Phaze",
     "PhazeLayers",
-    "Pipeline",
     "Profile",
     "ProfileNode",
+    "ProfiledPipeline",
+    "ProfiledStage",
     "Repo",
     "Rules",
-    "Stage",
     "States",
     "Training",
     "layers_of",

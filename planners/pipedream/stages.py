@@ -21,7 +21,7 @@ from planners.pipedream.states import Floats, States
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ProfiledStage:
     """Names of layers, and how many devices each have a copy of all of them."""
 
     nodes: tuple[str, ...]
@@ -29,7 +29,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class ProfiledPipeline:
     """Stages in order, and seconds per minibatch: one device, the pipeline, all data parallel.
 
     ``cost_model`` names the formulas behind them, ``notes`` says what they leave out.
@@ -39,7 +39,7 @@ class Pipeline:
     single_s: float
     pipeline_s: float
     data_parallel_s: float
-    stages: tuple[Stage, ...]
+    stages: tuple[ProfiledStage, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -54,7 +54,7 @@ def plan_stages(
     model: CostModel,
     rules: Rules | None = None,
     done: Callable[[str], None] = lambda label: None,
-) -> Pipeline:
+) -> ProfiledPipeline:
     """The best pipeline on all devices; ``done`` is called len(levels) * len(states) times.
 
     Raises PlanError where there is none: a straight pipeline has a stage for each
@@ -70,10 +70,12 @@ def plan_stages(
     if not math.isfinite(pipeline_s):
         raise PlanError(_no_plan(states, levels, rules))
     stages = tuple(
-        Stage(states.names(piece.start - 1 if piece.start else None, piece.end), piece.replicas)
+        ProfiledStage(
+            states.names(piece.start - 1 if piece.start else None, piece.end), piece.replicas
+        )
         for piece in _unfolded(solved, Piece(0, len(states) - 1, 1))
     )
-    return Pipeline(
+    return ProfiledPipeline(
         model.name,
         states.profile.single_s,
         pipeline_s,

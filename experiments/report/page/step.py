@@ -72,7 +72,7 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
     kept = sorted(records, key=lambda record: record[1].start_ps - record[1].end_ps)[:MOST_RECORDS]
     shown = sorted({lane for lane, _ in kept})
     place = {lane: i for i, lane in enumerate(shown)}
-    drawn = {op for _, (_, _, op) in kept}
+    drawn = {done.operation for _, done in kept}
     places = {op: i for i, op in enumerate(op for op in timeline.operations if op in drawn)}
     layer = {name: i for i, name in enumerate(dict.fromkeys(op.layer for op in places))}
     return {
@@ -93,7 +93,10 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
             for op in places
         ],
         "records": sorted(
-            ([place[i], places[op], start, end - start] for i, (start, end, op) in kept),
+            (
+                [place[i], places[one.operation], one.start_ps, one.end_ps - one.start_ps]
+                for i, one in kept
+            ),
             key=lambda record: (record[2], record[0], record[1]),
         ),
         "instant": sum(len(row) for _, row in lanes) - len(records),
