@@ -27,19 +27,42 @@ def balanced(seconds: Sequence[Sequence[float]], weighted: Sequence[bool]) -> tu
         raise PlanError(
             f"{stages} stages, but only {many[-1]} layers have weights; take fewer stages"
         )
-    least: Floats = np.full(layers + 1, np.inf)
-    least[0] = 0.0
+    # the last layer that a stage may begin with whose end is before each layer
+    latest = np.searchsorted(many, many, side="left") - 1
+    least: Floats = np.concatenate([[0.0], np.full(layers, np.inf)])
     came: list[NDArray[np.int64]] = []
     for row in seconds:
         behind = np.concatenate([[0.0], np.cumsum(row)])
-        # from layer i (a row) to before layer j (a column); later stages need their layers, too
-        span = behind[np.newaxis, :] - behind[:, np.newaxis]
-        span[many[np.newaxis, :] <= many[:, np.newaxis]] = np.inf
-        longest = np.maximum(least[:, np.newaxis], span)
-        came.append(longest.argmin(axis=0))
-        least = longest.min(axis=0)
+        begins, least = _stage(least, behind, latest)
+        came.append(begins)
     firsts, end = list[int](), layers
     for before in reversed(came):
         end = int(before[end])
         firsts.append(end)
     return tuple(reversed(firsts))
+
+
+def _stage(
+    least: Floats, behind: Floats, latest: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Floats]:
+    """Where the next stage begins if it ends before each layer, and the longest stage then."""
+    first = int(np.argmax(np.isfinite(least)))
+    number = np.arange(len(behind))
+    if (np.diff(least[first:]) < 0).any():  # unlike stages: try all
+        tried = (number[first:, np.newaxis],)
+    else:
+        # the later it begins the shorter it is, and the longer may be those before it: best
+        # is where both meet, or one layer before
+        meet = np.searchsorted((least + behind)[first:], behind) + first
+        last = np.maximum(latest, first)
+        tried = tuple(np.clip(at, first, last)[np.newaxis] for at in (meet - 1, meet))
+    found, best = np.zeros(len(behind), dtype=np.int64), np.full(len(behind), np.inf)
+    for begins in tried:
+        longest = np.maximum(least[begins], behind - behind[begins])
+        longest = np.where(begins <= latest, longest, np.inf)
+        which = longest.argmin(axis=0)
+        least_of = longest[which, number]
+        better = least_of < best
+        found[better] = np.broadcast_to(begins, longest.shape)[which, number][better]
+        best[better] = least_of[better]
+    return found, best

@@ -50,6 +50,7 @@ def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -
         "accelerators": use.accelerators,
         "computing_s": use.computing / PICOSECONDS,
         "exposed_s": use.exposed / PICOSECONDS,
+        "receiving_s": use.receiving / PICOSECONDS,
         "waiting_s": use.waiting / PICOSECONDS,
         "in_flight": use.in_flight,
         "versions": use.versions,

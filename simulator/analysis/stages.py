@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from planners.order import Kind
 from simulator.analysis.doings import doings
-from simulator.analysis.exposure import core_times
 from simulator.analysis.held import most_at_once
+from simulator.analysis.stalls import core_steps
 from simulator.engine.operations import Action, Itinerary, Part, Task
 from simulator.engine.timeline import Timeline
 
@@ -38,9 +39,9 @@ class StageUse:
     """One replica of a place over a run, by its busiest worker; times in picoseconds.
 
     ``computing`` is what its cores compute, ``exposed`` when they do not while an
-    exchange inside the stage, or among replicas, goes on, ``waiting`` is the rest
-    of ``run_ps``. ``in_flight`` is how many micro-batches are between forward and backward at
-    most, ``versions`` how many versions of the weights are kept at most.
+    exchange inside the stage, or among replicas, goes on, ``receiving`` while what they wait
+    for is sent, ``waiting`` is the rest of ``run_ps``. At most so many micro-batches are
+    ``in_flight`` between forward and backward, and ``versions`` of the weights kept.
     """
 
     rank: int
@@ -49,6 +50,7 @@ class StageUse:
     accelerators: int
     computing: int
     exposed: int
+    receiving: int
     run_ps: int
     in_flight: int
     versions: int
@@ -60,7 +62,7 @@ class StageUse:
 
     @cached_property
     def waiting(self) -> int:
-        """For other stages."""
+        """For other stages, and for what they send."""
         return self.run_ps - self.busy
 
 
@@ -99,24 +101,26 @@ def _computations(itinerary: Itinerary, action: Action, template: Sequence[Task]
 def stage_uses(timeline: Timeline) -> list[StageUse]:
     """One entry for each replica of each place, in order; none without stages."""
     found: dict[tuple[int, int], StageUse] = {}
-    workers = timeline.program.workers
-    for mine, time in zip(workers, core_times(timeline), strict=True):
+    for step in core_steps(timeline):
+        mine = step.worker
         if mine.itinerary is None:
             continue
         key = mine.itinerary.rank, mine.itinerary.replica
         old = found.get(key)
         accelerators = mine.multiplicity + (old.accelerators if old else 0)
-        if old is not None and old.computing >= time.computing:
+        computing = sum(time for _, time in step.computed)
+        if old is not None and old.computing >= computing:
             found[key] = replace(old, accelerators=accelerators)
             continue
-        stages = tuple(sorted({action.stage for action in mine.itinerary.actions}))
+        sends = [w for w in step.waits if w.exchange and w.exchange.kind is Kind.SEND]
         in_flight, versions = most_at_once(mine.itinerary)
         found[key] = StageUse(
             *key,
-            stages,
+            tuple(sorted({action.stage for action in mine.itinerary.actions})),
             accelerators,
-            time.computing,
-            time.exposed,
+            computing,
+            sum(wait.exposed for wait in step.waits) - sum(wait.exposed for wait in sends),
+            sum(wait.exposed for wait in sends),
             timeline.makespan_ps,
             in_flight,
             versions,

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from planners.order import Kind
 from simulator.analysis.doings import Doings, doings
 from simulator.analysis.exposure import Interval, merged
 from simulator.engine.operations import Operation, Worker
@@ -52,12 +53,26 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
     operations = timeline.operations
     joined: list[int] = mine.joined.tolist()
     waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
-    under_way = merged([(starts[row], ends[row]) for row in joined])
+    under_way = merged(
+        [
+            (starts[row], ends[row])
+            for row in joined
+            if operations[operation[row]].kind is not Kind.SEND  # nobody waits for his own
+        ]
+    )
     step = CoreStep(worker, [], [])
 
     def wait(row: int) -> None:
-        """From ``free`` to the end of a record, by the exchanges that this was waited for."""
+        """From ``free`` to the end of a record, by the exchanges that this was waited for.
+
+        Of what others send nobody knows here what they waited for before.
+        """
         while row != NO_ROW and ends[row] > free:
+            if row not in waited_for:
+                sent = max(starts[row], free)
+                found = Wait(operations[operation[row]], ends[row] - sent, sent - free)
+                step.waits.append(found)
+                return
             before = waited_for.get(row, causes[row])
             low = free if before == NO_ROW else max(free, ends[before])
             exposed = _overlap(under_way, (low, ends[row]))
