@@ -11,6 +11,9 @@ from planners.errors import PlanError
 
 Floats = NDArray[np.float64]
 
+ROUNDING = 1e-12
+"""Of a sum: less is what the order of adding changes."""
+
 
 def balanced(seconds: Sequence[Sequence[float]], weighted: Sequence[bool]) -> tuple[int, ...]:
     """The first layer of each stage: consecutive layers whose longest stage is shortest. Exact.
@@ -48,14 +51,14 @@ def _stage(
     """Where the next stage begins if it ends before each layer, and the longest stage then."""
     first = int(np.argmax(np.isfinite(least)))
     number = np.arange(len(behind))
-    if (np.diff(least[first:]) < 0).any():  # unlike stages: try all
-        tried = (number[first:, np.newaxis],)
+    if (least[first + 1 :] < least[first:-1] * (1 - ROUNDING)).any():  # unlike stages: try all
+        tried = [number[first:, np.newaxis]]
     else:
         # the later it begins the shorter it is, and the longer may be those before it: best
         # is where both meet, or one layer before
         meet = np.searchsorted((least + behind)[first:], behind) + first
         last = np.maximum(latest, first)
-        tried = tuple(np.clip(at, first, last)[np.newaxis] for at in (meet - 1, meet))
+        tried = [np.clip(at, first, last)[np.newaxis] for at in (meet - 1, meet)]
     found, best = np.zeros(len(behind), dtype=np.int64), np.full(len(behind), np.inf)
     for begins in tried:
         longest = np.maximum(least[begins], behind - behind[begins])

@@ -27,12 +27,12 @@ def steady_period(timeline: Timeline, turns: int | None = None) -> Period | None
     that repeats (at least LEAST_REPEATS times) to the last turn, and the first
     turn from which it does. Turns that end at 5, 7, 10, 12, 15, 17, 20 do so
     two at a time every 5. Near the end of a run turns may hurry, since none
-    follow: let it run longer than what is asked about, and cut it there.
+    follow: let it run longer than the ``turns`` that are asked about.
     """
-    gaps = np.diff(turn_ends(timeline))
-    for turns in range(1, len(gaps) // LEAST_REPEATS + 1):
-        differs = np.flatnonzero(gaps[turns:] != gaps[:-turns])
+    gaps = np.diff(turn_ends(timeline)[:turns])
+    for many in range(1, len(gaps) // LEAST_REPEATS + 1):
+        differs = np.flatnonzero(gaps[many:] != gaps[:-many])
         warm_up = int(differs[-1]) + 1 if len(differs) else 0
-        if len(gaps) - warm_up >= LEAST_REPEATS * turns:
-            return Period(int(gaps[-turns:].sum()), turns, warm_up)
+        if len(gaps) - warm_up >= LEAST_REPEATS * many:
+            return Period(int(gaps[-many:].sum()), many, warm_up)
     return None

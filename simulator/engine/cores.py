@@ -7,6 +7,7 @@ from typing import Any
 
 import simpy
 
+from simulator.engine.chains import Chain
 from simulator.engine.records import Log
 from simulator.engine.timeline import NO_ROW
 
@@ -66,6 +67,8 @@ class Span(Done):
     start_ps: int
     cause: Done | None
     next: Span
+    chain: Chain | None = None
+    numbers: range
 
 
 class Cores:
@@ -97,6 +100,15 @@ class Cores:
         resources, done = log.resource.append, log.done.append
         while True:
             yield span
+            if span.chain is not None:
+                if first:
+                    cause = number_of(span.cause)
+                    span.numbers = span.chain.write(log, span.turn, span.start_ps, cause)
+                    span.number = span.numbers[-1]
+                log.resource.extend([resource] * len(span.numbers))
+                log.done.extend(span.numbers)
+                span = span.next
+                continue
             if first:
                 span.number = log.over(
                     span.operation, span.turn, span.start_ps, span.end_ps, number_of(span.cause)

@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from simulator.engine.chains import Chain
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Cores, Done, Span, latest, number_of, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
@@ -17,7 +18,7 @@ from simulator.engine.meeting import Meeting
 from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program
 from simulator.engine.records import Log
-from simulator.engine.stations import stations
+from simulator.engine.stations import names_of, stations
 from simulator.engine.timeline import Timeline
 
 Process = Generator[simpy.Event, Any, Any]
@@ -74,6 +75,38 @@ class Machine:
             once(waiting, lambda: self._open(worker, operation, span, latest(before)))
         else:
             self._open(worker, operation, span, latest(before))
+        return span
+
+    def chain(self, worker: int, operations: Sequence[Operation]) -> Chain | None:
+        """What ``compute_chain`` takes; None where a worker's pace differs, or its HBM is shared."""
+        mine, station = self.program.workers[worker], self.stations.workers[worker]
+        if mine.pace is not None or not self._memories.is_own(mine.hbm):
+            return None
+        numbers = [self._number(operation) for operation in operations]
+        if mine.hbm is None:
+            return Chain(operations, numbers)
+        traffic = [self._number(self._traffic_of(operation)) for operation in operations]
+        return Chain(operations, numbers, self.program.hbms[mine.hbm], station.memories[0], traffic)
+
+    def compute_chain(
+        self, worker: int, chain: Chain, turn: int = 0, after: Sequence[Done] = ()
+    ) -> Done:
+        """Run a ``chain``'s operations; the event is the end of the last one."""
+        cores, mine = self._cores[worker], self.program.workers[worker]
+        previous, span = cores.last, cores.take()
+        span.chain, span.turn = chain, turn
+        before = after if previous is None else (*after, previous)
+
+        def begin() -> None:
+            span.start_ps, span.cause = int(self.env.now), latest(before)
+            if mine.hbm is not None:
+                self._memories.crossed(mine.hbm, chain.hbm_bytes)
+            self._fire(span, chain.duration_ps)
+
+        if waiting := pending(before):
+            once(waiting, begin)
+        else:
+            begin()
         return span
 
     def meet(
@@ -210,11 +243,14 @@ class Machine:
 
     def _moved(self, worker: int, operation: Operation, span: Span) -> None:
         """An operation's bytes are through its worker's HBM."""
+        (memory,) = self.stations.workers[worker].memories
+        self._note(memory, self._traffic_of(operation), span.turn, span.start_ps, span.cause)
+
+    def _traffic_of(self, operation: Operation) -> Operation:
         traffic = self._traffic.get(operation)
         if traffic is None:
             traffic = self._traffic[operation] = operation.traffic()
-        (memory,) = self.stations.workers[worker].memories
-        self._note(memory, traffic, span.turn, span.start_ps, span.cause)
+        return traffic
 
     def _meeting(self, name: Hashable, parties: int) -> Meeting:
         meeting = Meeting(self.env, name, parties)
@@ -291,10 +327,4 @@ class Machine:
             if process.is_alive:
                 waits.setdefault(worker, self._doing[worker])
         if waits:
-            names = {
-                f"{self.stations.workers[i].name} ({self.program.workers[i].device.name})": str(
-                    doing
-                )
-                for i, doing in sorted(waits.items(), key=lambda item: item[0])
-            }
-            raise DeadlockError(who_waits(int(self.env.now), names))
+            raise DeadlockError(who_waits(int(self.env.now), names_of(self.stations, waits)))

@@ -33,6 +33,14 @@ class Memories:
             users[number] == 1 and not program.shared_memory for number in range(len(program.hbms))
         ]
 
+    def is_own(self, hbm: int | None) -> bool:
+        """Whether nobody but one worker uses it; none is nobody's."""
+        return hbm is None or self._own[hbm]
+
+    def crossed(self, hbm: int, size_bytes: float) -> None:
+        """Count bytes that are known to go through one of a worker's own."""
+        self._own_bytes[hbm] += size_bytes
+
     def cross(self, hbm: int, size_bytes: float) -> tuple[simpy.Event, int | None]:
         """Begin now; the event of the end, and picoseconds until then where that is known."""
         if self._own[hbm]:

@@ -26,6 +26,7 @@ class Log:
         self._start, self._end = column("q"), column("q")
         self._cause, self._row = column("i"), column("i")
         self.worker, self.met, self.waited_for = column("i"), column("i"), column("i")
+        self._in_order = True
 
     def over(self, operation: int, turn: int, start_ps: int, end_ps: int, cause: int) -> int:
         """Write an operation that ends; returns its number, which its ``resource``s follow with.
@@ -41,8 +42,47 @@ class Log:
         rows.append(len(self.done))
         return len(rows) - 1
 
+    def chained(
+        self,
+        operations: Sequence[int],
+        turn: int,
+        start_ps: int,
+        offsets: Sequence[int],
+        cause: int,
+    ) -> int:
+        """Write operations one behind the other, all at once; returns the first one's number.
+
+        They begin and end at ``offsets`` from the start. What ended meanwhile is
+        written already: the records are brought into order in the end.
+        """
+        many, first = len(operations), len(self._row)
+        times = [start_ps + offset for offset in offsets]
+        self._operation.extend(operations)
+        self._turn.extend([turn] * many)
+        self._start.extend(times[:-1])
+        self._end.extend(times[1:])
+        self._cause.append(cause)
+        self._cause.extend(range(first, first + many - 1))
+        self._row.extend([0] * many)
+        self._in_order = False
+        return first
+
+    def _bring_into_order(self) -> None:
+        """By their ends, those at once as they were written; then each operation's first row."""
+        self._in_order = True
+        done = _ints(self.done)
+        order = np.argsort(_ints(self._end)[done], kind="stable")
+        done = done[order]
+        self.done = _column("i", done)
+        self.resource = _column("i", _ints(self.resource)[order])
+        rows = np.zeros(len(self._row), dtype=np.int64)
+        rows[done[::-1]] = np.arange(len(done))[::-1]
+        self._row = _column("i", rows)
+
     def columns(self) -> Columns:
-        """All records, in the order in which they were written."""
+        """All records, in the order in which they ended."""
+        if not self._in_order:
+            self._bring_into_order()
         done = _ints(self.done)
         operation, turn, start, end = (
             _column(kept.typecode, _ints(kept)[done])
@@ -52,7 +92,7 @@ class Log:
         return Columns(self.resource, operation, turn, start, end, cause)
 
     def joins(self) -> Joins:
-        """Who took part in exchanges."""
+        """Who took part in exchanges; after ``columns``."""
         rows, causes = (self._rows(_ints(kept)) for kept in (self.met, self.waited_for))
         return Joins(self.worker, _column("i", rows), _column("i", causes))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from planners.order import Kind
+from simulator.engine.chains import Chain
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
@@ -47,6 +49,13 @@ def follow(machine: Machine, worker: int, itinerary: Itinerary) -> Process:
         yield from follower.act(action)
 
 
+class _Chained(NamedTuple):
+    """A chain, and the lines that it is of."""
+
+    chain: Chain
+    lines: tuple[int, ...]
+
+
 class _Follower:
     """What a worker has done of each turn: lines by their number."""
 
@@ -59,6 +68,7 @@ class _Follower:
         self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
         self._sent: dict[Operation, Done] = {}
         self._last: tuple[Done, ...] = ()
+        self._chains: dict[tuple[int, ...], list[tuple[int, _Chained | None]]] = {}
 
     def act(self, action: Action) -> Process:
         """Follow the lines of an action; of a turn nothing is needed behind its last one."""
@@ -96,10 +106,10 @@ class _Follower:
         body = [i for i in lines if i not in sums and i not in sent]
         return (*body, *sent, *(i for i in lines if i in sums))
 
-    def _follow(self, lines: Iterable[int], action: Action, done: dict[int, Done]) -> Process:
+    def _follow(self, lines: Sequence[int], action: Action, done: dict[int, Done]) -> Process:
         machine, worker, turn, round_ = self._machine, self._worker, action.turn, action.round
         template, overlap = self._template, self._itinerary.overlap
-        for line in lines:
+        for line, chain in self._chained(lines):
             operation, needs, parties, _, site, _ = template[line]
             after = [done[i] for i in needs if i in done]
             if not overlap:  # what it did last, in whatever turn, and what it received
@@ -118,10 +128,51 @@ class _Follower:
                     if event.callbacks is not None:
                         machine.expect(worker, operation)
                         yield event
-                found = machine.compute(worker, operation, turn, after)
+                if chain is None:
+                    found = machine.compute(worker, operation, turn, after)
+                else:
+                    found = machine.compute_chain(worker, chain.chain, turn, after)
+                    done.update(dict.fromkeys(chain.lines, found))
                 yield found
             done[line] = found
             self._last = (found,)
+
+    def _chained(self, lines: Sequence[int]) -> list[tuple[int, _Chained | None]]:
+        """Lines, of those that compute one behind the other the first with all of them."""
+        key = tuple(lines)
+        if key not in self._chains:
+            self._chains[key] = [item for run in self._runs(key) for item in self._chain(run)]
+        return self._chains[key]
+
+    def _runs(self, lines: Sequence[int]) -> Iterator[list[int]]:
+        """Lines that compute in one go: none but the first needs what does not compute here."""
+        run: list[int] = []
+        for line in lines:
+            task = self._template[line]
+            computes = not task.parties and not task.receives
+            alone = computes and all(self._computes(i) for i in task.needs)
+            if run and not alone:
+                yield run
+                run = []
+            if computes:
+                run.append(line)
+            else:
+                yield [line]
+        if run:
+            yield run
+
+    def _computes(self, line: int) -> bool:
+        task = self._template[line]
+        return not task.parties and not task.receives
+
+    def _chain(self, run: list[int]) -> list[tuple[int, _Chained | None]]:
+        """A run as a chain where there can be one, else line by line."""
+        if len(run) > 1:
+            operations = [self._template[line].operation for line in run]
+            chain = self._machine.chain(self._worker, operations)
+            if chain is not None:
+                return [(run[0], _Chained(chain, tuple(run)))]
+        return [(line, None) for line in run]
 
     def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:
         ways = self._itinerary.routes.get(operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hardware import Device
@@ -99,3 +99,13 @@ def _own(worker: Worker, name: str) -> Iterator[Resource]:
         for core in range(worker.cores_per_chip):
             yield Resource("core", f"{place}.core{core}", cores_each, cores_each, device)
         yield Resource("hbm", f"{place}.hbm", chips_each, device=device)
+
+
+def names_of(stations: Stations, doing: Mapping[int, object]) -> dict[str, str]:
+    """Workers by name and device, in their order, with what each does, as text."""
+    found = {}
+    for number, what in sorted(doing.items(), key=lambda item: item[0]):
+        station = stations.workers[number]
+        device = stations.resources[station.cores[0]].device
+        found[f"{station.name} ({device.name if device else ''})"] = str(what)
+    return found

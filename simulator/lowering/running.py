@@ -11,7 +11,7 @@ from simulator.analysis.period import steady_period, turn_ends
 from simulator.engine.operations import Program
 from simulator.engine.timeline import Timeline
 
-MOST_TURNS = 1 << 14
+MOST_TURNS = 1 << 11
 """Micro-batches that are run in search of a rhythm; then the second half's mean is taken."""
 
 
