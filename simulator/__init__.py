@@ -48,12 +48,14 @@ def simulate(
     ``execution.strict_memory``: then OutOfMemoryError. Raises PlanError when the
     plan does not fit, SimulationError beyond the limits.
     """
-    if plan.pipeline is not None and not schedule_of(plan.pipeline.schedule).flushes:
+    schedule = schedule_of(plan.pipeline.schedule) if plan.pipeline else None
+    if plan.pipeline is not None and schedule is not None and not schedule.flushes:
 
         def program(batches: int) -> Program:
             return program_of(network, plan, array, execution, folded=folded, batches=batches)
 
-        return in_the_long_run(plan.pipeline, program, run)
+        whole = schedule.whole_batch
+        return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
     return run(program_of(network, plan, array, execution, folded=folded))
 
 

@@ -20,17 +20,18 @@ def turn_ends(timeline: Timeline) -> list[int]:
     return found
 
 
-def steady_period(timeline: Timeline, turns: int | None = None) -> Period | None:
+def steady_period(timeline: Timeline, turns: int | None = None, unit: int = 1) -> Period | None:
     """The rhythm in which turns end once it is steady; None where none is seen.
 
     Found from the ends of turns: the shortest pattern of gaps between them
     that repeats (at least LEAST_REPEATS times) to the last turn, and the first
     turn from which it does. Turns that end at 5, 7, 10, 12, 15, 17, 20 do so
     two at a time every 5. Near the end of a run turns may hurry, since none
-    follow: let it run longer than the ``turns`` that are asked about.
+    follow: let it run longer than the ``turns`` that are asked about. A pattern is
+    of a multiple of ``unit`` turns (what goes round replicas repeats with them).
     """
     gaps = np.diff(turn_ends(timeline)[:turns])
-    for many in range(1, len(gaps) // LEAST_REPEATS + 1):
+    for many in range(unit, len(gaps) // LEAST_REPEATS + 1, unit):
         differs = np.flatnonzero(gaps[many:] != gaps[:-many])
         warm_up = int(differs[-1]) + 1 if len(differs) else 0
         if len(gaps) - warm_up >= LEAST_REPEATS * many:

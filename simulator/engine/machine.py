@@ -78,7 +78,7 @@ class Machine:
         return span
 
     def chain(self, worker: int, operations: Sequence[Operation]) -> Chain | None:
-        """What ``compute_chain`` takes; None where a worker's pace differs, or its HBM is shared."""
+        """What ``compute_chain`` takes; None where the pace differs, or the HBM is shared."""
         mine, station = self.program.workers[worker], self.stations.workers[worker]
         if mine.pace is not None or not self._memories.is_own(mine.hbm):
             return None

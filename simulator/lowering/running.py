@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import lcm
 
 from planners import PlanError
 from planners.plan import Pipeline
@@ -16,15 +17,21 @@ MOST_TURNS = 1 << 11
 
 
 def in_the_long_run(
-    pipeline: Pipeline, program: Callable[[int], Program], run: Callable[[Program], Timeline]
+    pipeline: Pipeline,
+    program: Callable[[int], Program],
+    run: Callable[[Program], Timeline],
+    *,
+    whole_batch: bool,
 ) -> Timeline:
     """The run of a ``program`` of so many batches whose rhythm is steady, and what one takes.
 
     The last micro-batches hurry, as none follow them: as many as can be in flight at
-    once are left out. Where no rhythm is seen the time is the mean of the second half.
+    once are left out. Weights are updated with each micro-batch, or each ``whole_batch``.
+    Where no rhythm is seen the time is the mean of the second half.
     """
     in_flight = sum(pipeline.replicas) + 1
-    batches = pipeline.batches or _enough(4 * in_flight, pipeline)
+    unit = lcm(*pipeline.replicas, pipeline.micro_batches if whole_batch else 1)
+    batches = pipeline.batches or _enough(5 * unit + 3 * in_flight, pipeline)
     if batches % (rounds := _rounds(pipeline)):
         raise PlanError(
             f"{batches} batches of {pipeline.micro_batches} do not go round all replicas; take "
@@ -33,7 +40,7 @@ def in_the_long_run(
     while True:
         timeline = run(program(batches))
         turns = max(batches * pipeline.micro_batches - in_flight, 1)
-        period = steady_period(timeline, turns)
+        period = steady_period(timeline, turns, unit)
         if period or pipeline.batches or 2 * batches * pipeline.micro_batches > MOST_TURNS:
             break
         batches *= 2
