@@ -106,11 +106,23 @@ def to_dict(result: Explanation) -> dict[str, Any]:
             for knob in result.knobs
         ],
         "set": [asdict(setting) for setting in result.settings],
+        "pipeline": _pipeline_dict(result),
         "data_parallel_s": result.data_parallel_s,
         "fast_alone_s": result.fast_alone_s,
         "notes": messages(result),
         "warnings": [*result.case.network.notes, *over, *_unread(result)],
     }
+
+
+def _pipeline_dict(result: Explanation) -> dict[str, Any] | None:
+    """A pipeline's stages, what to know of them, and what else could be done."""
+    from dataclasses import asdict
+
+    side = result.pipeline
+    if side is None:
+        return None
+    others = [asdict(one) for one in side.alternatives]
+    return side.fields | {"notes": list(side.sentences), "alternatives": others}
 
 
 def _unread(result: Explanation) -> list[str]:
@@ -160,6 +172,13 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     title = f"{result.case}: {result.iteration_s:.9f} s"
     found = [_path(result), *layer_tables(result), links_table(result), _links(result)]
     found += [_units(result), _knobs(result)]
+    about: list[str] = []
+    if result.pipeline is not None:
+        from experiments.explain.tables import alternatives_table
+        from experiments.studies.pipelining import pipeline_table
+
+        about = list(result.pipeline.sentences)
+        found = [pipeline_table(result.pipeline.fields), *found, alternatives_table(result)]
     if result.settings:
         found.append(_settings(result))
     head = [title]
@@ -169,6 +188,7 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
     said = [
         CONVENTION,
+        *about,
         *messages(result),
         *filter(None, [inexact(result.plan).rstrip()]),
         *_unread(result),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from experiments.explain.blocks import Part, by_block, by_kind
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.path import Paths, paths_of
+from experiments.explain.pipelining import PipelineSide, pipeline_side, steps_beside
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
 from experiments.studies.case import Case, Planned, step_of
@@ -44,6 +45,7 @@ class Explanation:
     timeline: Timeline
     energy_j: float | None
     traffic_bytes: float
+    pipeline: PipelineSide | None = None
 
     @property
     def throughput(self) -> Throughput:
@@ -55,7 +57,7 @@ class Explanation:
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
     others = (case.planner_name != BASELINE) + _has_faster_alone(case)
-    return 1 + len(KNOBS) + len(changes) + others
+    return 1 + len(KNOBS) + len(changes) + others + steps_beside(case)
 
 
 def explain(
@@ -106,6 +108,7 @@ def explain(
         timeline,
         timeline.energy_j,
         timeline.traffic_bytes,
+        pipeline_side(case, plan, timeline, progress),
     )
 
 

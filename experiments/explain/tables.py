@@ -97,3 +97,18 @@ def parts_dict(paths: Paths, name: str, parts: Sequence[Part]) -> list[dict[str,
         | ({"parts": parts_dict(paths, "part", part.parts)} if part.parts else {})
         for part in parts
     ]
+
+
+def alternatives_table(result: Explanation) -> Table:
+    """What a pipeline would take with one thing otherwise."""
+    from rich.table import Table
+
+    table = Table(title="Otherwise", title_justify="left")
+    for name in ("what", "seconds", "speedup", "why not"):
+        table.add_column(name, justify="left" if name in ("what", "why not") else "right")
+    for one in result.pipeline.alternatives if result.pipeline else ():
+        cells = ("", "")
+        if one.seconds is not None:
+            cells = (f"{one.seconds:.9f}", f"{result.iteration_s / one.seconds:.3f}x")
+        table.add_row(one.what, *cells, one.reason or "")
+    return table
