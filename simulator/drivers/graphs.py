@@ -1,0 +1,170 @@
+"""Who talks to whom: the communication graphs of decentralised methods.
+
+All are undirected and connected. ``ring-based`` and ``double-ring`` are Hop's
+(ASPLOS 2019), as recalled: a ring whose nodes also talk to the opposite one, and
+two such graphs joined node to node.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from hardware.topology import near_square
+from simulator.drivers.errors import TrainingError
+
+Edges = Iterable[tuple[int, int]]
+MOST_EDGES = 1 << 20
+"""Of a graph from a file."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The neighbours of every node, ascending; raises TrainingError unless it is connected."""
+
+    name: str
+    neighbours: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        apart = [node for node, far in enumerate(self.distances(0)) if far < 0]
+        if apart:
+            raise TrainingError(
+                f"graph {self.name!r} is not connected: nobody leads from worker 0 to worker "
+                f"{apart[0]}" + (f" and {len(apart) - 1} more" if len(apart) > 1 else "")
+            )
+
+    @staticmethod
+    def of(name: str, workers: int, edges: Edges) -> Graph:
+        """From pairs of nodes, in any order and repeated as they like."""
+        found: list[set[int]] = [set() for _ in range(workers)]
+        for a, b in edges:
+            if a != b:
+                found[a].add(b)
+                found[b].add(a)
+        return Graph(name, tuple(tuple(sorted(one)) for one in found))
+
+    def __len__(self) -> int:
+        return len(self.neighbours)
+
+    def distances(self, start: int) -> list[int]:
+        """Edges on the shortest path from ``start`` to every node; -1 where there is none."""
+        far = [-1] * len(self.neighbours)
+        far[start] = 0
+        todo = deque([start])
+        while todo:
+            node = todo.popleft()
+            for other in self.neighbours[node]:
+                if far[other] < 0:
+                    far[other] = far[node] + 1
+                    todo.append(other)
+        return far
+
+    @cached_property
+    def weights(self) -> tuple[dict[int, float], ...]:
+        """How much of whose model each takes: Metropolis, symmetric, each row sums to 1.
+
+        w_ij = 1 / (1 + max(deg i, deg j)), the rest is one's own: of a complete
+        graph 1/n everywhere.
+        """
+        degree = [len(one) for one in self.neighbours]
+        found = []
+        for node, others in enumerate(self.neighbours):
+            row = {other: 1 / (1 + max(degree[node], degree[other])) for other in others}
+            row[node] = 1 - sum(row.values())
+            found.append(row)
+        return tuple(found)
+
+    @cached_property
+    def sides(self) -> tuple[frozenset[int], tuple[tuple[int, ...], ...]]:
+        """Two sides that every kept edge joins: the even distances from node 0, and those edges.
+
+        A graph of two sides keeps all its edges; of any other what is left is
+        still connected, since a shortest path changes sides at every step.
+        """
+        far = self.distances(0)
+        kept = tuple(
+            tuple(other for other in others if (far[node] + far[other]) % 2)
+            for node, others in enumerate(self.neighbours)
+        )
+        return frozenset(node for node, d in enumerate(far) if d % 2 == 0), kept
+
+
+def _ring(n: int) -> Edges:
+    return ((i, (i + 1) % n) for i in range(n))
+
+
+def _ring_based(n: int) -> Edges:
+    yield from _ring(n)
+    yield from ((i, (i + n // 2) % n) for i in range(n))
+
+
+def _double_ring(n: int) -> Edges:
+    half = n // 2
+    for first, size in ((0, half), (half, n - half)):
+        yield from ((first + a, first + b) for a, b in _ring_based(size))
+    yield from ((i, half + i) for i in range(half))
+
+
+def _torus(n: int) -> Edges:
+    rows, columns = near_square(n)
+    for i in range(n):
+        row, column = divmod(i, columns)
+        yield i, row * columns + (column + 1) % columns
+        yield i, (row + 1) % rows * columns + column
+
+
+def _exponential(n: int) -> Edges:
+    return ((i, (i + (1 << k)) % n) for i in range(n) for k in range((n - 1).bit_length()))
+
+
+def _complete(n: int) -> Edges:
+    return ((i, j) for i in range(n) for j in range(i))
+
+
+GRAPHS: dict[str, Callable[[int], Edges]] = {
+    "ring": _ring,
+    "ring-based": _ring_based,
+    "double-ring": _double_ring,
+    "torus": _torus,
+    "exponential": _exponential,
+    "complete": _complete,
+}
+"""The graphs by name."""
+
+
+def load_graph(name: str, workers: int) -> Graph:
+    """The graph of that name, or of the file at that path: two numbers of workers a line.
+
+    Raises TrainingError, with the line, for a file that is no such list.
+    """
+    if name in GRAPHS:
+        return Graph.of(name, workers, GRAPHS[name](workers))
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        known = ", ".join(GRAPHS)
+        why = getattr(error, "strerror", None) or error
+        raise TrainingError(f"graph {name!r}: one of {known}, or a file ({why})") from None
+    return Graph.of(name, workers, _edges(name, text, workers))
+
+
+def _edges(name: str, text: str, workers: int) -> Edges:
+    lines = text.splitlines()
+    if len(lines) > MOST_EDGES:
+        raise TrainingError(f"graph {name!r}: more than {MOST_EDGES:,} lines")
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+            raise TrainingError(f"graph {name!r}, line {number}: two workers, as '0 3'")
+        a, b = (int(word[:9]) for word in words)
+        if max(a, b) >= workers:
+            raise TrainingError(
+                f"graph {name!r}, line {number}: worker {max(a, b)}, but they are 0 to "
+                f"{workers - 1}"
+            )
+        yield a, b

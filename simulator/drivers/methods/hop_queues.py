@@ -1,0 +1,135 @@
+"""Hop's queues: updates that came, acknowledgements, and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+import simpy
+
+from simulator.drivers.run import Process, Run
+
+Near = Sequence[Sequence[int]]
+
+
+class Updates:
+    """The update queues: which iterations' models have come from whom, and not been left behind.
+
+    Of iteration k one needs those of all neighbours but ``backup``, each at
+    most ``staleness`` iterations old and none of a later one. Whoever has jumped
+    past k will send nothing for it, and is not waited for.
+    """
+
+    def __init__(self, run: Run, near: Near, backup: int, staleness: int) -> None:
+        self._run, self._near = run, near
+        self._backup, self._staleness = backup, staleness
+        self._came: list[dict[int, list[int]]] = [{v: [] for v in one} for one in near]
+        self._entered = [0] * len(near)
+
+    def begin(self, w: int, iteration: int) -> None:
+        """A worker is in an iteration: nothing older than it may use is needed any more."""
+        self._entered[w] = iteration
+        oldest = iteration - self._staleness
+        for queue in self._came[w].values():
+            while queue and queue[0] < oldest:
+                queue.pop(0)
+
+    def arrive(self, source: int, iteration: int) -> None:
+        """A model has come to all neighbours of its worker."""
+        for w in self._near[source]:
+            if iteration >= self._entered[w] - self._staleness:
+                self._came[w][source].append(iteration)
+            self._run.ring(w)
+
+    def _usable(self, w: int, iteration: int) -> tuple[dict[int, int], int]:
+        """The newest update of each neighbour that will do, and how many will send none."""
+        found, passed = {}, 0
+        for v, queue in self._came[w].items():
+            newest = max((k for k in queue if k <= iteration), default=-1)
+            if newest >= iteration - self._staleness and newest >= 0:
+                found[v] = newest
+            elif queue and queue[-1] > iteration:
+                passed += 1
+        return found, passed
+
+    def receive(self, w: int, iteration: int) -> Generator[simpy.Event, Any, dict[int, int]]:
+        """Wait for enough updates of an iteration; which one is used of whom."""
+        enough = len(self._near[w]) - self._backup
+
+        def holds() -> bool:
+            found, passed = self._usable(w, iteration)
+            return len(found) + passed >= enough
+
+        yield from self._run.until(w, holds, "updates", lambda: self._missing(w, iteration))
+        return self._usable(w, iteration)[0]
+
+    def _missing(self, w: int, iteration: int) -> Iterable[int]:
+        found, _ = self._usable(w, iteration)
+        return [v for v in self._near[w] if v not in found]
+
+
+class Acknowledgements:
+    """Notify-ack: the next model is sent when all neighbours have used the last one."""
+
+    def __init__(self, run: Run, near: Near) -> None:
+        self._run, self._near = run, near
+        self._missing: list[set[int]] = [set() for _ in near]
+
+    def wait(self, w: int) -> Process:
+        """Until all have answered the last send; then the next one is unanswered."""
+        missing = self._missing
+        yield from self._run.until(
+            w, lambda: not missing[w], "acknowledgements", lambda: missing[w]
+        )
+        missing[w] = set(self._near[w])
+
+    def send(self, w: int, to: Iterable[int]) -> None:
+        """A worker has used what these sent."""
+        for v in to:
+            self._run.after(
+                self._run.cluster.latency_s(w, v), lambda v=v: self._came(w, v)  # type: ignore[misc]
+            )
+
+    def _came(self, source: int, w: int) -> None:
+        self._missing[w].discard(source)
+        self._run.ring(w)
+
+
+class Tokens:
+    """Token queues: to go on, a worker takes a token that each neighbour put for it.
+
+    Each puts one for all neighbours whenever it enters an iteration; at first
+    there are ``most``: so nobody is more than that ahead of a neighbour.
+    """
+
+    def __init__(self, run: Run, near: Near, most: int) -> None:
+        self._run, self._near, self._most = run, near, most
+        self._queues = [dict.fromkeys(one, most) for one in near]
+
+    def put(self, w: int, count: int) -> None:
+        """A worker has entered an iteration, or jumped over so many."""
+        for v in self._near[w]:
+            self._run.after(
+                self._run.cluster.latency_s(w, v),
+                lambda v=v: self._came(w, v, count),  # type: ignore[misc]
+            )
+
+    def _came(self, source: int, w: int, count: int) -> None:
+        self._queues[w][source] += count
+        self._run.ring(w)
+
+    def take(self, w: int, count: int) -> Process:
+        """Wait until every neighbour's queue has so many, and take them."""
+        queue = self._queues[w]
+        yield from self._run.until(
+            w,
+            lambda: all(left >= count for left in queue.values()),
+            "tokens",
+            lambda: [v for v, left in queue.items() if left < count],
+        )
+        for v in queue:
+            queue[v] -= count
+
+    def behind(self, w: int) -> int:
+        """How many iterations all neighbours are ahead, as far as the tokens say."""
+        return max(min(self._queues[w].values(), default=0) - self._most, 0)
