@@ -8,7 +8,7 @@ two such graphs joined node to node.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,16 +51,7 @@ class Graph:
 
     def distances(self, start: int) -> list[int]:
         """Edges on the shortest path from ``start`` to every node; -1 where there is none."""
-        far = [-1] * len(self.neighbours)
-        far[start] = 0
-        todo = deque([start])
-        while todo:
-            node = todo.popleft()
-            for other in self.neighbours[node]:
-                if far[other] < 0:
-                    far[other] = far[node] + 1
-                    todo.append(other)
-        return far
+        return _distances(self.neighbours, start)
 
     @cached_property
     def weights(self) -> tuple[dict[int, float], ...]:
@@ -79,17 +70,44 @@ class Graph:
 
     @cached_property
     def sides(self) -> tuple[frozenset[int], tuple[tuple[int, ...], ...]]:
-        """Two sides that every kept edge joins: the even distances from node 0, and those edges.
+        """Two sides of the nodes, and each one's neighbours on the other side.
 
-        A graph of two sides keeps all its edges; of any other what is left is
-        still connected, since a shortest path changes sides at every step.
+        A graph that has two sides keeps all its edges. Of another, even and odd
+        numbers are the sides where the edges between them connect everybody;
+        or else even and odd distances from node 0, which always do: a shortest
+        path changes sides at every step.
         """
         far = self.distances(0)
-        kept = tuple(
-            tuple(other for other in others if (far[node] + far[other]) % 2)
+        by_distance = self._between([d % 2 for d in far])
+        if by_distance == self.neighbours:
+            return frozenset(node for node, d in enumerate(far) if d % 2 == 0), by_distance
+        by_number = self._between([node % 2 for node in range(len(self))])
+        if _connected(by_number):
+            return frozenset(range(0, len(self), 2)), by_number
+        return frozenset(node for node, d in enumerate(far) if d % 2 == 0), by_distance
+
+    def _between(self, side: list[int]) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            tuple(other for other in others if side[other] != side[node])
             for node, others in enumerate(self.neighbours)
         )
-        return frozenset(node for node, d in enumerate(far) if d % 2 == 0), kept
+
+
+def _distances(neighbours: Sequence[Sequence[int]], start: int) -> list[int]:
+    far = [-1] * len(neighbours)
+    far[start] = 0
+    todo = deque([start])
+    while todo:
+        node = todo.popleft()
+        for other in neighbours[node]:
+            if far[other] < 0:
+                far[other] = far[node] + 1
+                todo.append(other)
+    return far
+
+
+def _connected(neighbours: Sequence[Sequence[int]]) -> bool:
+    return min(_distances(neighbours, 0)) >= 0
 
 
 def _ring(n: int) -> Edges:

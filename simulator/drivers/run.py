@@ -52,8 +52,9 @@ class Run:
 
     It ends when all workers together have done ``iterations`` each on average,
     or, with ``everybody``, when each has. Methods start processes with ``work``;
-    these compute (``step``), exchange (``meet``), and say what happens to
-    models (``note``: kept only with ``keeps_history``).
+    these compute (``step``), exchange (``alone``, ``together``), and say what happens to
+    models (``note``: kept only with ``keeps_history``). ``progress`` is called for
+    every hundredth of the iterations.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Run:
         *,
         everybody: bool = False,
         keeps_history: bool = False,
+        progress: Callable[[], object] | None = None,
     ) -> None:
         self.cluster, self.iterations, self.seed = cluster, iterations, seed
         self.slowdowns = slowdowns or Slowdowns()
@@ -87,6 +89,9 @@ class Run:
         self._everybody = everybody
         self.everybody_ps: int | None = None
         self._to_go = self.n
+        self._progress = progress
+        self._hundredth = max(self.n * iterations // 100, 1)
+        self._total = 0
         self._over = self.env.event()
         self._blocked: dict[int, Blocked] = {}
         self._bells: list[simpy.Event | None] = [None] * self.n
@@ -144,16 +149,26 @@ class Run:
         turn: int,
         after: Sequence[Done] = (),
         key: Any = None,
+        note: tuple[Any, ...] = (),
     ) -> Meeting:
-        """Something that several workers exchange, once all of them have come."""
+        """Something that several workers exchange, once all of them have come.
+
+        What it does to their models, ``note``, is done before any of them goes on.
+        """
         done = self.machine.meet(worker, operation, parties, turn, after, key, COMMON)
         assert isinstance(done, Meeting)
+        if note and len(done.callbacks) == 1:  # the first to come: only its record is to be written
+            done.callbacks.append(lambda _: self.note(*note))
         return done
 
     # Waiting
 
     def wait(
-        self, worker: int, event: simpy.Event, cause: str, whom: Iterable[int] = ()
+        self,
+        worker: int,
+        event: simpy.Event,
+        cause: str,
+        whom: Iterable[int] | Callable[[], Iterable[int]] = (),
     ) -> Process:
         """Wait for an event; how long is written down under its cause."""
         if event.callbacks is None:
@@ -216,6 +231,9 @@ class Run:
         """A worker has done an iteration; with more, it has skipped those between."""
         before = self.at[worker]
         self.done[worker] += 1
+        self._total += 1
+        if self._progress is not None and self._total % self._hundredth == 0:
+            self._progress()
         self.ends[worker].append(self.env.now)
         if self.done[worker] == self.iterations:
             self._to_go -= 1

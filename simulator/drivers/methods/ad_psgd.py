@@ -56,7 +56,7 @@ class AdPsgd(Method):
                 if self.overlap:
                     yield step
                 yield from run.wait(w, averaged, "an average", (other,))
-                run.note("update", w, w)
+                run.note("update", w)
                 run.staleness[models[w].version - before] += 1
                 models[w].version += 1
                 run.finish(w)
@@ -70,7 +70,7 @@ class AdPsgd(Method):
                 free = run.env.event()
                 models[w].request(free.succeed)
                 yield from run.wait(w, free, "an average")
-                run.note("update", w, w)
+                run.note("update", w)
                 run.staleness[models[w].version - before] += 1
                 models[w].version += 1
                 models[w].release()

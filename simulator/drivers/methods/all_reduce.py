@@ -17,7 +17,8 @@ class AllReduce(Method):
     source: ClassVar[str] = "textbook; Patarasuk and Yuan, JPDC 69(2) 2009, for the ring"
 
     def start(self, run: Run) -> None:  # noqa: D102
-        everybody = range(run.n)
+        everybody = tuple(range(run.n))
+        update = ("update together", everybody)
         operation = run.cluster.all_reduce(
             everybody, run.cluster.gradient_bytes, "gradients", self.algorithm
         )
@@ -26,10 +27,8 @@ class AllReduce(Method):
             iteration = 0
             while True:
                 step = run.step(w, iteration)
-                sums = run.together(w, operation, run.n, iteration, [step])
+                sums = run.together(w, operation, run.n, iteration, [step], note=update)
                 yield from run.exchanged(w, sums, everybody, step)
-                if w == 0:
-                    run.note("update together", tuple(everybody))
                 run.staleness[0] += 1
                 run.finish(w)
                 iteration += 1

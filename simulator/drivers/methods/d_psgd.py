@@ -36,7 +36,7 @@ class DPsgd(Method):
             while True:
                 step = run.step(w, iteration)
                 yield step
-                run.note("update", w, w)
+                run.note("update", w)
                 run.note("send", w, iteration)
                 run.staleness[0] += 1
                 if (send := sends[w]) is not None:

@@ -84,7 +84,7 @@ class _Training:
             yield step
             used = yield from self._updates.receive(w, iteration)
             self._mix(w, iteration, used)
-            run.note("update", w, w)
+            run.note("update", w)
             if self._acks is not None:
                 self._acks.send(w, near)
             jump = 1

@@ -31,14 +31,13 @@ class LocalSgd(Method):
             while True:
                 step = run.step(w, iteration)
                 yield step
-                run.note("update", w, w)
+                run.note("update", w)
                 run.staleness[0] += 1
                 iteration += 1
                 if iteration % self.steps == 0:
-                    models = run.together(w, operation, run.n, iteration, [step])
+                    note = ("average", everybody)
+                    models = run.together(w, operation, run.n, iteration, [step], note=note)
                     yield from run.exchanged(w, models, everybody)
-                    if w == 0:
-                        run.note("average", everybody)
                 run.finish(w)
 
         for w in everybody:

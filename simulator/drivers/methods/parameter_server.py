@@ -100,10 +100,11 @@ class _Shard:
 
     def wait(self, w: int) -> Process:
         """Until a worker has the new weights of this shard."""
-        began = self.run.env.now
-        missing = [v for v in range(self.run.n) if v not in self.came]
+
+        def missing() -> list[int]:
+            return [v for v in range(self.run.n) if v not in self.came]
+
         yield from self.run.wait(w, self.pulled[w], "the server", missing)
-        del began
 
     def _arrived(self, w: int, iteration: int, sent: Done) -> None:
         if self.tag.get(w, 0) < self.round:  # too late: dropped, and the newest weights go back

@@ -56,10 +56,10 @@ class Prague(Method):
             while True:
                 step = run.step(w, iteration)
                 yield step
-                run.note("update", w, w)
+                run.note("update", w)
                 run.staleness[0] += 1
                 for group in generator.groups_of(w, iteration):
-                    yield from generator.average(w, group, iteration, step)
+                    yield from generator.average(w, group, step)
                 run.finish(w)
                 iteration += 1
 
@@ -69,11 +69,10 @@ class Prague(Method):
 
 @dataclass(eq=False)
 class Group:
-    """Workers that average once, and how many of them have done so."""
+    """Workers that average once."""
 
     number: int
     members: tuple[int, ...]
-    through: int = 0
 
 
 class Generator:
@@ -94,8 +93,7 @@ class Generator:
             return [self._static(w, iteration)]
         if kind == "random":
             self._put(self._random(w))
-            found, mine = list(buffer), len(buffer)
-            del mine
+            found = list(buffer)
             buffer.clear()
             return found
         if not buffer:
@@ -105,7 +103,7 @@ class Generator:
                 self._put(self._random(w))
         return [buffer.popleft()]
 
-    def average(self, w: int, group: Group, iteration: int, step: Done) -> Process:
+    def average(self, w: int, group: Group, step: Done) -> Process:
         """Take part in a group's all-reduce."""
         run, members = self._run, group.members
         if len(members) < 2:
@@ -116,11 +114,9 @@ class Generator:
             )
         operation = self._operations[members]
         key = ("group", group.number)
-        meeting = run.together(w, operation, len(members), 0, [step], key)
+        note = ("average", members)
+        meeting = run.together(w, operation, len(members), 0, [step], key, note)
         yield from run.exchanged(w, meeting, members)
-        group.through += 1
-        if group.through == len(members):
-            run.note("average", members)
 
     def _put(self, members: tuple[int, ...]) -> None:
         group = Group(self._made, members)

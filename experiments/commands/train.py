@@ -1,0 +1,168 @@
+"""``accelarray train``: many workers, a method, slow ones among them, and what they learn."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import add_array, add_execution, add_network, add_output
+from experiments.commands.resolve import array_of, execution_of, names, network_of
+
+if TYPE_CHECKING:
+    from experiments.studies.training import Trained, Training
+
+METHODS = (
+    "all-reduce, hierarchical, ps, async-ps, ssp, backup, d-psgd, ad-psgd, hop, prague, local-sgd"
+)
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "train", help="many workers that train together, by a method that may not wait for all"
+    )
+    add_network(parser)
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument(
+        "--method",
+        metavar="M",
+        help=f"{METHODS}; or module:class. With options: prague:group=4:filter=5 (docs/training.md)",
+    )
+    either.add_argument("--compare", metavar="M1,M2", help="several methods on the same draws")
+    add_array(parser)
+    parser.add_argument("--workers", metavar="N", type=int, required=True, help="how many")
+    parser.add_argument(
+        "--iterations", metavar="K", type=int, default=100, help="of each, on average (100)"
+    )
+    parser.add_argument(
+        "--until",
+        choices=("average", "everybody"),
+        default="average",
+        help="the run ends after N x K iterations together, or when everybody has done K",
+    )
+    parser.add_argument(
+        "--batch", metavar="B", type=int, default=32, help="samples of one worker's iteration (32)"
+    )
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="of all draws (0)")
+    parser.add_argument(
+        "--slowdown",
+        metavar="WHAT",
+        action="append",
+        default=[],
+        help="none, worker:0:5, random:0.1:6, lognormal:0.3, exponential:0.5, link:NAME:10, "
+        "die:3:0.5, join:3:0.5, or a file of factors; several multiply",
+    )
+    parser.add_argument(
+        "--graph",
+        metavar="G",
+        help="ring, ring-based, double-ring, torus, exponential, complete, or a file of edges",
+    )
+    parser.add_argument(
+        "--learn", metavar="PROBLEM", help="carry real models along: logistic, two-layer, quadratic"
+    )
+    parser.add_argument(
+        "--loss", metavar="L", type=float, help="with --learn: say when the loss was that low"
+    )
+    add_execution(parser)
+    add_output(parser)
+    parser.add_argument("--plot", metavar="FILE", help="draw progress (and loss) against time")
+    parser.add_argument("--trace", metavar="FILE", help="a trace for ui.perfetto.dev (.json[.gz])")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run every method, then deliver table, picture and trace."""
+    from experiments.formats import Shown, flat, written
+    from experiments.output import check_writable, deliver, progress_bar, warn
+    from experiments.pictures.figures import check_plot, save
+    from experiments.pictures.training_plots import plot_training
+    from experiments.studies.training import compared
+
+    methods = names(args.compare, METHODS.split(", "), "compare") if args.compare else [args.method]
+    asked = training_of(args, methods[0])
+    _check(args, methods)
+    if args.plot:
+        check_plot(args.plot)
+    check_writable(args.output, args.plot, args.trace)
+    with progress_bar(100 * len(methods)) as progress:
+        found = compared(asked, methods, progress)
+    for one in found:
+        for said in _said(one):
+            warn(said)
+    data = found[0].to_dict() if args.method else comparison(found)
+    rows = [flat(one.to_dict()) for one in found]
+    deliver(written(Shown(data, lambda: rows, lambda: _parts(found)), args.format), args.output)
+    if args.plot:
+        save(plot_training(found), args.plot)
+    if args.trace:
+        _write_trace(found[0], args.trace)
+    return 0
+
+
+def training_of(args: argparse.Namespace, method: str) -> Training:
+    """What the arguments ask for."""
+    from experiments.studies.training import Training
+
+    array = array_of(args)
+    return Training(
+        network_of(args.network),
+        method,
+        array,
+        args.workers,
+        args.iterations,
+        execution_of(args, array),
+        args.batch,
+        args.seed,
+        tuple(text for text in args.slowdown if text != "none"),
+        args.graph,
+        args.learn,
+        args.until == "everybody",
+        args.loss,
+    )
+
+
+def _check(args: argparse.Namespace, methods: list[str]) -> None:
+    """Raise UsageError for what says nothing together."""
+    from experiments.output import UsageError
+
+    if args.loss is not None and not args.learn:
+        raise UsageError("--loss: only models that learn have a loss; add --learn logistic")
+    if args.trace and len(methods) > 1:
+        raise UsageError("--trace: of one method; use --method")
+    if args.trace and not args.trace.lower().endswith((".json", ".json.gz")):
+        raise UsageError(f"--trace {args.trace!r}: the name must end in .json or .json.gz")
+
+
+def _said(trained: Trained) -> list[str]:
+    """What a reader has to know besides the numbers."""
+    method = trained.asked.method
+    return [
+        *(f"{method}: {note}" for note in trained.asked.notes),
+        *([f"{method}: {trained.hang}"] if trained.hang else []),
+    ]
+
+
+def comparison(found: list[Trained]) -> dict[str, Any]:
+    """What ``--compare`` prints as JSON: each method's result, in order."""
+    return {"methods": [one.to_dict() for one in found]}
+
+
+def _parts(found: list[Trained]) -> list[Any]:
+    from experiments.studies.training_tables import tables
+
+    return list(tables(found))
+
+
+def _write_trace(trained: Trained, path: str) -> None:
+    from experiments.pictures.resources import sites
+    from experiments.pictures.trace import trace_events, write_trace
+
+    about = {
+        "network": trained.asked.network.name,
+        "method": trained.asked.method,
+        "array": trained.asked.array.name,
+        "workers": trained.asked.workers,
+        "time_s": trained.time_s,
+    }
+    timeline = trained.timeline
+    write_trace(trace_events(timeline, sites(timeline), folded=False), about, path)
