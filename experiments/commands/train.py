@@ -26,7 +26,7 @@ def configure(commands: Any) -> None:
     either.add_argument(
         "--method",
         metavar="M",
-        help=f"{METHODS}; or module:class. With options: prague:group=4:filter=5 (docs/training.md)",
+        help=f"{METHODS}; or module:class. With options: prague:group=4:filter=5",
     )
     either.add_argument("--compare", metavar="M1,M2", help="several methods on the same draws")
     add_array(parser)
@@ -86,9 +86,8 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output, args.plot, args.trace)
     with progress_bar(100 * len(methods)) as progress:
         found = compared(asked, methods, progress)
-    for one in found:
-        for said in _said(one):
-            warn(said)
+    for said in dict.fromkeys(said for one in found for said in _said(one)):
+        warn(said)
     data = found[0].to_dict() if args.method else comparison(found)
     rows = [flat(one.to_dict()) for one in found]
     deliver(written(Shown(data, lambda: rows, lambda: _parts(found)), args.format), args.output)
@@ -135,11 +134,8 @@ def _check(args: argparse.Namespace, methods: list[str]) -> None:
 
 def _said(trained: Trained) -> list[str]:
     """What a reader has to know besides the numbers."""
-    method = trained.asked.method
-    return [
-        *(f"{method}: {note}" for note in trained.asked.notes),
-        *([f"{method}: {trained.hang}"] if trained.hang else []),
-    ]
+    hang = [f"{trained.asked.method}: {trained.hang}"] if trained.hang else []
+    return [*trained.notes, *hang]
 
 
 def comparison(found: list[Trained]) -> dict[str, Any]:

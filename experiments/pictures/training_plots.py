@@ -71,7 +71,6 @@ def _progress(axes: Axes, one: Trained, colour: str) -> None:
 
 
 def _loss(axes: Axes, one: Trained, colour: str) -> None:
-    assert one.learned is not None
-    at_s, loss = zip(*one.learned.curve, strict=True)
+    at_s, loss = zip(*one.curve, strict=True)
     label = plain(shortened(one.asked.method, 40))
     axes.plot(at_s, loss, color=colour, lw=1.0, label=label)

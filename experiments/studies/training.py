@@ -75,7 +75,9 @@ class Training:
         )
         method.start(run)
         timeline, hang = run.run()
-        learned = problem and learn(problem, self.workers, method.servers, run.history)
+        learned = None
+        if problem is not None:
+            learned = learn(problem, self.workers, method.servers, run.history)
         return Trained(self, run, timeline, hang, learned)
 
     def _checked(self) -> Method:
@@ -91,11 +93,6 @@ class Training:
         if self.graph is not None and not method.graph:
             raise UsageError(f"--graph {self.graph}: {self.method} has no communication graph")
         return method
-
-    @property
-    def notes(self) -> list[str]:
-        """What of the array is used otherwise than a reader may think."""
-        return _notes(self)
 
 
 def split_method(text: str) -> tuple[str, dict[str, str]]:
@@ -143,7 +140,9 @@ class Trained:
     def bytes(self) -> dict[str, float]:
         """Over every link that carried any; parameter servers' ports too."""
         names = self.run.cluster.ports.names
-        return {name: moved for name, moved in zip(names, self.timeline.moved, strict=True) if moved}
+        return {
+            name: moved for name, moved in zip(names, self.timeline.moved, strict=True) if moved
+        }
 
     @property
     def waiting(self) -> dict[str, float]:
@@ -159,6 +158,23 @@ class Trained:
         mine = {i for i, one in enumerate(self.timeline.operations) if id(one) in steps}
         rows = zip(operation, start, end, strict=True)
         return sum(e - s for o, s, e in rows if o in mine) / PICOSECONDS
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the array is used otherwise than a reader may think."""
+        cluster, array = self.run.cluster, self.asked.array.name
+        idle, found = len(cluster.free) - cluster.servers, []
+        if idle > 0:
+            found.append(
+                f"the first {cluster.count} {cluster.unit}s of {array} are workers; "
+                f"{idle} have nothing to do"
+            )
+        if idle < 0:
+            found.append(
+                f"{-idle} of the parameter servers stand beside workers, whose links they use; "
+                "each has a port of its own"
+            )
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """What ``--format json`` prints."""
@@ -193,50 +209,41 @@ class Trained:
             "hang": self._hang(),
             "learning": self._learning(),
             "events": self.timeline.events,
-            "notes": asked.notes,
+            "notes": self.notes,
         }
+
+    @property
+    def curve(self) -> tuple[tuple[float, float], ...]:
+        """Loss against simulated seconds; empty without learning."""
+        return self.learned.curve if self.learned else ()
+
+    @property
+    def to_target_s(self) -> float | None:
+        """When the loss that was asked about was reached; None if it never was."""
+        if self.learned is None or self.asked.loss is None:
+            return None
+        return self.learned.time_to(self.asked.loss)
 
     def _hang(self) -> dict[str, Any] | None:
         if (hang := self.hang) is None:
             return None
-        waits = {
-            str(w): {"for": what, "of": list(whom)} for w, (what, whom) in hang.waits.items()
-        }
+        waits = {str(w): {"for": what, "of": list(whom)} for w, (what, whom) in hang.waits.items()}
         return {"at_s": hang.at_ps / PICOSECONDS, "waits": waits, "dead": list(hang.dead)}
 
     def _learning(self) -> dict[str, Any] | None:
         if (learned := self.learned) is None:
             return None
-        target = self.asked.loss
         return {
             "problem": self.asked.learn,
             "loss": learned.curve[-1][1],
-            "target": target,
-            "time_to_target_s": None if target is None else learned.time_to(target),
+            "target": self.asked.loss,
+            "time_to_target_s": self.to_target_s,
             "curve": [list(point) for point in learned.curve],
         }
 
 
 def _histogram(counts: Counter[int]) -> dict[str, int]:
     return {str(value): counts[value] for value in sorted(counts)}
-
-
-def _notes(asked: Training) -> list[str]:
-    setting = Setting(asked.network, asked.array, asked.workers, asked.batch, asked.execution)
-    cluster = Cluster(setting, asked.way.servers)
-    found = []
-    if idle := len(cluster.free) - asked.way.servers:
-        if idle > 0:
-            found.append(
-                f"the first {asked.workers} {cluster.unit}s of {asked.array.name} are workers; "
-                f"{idle} have nothing to do"
-            )
-    if (servers := asked.way.servers) > len(cluster.free):
-        found.append(
-            f"{servers - len(cluster.free)} parameter servers stand beside workers, whose links "
-            "they use, each with a port of its own"
-        )
-    return found
 
 
 def compared(
@@ -246,7 +253,7 @@ def compared(
     found = []
     for method in methods:
         one = replace(asked, method=method)
-        if not one.way.graph:
+        if not one.way.graph and len(methods) > 1:
             one = replace(one, graph=None)
         found.append(one.run(lambda: progress("")))
     return found

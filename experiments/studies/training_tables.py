@@ -55,7 +55,9 @@ def _one(trained: Trained) -> Table:
     for cause, seconds in trained.waiting.items():
         table.add_row(f"waiting: {cause}", f"{seconds / whole:.2%}")
     table.add_section()
-    for name, moved in sorted(trained.bytes.items(), key=lambda one: (-one[1], one[0]))[:SHOWN_LINKS]:
+    for name, moved in sorted(trained.bytes.items(), key=lambda one: (-one[1], one[0]))[
+        :SHOWN_LINKS
+    ]:
         table.add_row(name, format_quantity(moved, "B"))
     if more := max(len(trained.bytes) - SHOWN_LINKS, 0):
         table.add_row("", f"and {more} more links (--format json)")
@@ -68,9 +70,7 @@ def _one(trained: Trained) -> Table:
 
 
 def _time_to(trained: Trained) -> str:
-    assert trained.learned is not None
-    assert trained.asked.loss is not None
-    at_s = trained.learned.time_to(trained.asked.loss)
+    at_s = trained.to_target_s
     return "never" if at_s is None else f"{at_s:.6g} s"
 
 

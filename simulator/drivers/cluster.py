@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 
 import numpy as np
 
-from hardware import Array, Device, SpecError, Wires, wires_of
-from hardware.array import Unit, cores_in
+from hardware import Array, Device, Wires, wires_of
+from hardware.array import Unit
 from planners.order import Kind, Phase
 from simulator.collectives.choice import jobs
 from simulator.drivers.errors import TrainingError
 from simulator.drivers.local_step import local_step, server_update_ps
 from simulator.drivers.ports import Ports
-from simulator.engine.jobs import Job, Load
+from simulator.engine.jobs import Ints, Job, Load
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.execution import Execution
 from workloads import Network
@@ -59,12 +59,15 @@ class Cluster:
         self.free = places[self.count :]
         self.ranks = places[: self.count]
         self._beside = _beside(places, self.count, servers)
-        self.ports = Ports(self.wires, [_port(setting.array, self._device(at)) for at in self._beside])
+        self.ports = Ports(
+            self.wires, [_port(setting.array, self._device(at)) for at in self._beside]
+        )
         self.bandwidth = self.ports.slowed(links)
         self._pairs: dict[tuple[int, int], Operation] = {}
 
-    def _device(self, cores: np.ndarray) -> Device:  # type: ignore[type-arg]
-        return self.setting.array.group.kinds[self.wires.kind[cores[0]]][0]
+    def _device(self, cores: Ints) -> Device:
+        device, _ = self.setting.array.group.kinds[int(self.wires.kind[cores[0]])]
+        return device
 
     @cached_property
     def devices(self) -> list[Device]:
@@ -86,11 +89,9 @@ class Cluster:
         """Each worker's local step; one operation for all on the same device."""
         setting = self.setting
 
-        @lru_cache(maxsize=None)
+        @cache
         def step(device: Device) -> Operation:
-            return local_step(
-                setting.network, device, self.unit, setting.batch, setting.execution
-            )
+            return local_step(setting.network, device, self.unit, setting.batch, setting.execution)
 
         return [step(device) for device in self.devices]
 
@@ -167,8 +168,8 @@ class Cluster:
     def _message(
         self,
         what: str,
-        sources: np.ndarray,  # type: ignore[type-arg]
-        targets: np.ndarray,  # type: ignore[type-arg]
+        sources: Ints,
+        targets: Ints,
         each_bytes: float,
     ) -> Operation:
         load = Load.of(self.wires.loads(sources, targets))
@@ -210,7 +211,7 @@ def _exchange(what: str, phase: Phase, half: float, sequence: tuple[Job, ...]) -
     return Operation(Kind.SUMS, phase, what, level=0, received=(half, half), jobs=sequence)
 
 
-def _places(setting: Setting, wires: Wires) -> tuple[Unit, list[np.ndarray]]:  # type: ignore[type-arg]
+def _places(setting: Setting, wires: Wires) -> tuple[Unit, list[Ints]]:
     """The cores of every board, chip or core that may be a worker, and which of these it is.
 
     As many as there are workers, or else the first of the largest ones that are enough.
@@ -236,7 +237,7 @@ def _places(setting: Setting, wires: Wires) -> tuple[Unit, list[np.ndarray]]:  #
     return unit, [cores[:1] for cores in places] if boards_only else places
 
 
-def _beside(places: list[np.ndarray], workers: int, servers: int) -> list[np.ndarray]:  # type: ignore[type-arg]
+def _beside(places: list[Ints], workers: int, servers: int) -> list[Ints]:
     """Where servers stand: on places of nobody's, then evenly beside the workers."""
     alone = places[workers:][:servers]
     rest = servers - len(alone)
@@ -254,6 +255,3 @@ def _port(array: Array, device: Device) -> tuple[float, float]:
         device.network_bytes_per_s if bytes_per_s is None else bytes_per_s,
         device.network_latency_s if latency_s is None else latency_s,
     )
-
-
-__all__ = ["COMMON", "Cluster", "Setting", "SpecError", "cores_in"]

@@ -1,6 +1,6 @@
 """Who talks to whom: the communication graphs of decentralised methods.
 
-All are undirected and connected. ``ring-based`` and ``double-ring`` are Hop's
+All have a way from everybody to everybody; only a file's edges may be one-way. ``ring-based`` and ``double-ring`` are Hop's
 (ASPLOS 2019), as recalled: a ring whose nodes also talk to the opposite one, and
 two such graphs joined node to node.
 """
@@ -23,46 +23,65 @@ MOST_EDGES = 1 << 20
 
 @dataclass(frozen=True)
 class Graph:
-    """The neighbours of every node, ascending; raises TrainingError unless it is connected."""
+    """To whom every node sends, ascending; raises TrainingError unless it is connected."""
 
     name: str
     neighbours: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        apart = [node for node, far in enumerate(self.distances(0)) if far < 0]
-        if apart:
-            raise TrainingError(
-                f"graph {self.name!r} is not connected: nobody leads from worker 0 to worker "
-                f"{apart[0]}" + (f" and {len(apart) - 1} more" if len(apart) > 1 else "")
-            )
+        for ways, words in ((self.neighbours, "from worker 0 to"), (self.sources, "to it from")):
+            apart = [node for node, far in enumerate(_distances(ways, 0)) if far < 0]
+            if apart:
+                more = f" and {len(apart) - 1} more" if len(apart) > 1 else ""
+                raise TrainingError(
+                    f"graph {self.name!r} is not connected: no way leads {words} worker "
+                    f"{apart[0]}{more}"
+                )
 
     @staticmethod
-    def of(name: str, workers: int, edges: Edges) -> Graph:
+    def of(name: str, workers: int, edges: Edges, one_way: Edges = ()) -> Graph:
         """From pairs of nodes, in any order and repeated as they like."""
         found: list[set[int]] = [set() for _ in range(workers)]
         for a, b in edges:
-            if a != b:
-                found[a].add(b)
-                found[b].add(a)
-        return Graph(name, tuple(tuple(sorted(one)) for one in found))
+            found[a].add(b)
+            found[b].add(a)
+        for a, b in one_way:
+            found[a].add(b)
+        near = (tuple(sorted(one - {node})) for node, one in enumerate(found))
+        return Graph(name, tuple(near))
+
+    @cached_property
+    def sources(self) -> tuple[tuple[int, ...], ...]:
+        """From whom every node receives, ascending: its neighbours where all edges go both ways."""
+        found: list[list[int]] = [[] for _ in self.neighbours]
+        for node, others in enumerate(self.neighbours):
+            for other in others:
+                found[other].append(node)
+        return tuple(map(tuple, found))
+
+    @property
+    def one_way(self) -> bool:
+        """Whether some edge goes one way only."""
+        return self.sources != self.neighbours
 
     def __len__(self) -> int:
         return len(self.neighbours)
 
     def distances(self, start: int) -> list[int]:
-        """Edges on the shortest path from ``start`` to every node; -1 where there is none."""
+        """Edges on the shortest way from ``start`` to every node."""
         return _distances(self.neighbours, start)
 
     @cached_property
     def weights(self) -> tuple[dict[int, float], ...]:
-        """How much of whose model each takes: Metropolis, symmetric, each row sums to 1.
+        """How much of whose model each takes: each row sums to 1.
 
-        w_ij = 1 / (1 + max(deg i, deg j)), the rest is one's own: of a complete
-        graph 1/n everywhere.
+        Metropolis, which is symmetric: w_ij = 1 / (1 + max(deg i, deg j)), the rest
+        is one's own; of a complete graph 1/n everywhere. Where edges go one
+        way, the degrees are numbers of sources, and columns do not sum to 1.
         """
-        degree = [len(one) for one in self.neighbours]
+        degree = [len(one) for one in self.sources]
         found = []
-        for node, others in enumerate(self.neighbours):
+        for node, others in enumerate(self.sources):
             row = {other: 1 / (1 + max(degree[node], degree[other])) for other in others}
             row[node] = 1 - sum(row.values())
             found.append(row)
@@ -154,7 +173,7 @@ GRAPHS: dict[str, Callable[[int], Edges]] = {
 
 
 def load_graph(name: str, workers: int) -> Graph:
-    """The graph of that name, or of the file at that path: two numbers of workers a line.
+    """The graph of that name, or of the file at that path: two workers a line, as '0 3' or '0 > 3'.
 
     Raises TrainingError, with the line, for a file that is no such list.
     """
@@ -166,23 +185,28 @@ def load_graph(name: str, workers: int) -> Graph:
         known = ", ".join(GRAPHS)
         why = getattr(error, "strerror", None) or error
         raise TrainingError(f"graph {name!r}: one of {known}, or a file ({why})") from None
-    return Graph.of(name, workers, _edges(name, text, workers))
+    both, one = list[tuple[int, int]](), list[tuple[int, int]]()
+    for a, b, one_way in _edges(name, text, workers):
+        (one if one_way else both).append((a, b))
+    return Graph.of(name, workers, both, one)
 
 
-def _edges(name: str, text: str, workers: int) -> Edges:
+def _edges(name: str, text: str, workers: int) -> Iterable[tuple[int, int, bool]]:
+    """Of each line the two workers, and whether the edge is one-way."""
     lines = text.splitlines()
     if len(lines) > MOST_EDGES:
         raise TrainingError(f"graph {name!r}: more than {MOST_EDGES:,} lines")
     for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].replace(",", " ").split()
+        text, one_way = line.partition("#")[0].replace(",", " "), ">" in line
+        words = text.replace(">", " ", 1).split()
         if not words:
             continue
         if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
-            raise TrainingError(f"graph {name!r}, line {number}: two workers, as '0 3'")
+            raise TrainingError(f"graph {name!r}, line {number}: two workers, as '0 3', or '0 > 3'")
         a, b = (int(word[:9]) for word in words)
         if max(a, b) >= workers:
             raise TrainingError(
                 f"graph {name!r}, line {number}: worker {max(a, b)}, but they are 0 to "
                 f"{workers - 1}"
             )
-        yield a, b
+        yield a, b, one_way

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
+from random import Random
 from typing import Any, ClassVar, Self, get_type_hints
 
 from simulator.drivers.errors import TrainingError
@@ -17,7 +18,7 @@ class Method(ABC):
 
     ``source`` names its paper, ``recalled`` says what of it is from memory.
     ``graph`` is the communication graph that it uses where none is named ("":
-    it uses none), ``synchronous`` whether nobody's iteration differs from another's.
+    it uses none).
     """
 
     source: ClassVar[str]
@@ -29,7 +30,7 @@ class Method(ABC):
         """Parameter servers that it needs."""
         return 0
 
-    def check(self, workers: int) -> None:
+    def check(self, workers: int) -> None:  # noqa: B027  (most options always make sense)
         """Raise TrainingError where its options make no sense for so many workers."""
 
     @abstractmethod
@@ -44,7 +45,9 @@ class Method(ABC):
         if unknown := [name for name in options if name not in known]:
             have = ", ".join(known) or "none"
             raise TrainingError(f"option {unknown[0]!r}: {_name(cls)} has {have}")
-        return cls(**{name: _read(known[name], kinds[name], text) for name, text in options.items()})
+        return cls(
+            **{name: _read(known[name], kinds[name], text) for name, text in options.items()}
+        )
 
 
 def _name(cls: type) -> str:
@@ -70,3 +73,14 @@ def within(name: str, value: int, least: int, most: int | None = None, why: str 
     if value < least or (most is not None and value > most):
         bounds = f"at least {least}" if most is None else f"within {least}…{most}"
         raise TrainingError(f"option {name}={value}: {bounds}" + (f", {why}" if why else ""))
+
+
+def both_ways(run: Run) -> None:
+    """Raise TrainingError where edges of the communication graph go one way."""
+    if run.graph.one_way:
+        raise TrainingError(f"graph {run.graph.name!r}: some edges go one way; only hop has a use")
+
+
+def seeded(words: str) -> Random:
+    """Random numbers of one purpose: the same ones for the same words, under every hash seed."""
+    return Random(words)  # noqa: S311  (drawn, not kept secret)

@@ -78,5 +78,7 @@ def _class(name: str) -> type[Method]:
             f"method {name!r} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, Method)):
-        raise TrainingError(f"method {name!r}: {place} is no subclass of {Method.__module__}.Method")
+        raise TrainingError(
+            f"method {name!r}: {place} is no subclass of {Method.__module__}.Method"
+        )
     return found

@@ -11,10 +11,11 @@ from typing import Any
 import simpy
 
 from simulator.drivers.cluster import COMMON, Cluster
+from simulator.drivers.errors import TrainingError
 from simulator.drivers.graphs import Graph
 from simulator.drivers.slowdown import Slowdowns
 from simulator.engine.cores import Done
-from simulator.engine.errors import DeadlockError
+from simulator.engine.errors import MOST_NAMED, DeadlockError
 from simulator.engine.machine import Machine
 from simulator.engine.meeting import Meeting
 from simulator.engine.operations import Operation
@@ -36,9 +37,10 @@ class Hang:
 
     def __str__(self) -> str:
         who = [
-            f"worker {w} waits for {what}" + (f" of {_workers(whom)}" if whom else "")
+            f"worker {w} waits for {what}" + (f" ({_workers(whom)})" if whom else "")
             for w, (what, whom) in sorted(self.waits.items())
         ]
+        who[MOST_NAMED:] = [f"{len(who) - MOST_NAMED} more wait"] if who[MOST_NAMED:] else []
         dead = f"; {_workers(self.dead)} had died" if self.dead else ""
         return f"it hangs at {self.at_ps / 1e12:.6g} s: {'; '.join(who)}{dead}"
 
@@ -102,9 +104,15 @@ class Run:
 
     @property
     def graph(self) -> Graph:
-        """The communication graph; methods that use one are given one."""
-        assert self.given_graph is not None
+        """The communication graph; raises TrainingError without one."""
+        if self.given_graph is None:
+            raise TrainingError("this method needs a communication graph")
         return self.given_graph
+
+    @property
+    def now(self) -> int:
+        """Picoseconds since the start."""
+        return int(self.env.now)
 
     # What workers do
 
@@ -134,12 +142,12 @@ class Run:
         self.note("gradient", worker, iteration)
         return self.machine.compute(worker, self.cluster.steps[worker], iteration, after)
 
-    def alone(self, worker: int, operation: Operation, turn: int, after: Sequence[Done] = ()) -> Meeting:
+    def alone(
+        self, worker: int, operation: Operation, turn: int, after: Sequence[Done] = ()
+    ) -> Meeting:
         """Something that a worker sends, without anybody's waiting to receive it."""
         self._sent += 1
-        done = self.machine.meet(worker, operation, 1, turn, after, self._sent, worker + 1)
-        assert isinstance(done, Meeting)
-        return done
+        return self.machine.meet(worker, operation, 1, turn, after, self._sent, worker + 1)
 
     def together(
         self,
@@ -156,9 +164,8 @@ class Run:
         What it does to their models, ``note``, is done before any of them goes on.
         """
         done = self.machine.meet(worker, operation, parties, turn, after, key, COMMON)
-        assert isinstance(done, Meeting)
         if note and len(done.callbacks) == 1:  # the first to come: only its record is to be written
-            done.callbacks.append(lambda _: self.note(*note))
+            when(done, lambda: self.note(*note))
         return done
 
     # Waiting
@@ -173,10 +180,10 @@ class Run:
         """Wait for an event; how long is written down under its cause."""
         if event.callbacks is None:
             return
-        began = self.env.now
+        began = self.now
         with Blocked(self, worker, cause, whom):
             yield event
-        self.waits[worker][cause] += self.env.now - began
+        self.waits[worker][cause] += self.now - began
 
     def exchanged(
         self, worker: int, meeting: Meeting, members: Iterable[int] = (), after: Done | None = None
@@ -187,11 +194,11 @@ class Run:
         """
         if after is not None and after.callbacks is not None:
             yield after
-        began = self.env.now
+        began = self.now
         with Blocked(self, worker, "the others", members, meeting):
             yield meeting
         self.waits[worker]["the others"] += max(meeting.start_ps - began, 0)
-        self.waits[worker]["exchange"] += self.env.now - max(meeting.start_ps, began)
+        self.waits[worker]["exchange"] += self.now - max(meeting.start_ps, began)
 
     def until(
         self, worker: int, holds: Callable[[], bool], cause: str, whom: Callable[[], Iterable[int]]
@@ -199,12 +206,12 @@ class Run:
         """Wait until something holds; it is asked again whenever the worker's bell ``ring``s."""
         if holds():
             return
-        began = self.env.now
+        began = self.now
         with Blocked(self, worker, cause, whom):
             while not holds():
                 bell = self._bells[worker] = self.env.event()
                 yield bell
-        self.waits[worker][cause] += self.env.now - began
+        self.waits[worker][cause] += self.now - began
 
     def ring(self, worker: int) -> None:
         """Something has changed that a worker may be waiting for."""
@@ -216,7 +223,7 @@ class Run:
     def after(self, delay_s: float, then: Callable[[], object]) -> None:
         """Do something later; at once where that is no time."""
         if delay_s:
-            self.env.timeout(whole_ps(delay_s)).callbacks.append(lambda _: then())
+            when(self.env.timeout(whole_ps(delay_s)), then)
         else:
             then()
 
@@ -225,7 +232,7 @@ class Run:
     def note(self, *what: Any) -> None:
         """Something happens to a model now."""
         if self._keeps_history:
-            self.history.append((self.env.now, *what))
+            self.history.append((self.now, *what))
 
     def finish(self, worker: int, iterations: int = 1) -> None:
         """A worker has done an iteration; with more, it has skipped those between."""
@@ -234,15 +241,13 @@ class Run:
         self._total += 1
         if self._progress is not None and self._total % self._hundredth == 0:
             self._progress()
-        self.ends[worker].append(self.env.now)
+        self.ends[worker].append(self.now)
         if self.done[worker] == self.iterations:
             self._to_go -= 1
             if not self._to_go:
-                self.everybody_ps = self.env.now
+                self.everybody_ps = self.now
         self.enter(worker, before + iterations)
-        if not self._everybody:
-            self._left -= 1
-        elif self.done[worker] == self.iterations:
+        if not self._everybody or self.done[worker] == self.iterations:
             self._left -= 1
         if not self._left and not self._over.triggered:
             self._over.succeed()
@@ -274,6 +279,15 @@ class Run:
         }
         timeline = self.machine.run(stopped)
         return timeline, Hang(timeline.iteration_ps, waits, tuple(self.dead))
+
+
+def when(event: simpy.Event, then: Callable[[], object]) -> None:
+    """Do something at an event that has not fired yet, before those who wait for it later."""
+
+    def fired(_: simpy.Event) -> None:
+        then()
+
+    event.callbacks.append(fired)
 
 
 @dataclass

@@ -55,7 +55,8 @@ class Models:
     ) -> None:
         self._problem = problem
         self.of = np.tile(problem.start(), (workers, 1))
-        self.server = problem.start() if shards else None
+        self.served = shards > 0
+        self.server = problem.start()
         self._shards = np.array_split(np.arange(problem.size), max(shards, 1))
         self._last = np.zeros_like(self.of)
         self._sent: dict[tuple[int, int], Floats] = {}
@@ -69,7 +70,7 @@ class Models:
 
     def mean(self) -> Floats:
         """The servers' model, or else the mean of all workers'."""
-        found: Floats = self.of.mean(axis=0) if self.server is None else self.server.copy()
+        found: Floats = self.server.copy() if self.served else self.of.mean(axis=0)
         return found
 
     def do(self, word: str, about: Sequence[Any]) -> None:
@@ -90,12 +91,10 @@ class Models:
             self.of[w] -= step
 
     def _update_at_server(self, workers: tuple[int, ...], shard: int) -> None:
-        assert self.server is not None
         here = self._shards[shard]
         self.server[here] -= self._problem.rate * _mean(self._last[:, here], workers)
 
     def _pull(self, w: int, shard: int) -> None:
-        assert self.server is not None
         here = self._shards[shard]
         self.of[w, here] = self.server[here]
 
@@ -127,4 +126,5 @@ def _mean(rows: Floats, workers: Sequence[int]) -> Floats:
     total = rows[workers[0]].copy()
     for w in workers[1:]:
         total += rows[w]
-    return total / len(workers)
+    mean: Floats = total / len(workers)
+    return mean

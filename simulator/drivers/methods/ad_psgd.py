@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import ClassVar
 
 import simpy
 
-from simulator.drivers.method import Method
-from simulator.drivers.run import Process, Run
+from simulator.drivers.method import Method, both_ways, seeded
+from simulator.drivers.run import Process, Run, when
 from simulator.engine.cores import Done
 
 
@@ -38,6 +37,7 @@ class AdPsgd(Method):
     graph: ClassVar[str] = "ring"
 
     def start(self, run: Run) -> None:  # noqa: D102
+        both_ways(run)
         even, across = run.graph.sides
         near = across if self.bipartite else run.graph.neighbours
         active = [bool(near[w]) and (not self.bipartite or w in even) for w in range(run.n)]
@@ -45,7 +45,7 @@ class AdPsgd(Method):
         pairs = _Pairs(run, models, holds_own=not self.bipartite)
 
         def asks(w: int) -> Process:
-            draw, iteration = Random(f"{run.seed} ad-psgd {w}"), 0
+            draw, iteration = seeded(f"{run.seed} ad-psgd {w}"), 0
             while True:
                 before = models[w].version
                 step = run.step(w, iteration)
@@ -126,11 +126,14 @@ class _Pairs:
         return averaged
 
     def _exchange(self, a: int, b: int, iteration: int, step: Done, averaged: simpy.Event) -> None:
-        run, after = self._run, [step] if step.callbacks is None else []
+        run = self._run
+        if b in run.dead:  # it does not answer any more
+            return
+        after = [step] if step.callbacks is None else list[Done]()
         swap, key = run.cluster.swap(a, b), (a, iteration)
         run.together(b, swap, 2, iteration, (), key)
         meeting = run.together(a, swap, 2, iteration, after, key)
-        meeting.callbacks.append(lambda _: self._averaged(a, b, averaged))
+        when(meeting, lambda: self._averaged(a, b, averaged))
 
     def _averaged(self, a: int, b: int, averaged: simpy.Event) -> None:
         self._run.note("average", (a, b))

@@ -14,7 +14,7 @@ from typing import ClassVar
 import simpy
 
 from simulator.drivers.method import Method, within
-from simulator.drivers.run import Process, Run
+from simulator.drivers.run import Process, Run, when
 from simulator.engine.cores import Done
 
 
@@ -31,7 +31,7 @@ class AsyncParameterServer(Method):
 
     @property
     def most_ahead(self) -> int | None:
-        """How many iterations nobody may be more ahead of the last worker; None: as many as come."""
+        """Iterations that one may be ahead of the last worker; None: as many as come."""
         return None
 
     def check(self, workers: int) -> None:  # noqa: ARG002, D102
@@ -135,4 +135,4 @@ class _Shard:
             self.has[w] = self.version
             run.note("pull", w, self.number)
             back = run.alone(w, self._pull[w], iteration, [update])
-            back.callbacks.append(lambda _, pulled=pulled: pulled.succeed())
+            when(back, pulled.succeed)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
-from simulator.drivers.method import Method
-from simulator.drivers.run import Process, Run
+from simulator.drivers.method import Method, both_ways
+from simulator.drivers.run import Process, Run, when
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class DPsgd(Method):
     graph: ClassVar[str] = "ring"
 
     def start(self, run: Run) -> None:  # noqa: D102
+        both_ways(run)
         cluster, near, weights = run.cluster, run.graph.neighbours, run.graph.weights
         sends = [
             cluster.send(w, near[w], cluster.model_bytes, "model") if near[w] else None
@@ -41,7 +43,7 @@ class DPsgd(Method):
                 run.staleness[0] += 1
                 if (send := sends[w]) is not None:
                     sent = run.alone(w, send, iteration, [step])
-                    sent.callbacks.append(lambda _, k=iteration: arrive(w, k))
+                    when(sent, partial(arrive, w, iteration))
                     yield from run.until(
                         w,
                         lambda: len(mine.get(iteration, ())) == len(near[w]),  # noqa: B023

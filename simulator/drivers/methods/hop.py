@@ -14,7 +14,7 @@ from typing import ClassVar
 from simulator.drivers.errors import TrainingError
 from simulator.drivers.method import Method, within
 from simulator.drivers.methods.hop_queues import Acknowledgements, Tokens, Updates
-from simulator.drivers.run import Process, Run
+from simulator.drivers.run import Process, Run, when
 
 PROTOCOLS = ("standard", "notify-ack")
 
@@ -35,7 +35,9 @@ class Hop(Method):
     staleness: int = 0
     skip: int = 0
     source: ClassVar[str] = "Luo et al., Hop, ASPLOS 2019"
-    recalled: ClassVar[str] = "the protocol; that tokens and acknowledgements take a latency is ours"
+    recalled: ClassVar[str] = (
+        "the protocol; that tokens and acknowledgements take a latency is ours"
+    )
     graph: ClassVar[str] = "ring-based"
 
     def check(self, workers: int) -> None:  # noqa: ARG002, D102
@@ -53,7 +55,7 @@ class Hop(Method):
             raise TrainingError("option protocol=notify-ack: has neither backup nor staleness")
 
     def start(self, run: Run) -> None:  # noqa: D102
-        if run.n > 1 and self.backup >= min(map(len, run.graph.neighbours)):
+        if run.n > 1 and self.backup >= min(map(len, run.graph.sources)):
             raise TrainingError(
                 f"option backup={self.backup}: some worker of graph {run.graph.name!r} has no more "
                 "than so many neighbours; fewer, or another graph"
@@ -66,10 +68,10 @@ class Hop(Method):
 class _Training:
     def __init__(self, run: Run, method: Hop) -> None:
         cluster, near = run.cluster, run.graph.neighbours
-        self._run, self._method, self._near = run, method, near
-        self._updates = Updates(run, near, method.backup, method.staleness)
-        self._acks = Acknowledgements(run, near) if method.protocol == "notify-ack" else None
-        self._tokens = Tokens(run, near, method.tokens) if method.tokens else None
+        self._run, self._method = run, method
+        self._updates = Updates(run, method.backup, method.staleness)
+        self._acks = Acknowledgements(run) if method.protocol == "notify-ack" else None
+        self._tokens = Tokens(run, method.tokens) if method.tokens else None
         self._sends = [
             cluster.send(w, near[w], cluster.model_bytes, "model") if near[w] else None
             for w in range(run.n)
@@ -77,7 +79,7 @@ class _Training:
 
     def worker(self, w: int) -> Process:
         """One worker's iterations."""
-        run, near, iteration = self._run, self._near[w], 0
+        run, iteration = self._run, 0
         while True:
             yield from self._send(w, iteration)
             step = run.step(w, iteration)
@@ -86,7 +88,7 @@ class _Training:
             self._mix(w, iteration, used)
             run.note("update", w)
             if self._acks is not None:
-                self._acks.send(w, near)
+                self._acks.send(w)
             jump = 1
             if self._tokens is not None:
                 yield from self._tokens.take(w, 1)
@@ -110,10 +112,10 @@ class _Training:
         if self._acks is not None:
             yield from self._acks.wait(w)
         sent = run.alone(w, send, iteration)
-        sent.callbacks.append(lambda _: self._updates.arrive(w, iteration))
+        when(sent, lambda: self._updates.arrive(w, iteration))
 
     def _mix(self, w: int, iteration: int, used: dict[int, int]) -> None:
-        """The mean of the updates that came, by the graph's weights; what is missing is one's own."""
+        """The mean of the updates that came, by the graph's weights; the rest is one's own."""
         run, weights = self._run, self._run.graph.weights[w]
         for k in used.values():
             run.staleness[iteration - k] += 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
+from functools import partial
 from typing import Any
 
 import simpy
 
 from simulator.drivers.run import Process, Run
-
-Near = Sequence[Sequence[int]]
 
 
 class Updates:
@@ -20,11 +19,11 @@ class Updates:
     past k will send nothing for it, and is not waited for.
     """
 
-    def __init__(self, run: Run, near: Near, backup: int, staleness: int) -> None:
-        self._run, self._near = run, near
+    def __init__(self, run: Run, backup: int, staleness: int) -> None:
+        self._run, self._to, self._of = run, run.graph.neighbours, run.graph.sources
         self._backup, self._staleness = backup, staleness
-        self._came: list[dict[int, list[int]]] = [{v: [] for v in one} for one in near]
-        self._entered = [0] * len(near)
+        self._came: list[dict[int, list[int]]] = [{v: [] for v in one} for one in self._of]
+        self._entered = [0] * run.n
 
     def begin(self, w: int, iteration: int) -> None:
         """A worker is in an iteration: nothing older than it may use is needed any more."""
@@ -36,7 +35,7 @@ class Updates:
 
     def arrive(self, source: int, iteration: int) -> None:
         """A model has come to all neighbours of its worker."""
-        for w in self._near[source]:
+        for w in self._to[source]:
             if iteration >= self._entered[w] - self._staleness:
                 self._came[w][source].append(iteration)
             self._run.ring(w)
@@ -54,7 +53,7 @@ class Updates:
 
     def receive(self, w: int, iteration: int) -> Generator[simpy.Event, Any, dict[int, int]]:
         """Wait for enough updates of an iteration; which one is used of whom."""
-        enough = len(self._near[w]) - self._backup
+        enough = len(self._of[w]) - self._backup
 
         def holds() -> bool:
             found, passed = self._usable(w, iteration)
@@ -65,15 +64,15 @@ class Updates:
 
     def _missing(self, w: int, iteration: int) -> Iterable[int]:
         found, _ = self._usable(w, iteration)
-        return [v for v in self._near[w] if v not in found]
+        return [v for v in self._of[w] if v not in found]
 
 
 class Acknowledgements:
     """Notify-ack: the next model is sent when all neighbours have used the last one."""
 
-    def __init__(self, run: Run, near: Near) -> None:
-        self._run, self._near = run, near
-        self._missing: list[set[int]] = [set() for _ in near]
+    def __init__(self, run: Run) -> None:
+        self._run, self._to, self._of = run, run.graph.neighbours, run.graph.sources
+        self._missing: list[set[int]] = [set() for _ in range(run.n)]
 
     def wait(self, w: int) -> Process:
         """Until all have answered the last send; then the next one is unanswered."""
@@ -81,14 +80,12 @@ class Acknowledgements:
         yield from self._run.until(
             w, lambda: not missing[w], "acknowledgements", lambda: missing[w]
         )
-        missing[w] = set(self._near[w])
+        missing[w] = set(self._to[w])
 
-    def send(self, w: int, to: Iterable[int]) -> None:
-        """A worker has used what these sent."""
-        for v in to:
-            self._run.after(
-                self._run.cluster.latency_s(w, v), lambda v=v: self._came(w, v)  # type: ignore[misc]
-            )
+    def send(self, w: int) -> None:
+        """A worker has used what its sources sent."""
+        for v in self._of[w]:
+            self._run.after(self._run.cluster.latency_s(w, v), partial(self._came, w, v))
 
     def _came(self, source: int, w: int) -> None:
         self._missing[w].discard(source)
@@ -98,21 +95,18 @@ class Acknowledgements:
 class Tokens:
     """Token queues: to go on, a worker takes a token that each neighbour put for it.
 
-    Each puts one for all neighbours whenever it enters an iteration; at first
-    there are ``most``: so nobody is more than that ahead of a neighbour.
+    Each puts one for all of its sources whenever it enters an iteration; at first
+    there are ``most``: so nobody is more than that ahead of whoever it sends to.
     """
 
-    def __init__(self, run: Run, near: Near, most: int) -> None:
-        self._run, self._near, self._most = run, near, most
-        self._queues = [dict.fromkeys(one, most) for one in near]
+    def __init__(self, run: Run, most: int) -> None:
+        self._run, self._of, self._most = run, run.graph.sources, most
+        self._queues = [dict.fromkeys(one, most) for one in run.graph.neighbours]
 
     def put(self, w: int, count: int) -> None:
         """A worker has entered an iteration, or jumped over so many."""
-        for v in self._near[w]:
-            self._run.after(
-                self._run.cluster.latency_s(w, v),
-                lambda v=v: self._came(w, v, count),  # type: ignore[misc]
-            )
+        for v in self._of[w]:
+            self._run.after(self._run.cluster.latency_s(w, v), partial(self._came, w, v, count))
 
     def _came(self, source: int, w: int, count: int) -> None:
         self._queues[w][source] += count

@@ -12,7 +12,7 @@ from typing import ClassVar
 import simpy
 
 from simulator.drivers.method import Method, within
-from simulator.drivers.run import Process, Run
+from simulator.drivers.run import Process, Run, when
 from simulator.engine.cores import Done
 from simulator.engine.operations import Operation
 
@@ -96,7 +96,7 @@ class _Shard:
         """Send a gradient; what comes back fires ``pulled``."""
         self.pulled[w] = self.run.env.event()
         sent = self.run.alone(w, self._push[w], iteration, [step])
-        sent.callbacks.append(lambda _: self._arrived(w, iteration, sent))
+        when(sent, lambda: self._arrived(w, iteration, sent))
 
     def wait(self, w: int) -> Process:
         """Until a worker has the new weights of this shard."""
@@ -117,7 +117,7 @@ class _Shard:
             self.round += 1
             server = self.run.n + self.number
             update = self.run.machine.compute(server, self._update, self.round, [sent])
-            update.callbacks.append(lambda _: self._updated(came, iteration, update))
+            when(update, lambda: self._updated(came, iteration, update))
 
     def _updated(self, came: list[int], iteration: int, update: Done) -> None:
         self.run.note("update at server", tuple(sorted(came)), self.number)
@@ -130,4 +130,4 @@ class _Shard:
         self.run.note("pull", w, self.number)
         pulled = self.pulled[w]
         sent = self.run.alone(w, self._pull[w], iteration, after)
-        sent.callbacks.append(lambda _: pulled.succeed())
+        when(sent, pulled.succeed)

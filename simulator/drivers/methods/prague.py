@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from random import Random
 from typing import ClassVar
 
-from simulator.drivers.method import Method, within
+from simulator.drivers.method import Method, seeded, within
 from simulator.drivers.run import Process, Run
 from simulator.engine.cores import Done
 from simulator.engine.operations import Operation
@@ -35,9 +34,7 @@ class Prague(Method):
     groups: str = field(default="division", metadata={"choices": GROUPS})
     nodes: bool = False
     filter: int = -1
-    source: ClassVar[str] = (
-        "Luo et al., Prague, ASPLOS 2020; Ripples, arXiv 1909.08029"
-    )
+    source: ClassVar[str] = "Luo et al., Prague, ASPLOS 2020; Ripples, arXiv 1909.08029"
     recalled: ClassVar[str] = (
         "the protocol; the names of its parts are in the abstract. That the generator answers at "
         "once, and which static schedule it is, are ours"
@@ -80,7 +77,7 @@ class Generator:
 
     def __init__(self, run: Run, method: Prague) -> None:
         self._run, self._method = run, method
-        self._draw = Random(f"{run.seed} prague")
+        self._draw = seeded(f"{run.seed} prague")
         self._buffers: list[deque[Group]] = [deque() for _ in range(run.n)]
         self._made = 0
         self._operations: dict[tuple[int, ...], Operation] = {}
@@ -170,7 +167,7 @@ class Generator:
             self._put(tuple(inside))
 
     def _static(self, w: int, iteration: int) -> Group:
-        """Blocks of neighbours that move on by one worker an iteration, less than a block a turn."""
+        """Blocks of neighbouring workers, which move on by one worker an iteration."""
         n, size = self._run.n, self._method.group
         place = (w + iteration) % n
         block = place // size
