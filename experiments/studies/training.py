@@ -17,8 +17,9 @@ from simulator.drivers.learning.models import Learned, learn
 from simulator.drivers.learning.problems import load_problem
 from simulator.drivers.method import Method
 from simulator.drivers.registry import load_method
-from simulator.drivers.run import Hang, Run
+from simulator.drivers.run import Run
 from simulator.drivers.slowdown import parse_slowdowns
+from simulator.drivers.waiting import Hang
 from workloads import Network
 
 MOST_ITERATIONS = 100_000_000
@@ -228,7 +229,12 @@ class Trained:
         if (hang := self.hang) is None:
             return None
         waits = {str(w): {"for": what, "of": list(whom)} for w, (what, whom) in hang.waits.items()}
-        return {"at_s": hang.at_ps / PICOSECONDS, "waits": waits, "dead": list(hang.dead)}
+        return {
+            "at_s": hang.at_ps / PICOSECONDS,
+            "all": hang.all_stopped,
+            "waits": waits,
+            "dead": list(hang.dead),
+        }
 
     def _learning(self) -> dict[str, Any] | None:
         if (learned := self.learned) is None:

@@ -1,8 +1,8 @@
 """Who talks to whom: the communication graphs of decentralised methods.
 
-All have a way from everybody to everybody; only a file's edges may be one-way. ``ring-based`` and ``double-ring`` are Hop's
-(ASPLOS 2019), as recalled: a ring whose nodes also talk to the opposite one, and
-two such graphs joined node to node.
+All have a way from everybody to everybody; only a file's edges may be one-way.
+``ring-based`` and ``double-ring`` are Hop's (ASPLOS 2019), as recalled: a ring
+whose nodes also talk to the opposite one, and two such graphs joined node to node.
 """
 
 from __future__ import annotations

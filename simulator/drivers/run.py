@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array as column
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import simpy
@@ -14,8 +13,9 @@ from simulator.drivers.cluster import COMMON, Cluster
 from simulator.drivers.errors import TrainingError
 from simulator.drivers.graphs import Graph
 from simulator.drivers.slowdown import Slowdowns
+from simulator.drivers.waiting import Blocked, Hang, hang_of, when
 from simulator.engine.cores import Done
-from simulator.engine.errors import MOST_NAMED, DeadlockError
+from simulator.engine.errors import DeadlockError
 from simulator.engine.machine import Machine
 from simulator.engine.meeting import Meeting
 from simulator.engine.operations import Operation
@@ -25,28 +25,6 @@ from simulator.engine.timeline import Timeline
 Process = Generator[simpy.Event, Any, None]
 Event = tuple[Any, ...]
 """What happened to models, in order: the time in picoseconds, a word, and what it is about."""
-
-
-@dataclass(frozen=True)
-class Hang:
-    """Nothing goes on any more: when, and which worker waits for what, and for whom."""
-
-    at_ps: int
-    waits: dict[int, tuple[str, tuple[int, ...]]]
-    dead: tuple[int, ...]
-
-    def __str__(self) -> str:
-        who = [
-            f"worker {w} waits for {what}" + (f" ({_workers(whom)})" if whom else "")
-            for w, (what, whom) in sorted(self.waits.items())
-        ]
-        who[MOST_NAMED:] = [f"{len(who) - MOST_NAMED} more wait"] if who[MOST_NAMED:] else []
-        dead = f"; {_workers(self.dead)} had died" if self.dead else ""
-        return f"it hangs at {self.at_ps / 1e12:.6g} s: {'; '.join(who)}{dead}"
-
-
-def _workers(which: Sequence[int]) -> str:
-    return ("worker " if len(which) == 1 else "workers ") + ", ".join(map(str, which))
 
 
 class Run:
@@ -125,7 +103,7 @@ class Run:
     def _life(self, worker: int, generator: Process) -> Process:
         try:
             if worker in self.slowdowns.joins_s:
-                with Blocked(self, worker, "its own start"):
+                with Blocked(self._blocked, worker, "its own start"):
                     yield self.env.timeout(whole_ps(self.slowdowns.joins_s[worker]))
             yield from generator
         except simpy.Interrupt:
@@ -181,7 +159,7 @@ class Run:
         if event.callbacks is None:
             return
         began = self.now
-        with Blocked(self, worker, cause, whom):
+        with Blocked(self._blocked, worker, cause, whom):
             yield event
         self.waits[worker][cause] += self.now - began
 
@@ -195,7 +173,7 @@ class Run:
         if after is not None and after.callbacks is not None:
             yield after
         began = self.now
-        with Blocked(self, worker, "the others", members, meeting):
+        with Blocked(self._blocked, worker, "the others", members, meeting):
             yield meeting
         self.waits[worker]["the others"] += max(meeting.start_ps - began, 0)
         self.waits[worker]["exchange"] += self.now - max(meeting.start_ps, began)
@@ -207,7 +185,7 @@ class Run:
         if holds():
             return
         began = self.now
-        with Blocked(self, worker, cause, whom):
+        with Blocked(self._blocked, worker, cause, whom):
             while not holds():
                 bell = self._bells[worker] = self.env.event()
                 yield bell
@@ -266,52 +244,13 @@ class Run:
     # The run itself
 
     def run(self) -> tuple[Timeline, Hang | None]:
-        """Go on until the end, or until nobody can."""
+        """Go on until the end, or until nobody can; who waits then, for ever or for the dead."""
         try:
-            return self.machine.run(self._over), None
+            timeline = self.machine.run(self._over)
         except DeadlockError:
-            pass
-        stopped = self.env.event().succeed()
-        waits = {
-            w: (blocked.said(), tuple(blocked.who()))
-            for w, blocked in self._blocked.items()
-            if w not in self.dead
-        }
-        timeline = self.machine.run(stopped)
-        return timeline, Hang(timeline.iteration_ps, waits, tuple(self.dead))
-
-
-def when(event: simpy.Event, then: Callable[[], object]) -> None:
-    """Do something at an event that has not fired yet, before those who wait for it later."""
-
-    def fired(_: simpy.Event) -> None:
-        then()
-
-    event.callbacks.append(fired)
-
-
-@dataclass
-class Blocked:
-    """A worker waits, for what and for whom: said when nobody can go on."""
-
-    run: Run
-    worker: int
-    cause: str
-    whom: Iterable[int] | Callable[[], Iterable[int]] = ()
-    meeting: Meeting | None = field(default=None)
-
-    def __enter__(self) -> None:
-        self.run._blocked[self.worker] = self
-
-    def __exit__(self, *_: object) -> None:
-        self.run._blocked.pop(self.worker, None)
-
-    def said(self) -> str:
-        """What it waits for."""
-        return self.cause
-
-    def who(self) -> Iterable[int]:
-        """The workers that it waits for; in a meeting, who has not come."""
-        whom = self.whom() if callable(self.whom) else self.whom
-        came = {worker for worker, _ in self.meeting.came} if self.meeting else set()
-        return sorted(set(whom) - came - {self.worker})
+            timeline = self.machine.run(self.env.event().succeed())
+            stopped = True
+        else:
+            stopped = False
+        at_ps = timeline.iteration_ps
+        return timeline, hang_of(at_ps, self._blocked, self.dead, all_stopped=stopped)

@@ -64,7 +64,7 @@ class Models:
             (v, k)
             for _, word, *about in history
             if word == "mix"
-            for v, k, _ in about[1]
+            for v, k, _ in about[2]
             if k is not None
         )
 
@@ -108,13 +108,13 @@ class Models:
         if self._needed[w, iteration]:
             self._sent[w, iteration] = self.of[w].copy()
 
-    def _mix(self, w: int, parts: Sequence[tuple[int, int | None, float]]) -> None:
+    def _mix(self, w: int, _: int, parts: Sequence[tuple[int, int | None, float]]) -> None:
         """The weighted sum of models as they were sent, or (iteration None) of one's own now."""
         mixed = np.zeros(self._problem.size)
         for v, k, weight in parts:
             mixed += weight * (self.of[v] if k is None else self._sent[v, k])
         self.of[w] = mixed
-        for v, k, _ in parts:
+        for v, k, _weight in parts:
             if k is not None:
                 self._needed[v, k] -= 1
                 if not self._needed[v, k]:

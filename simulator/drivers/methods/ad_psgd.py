@@ -16,7 +16,8 @@ from typing import ClassVar
 import simpy
 
 from simulator.drivers.method import Method, both_ways, seeded
-from simulator.drivers.run import Process, Run, when
+from simulator.drivers.run import Process, Run
+from simulator.drivers.waiting import when
 from simulator.engine.cores import Done
 
 

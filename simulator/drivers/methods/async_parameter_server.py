@@ -14,7 +14,8 @@ from typing import ClassVar
 import simpy
 
 from simulator.drivers.method import Method, within
-from simulator.drivers.run import Process, Run, when
+from simulator.drivers.run import Process, Run
+from simulator.drivers.waiting import when
 from simulator.engine.cores import Done
 
 

@@ -7,7 +7,8 @@ from functools import partial
 from typing import ClassVar
 
 from simulator.drivers.method import Method, both_ways
-from simulator.drivers.run import Process, Run, when
+from simulator.drivers.run import Process, Run
+from simulator.drivers.waiting import when
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class DPsgd(Method):
                     )
                     yield from run.wait(w, sent, "exchange")
                     mine.pop(iteration, None)
-                run.note("mix", w, tuple((v, iteration, x) for v, x in sorted(weights[w].items())))
+                parts = ((v, iteration, x) for v, x in sorted(weights[w].items()))
+                run.note("mix", w, iteration, tuple(parts))
                 run.finish(w)
                 iteration += 1
 

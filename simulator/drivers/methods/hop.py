@@ -14,7 +14,8 @@ from typing import ClassVar
 from simulator.drivers.errors import TrainingError
 from simulator.drivers.method import Method, within
 from simulator.drivers.methods.hop_queues import Acknowledgements, Tokens, Updates
-from simulator.drivers.run import Process, Run, when
+from simulator.drivers.run import Process, Run
+from simulator.drivers.waiting import when
 
 PROTOCOLS = ("standard", "notify-ack")
 
@@ -121,4 +122,4 @@ class _Training:
             run.staleness[iteration - k] += 1
         mixed = [(v, k, weights[v]) for v, k in sorted(used.items())]
         own = 1 - sum(weight for *_, weight in mixed)
-        run.note("mix", w, (*mixed, (w, None, own)))
+        run.note("mix", w, iteration, (*mixed, (w, None, own)))

@@ -73,7 +73,7 @@ class Group:
 
 
 class Generator:
-    """The central group generator: a buffer of groups for every worker."""
+    """The central group generator: a buffer of groups for every worker, until they are over."""
 
     def __init__(self, run: Run, method: Prague) -> None:
         self._run, self._method = run, method
@@ -87,23 +87,21 @@ class Generator:
         """The groups that a worker takes part in now, in order."""
         kind, buffer = self._method.groups, self._buffers[w]
         if kind == "static":
-            return [self._static(w, iteration)]
-        if kind == "random":
+            buffer.append(self._static(w, iteration))
+        elif kind == "random":
             self._put(self._random(w))
-            found = list(buffer)
-            buffer.clear()
-            return found
-        if not buffer:
-            if kind == "division":
-                self._divide(w)
-            else:
-                self._put(self._random(w))
-        return [buffer.popleft()]
+            return list(buffer)
+        elif not buffer and kind == "division":
+            self._divide(w)
+        elif not buffer:
+            self._put(self._random(w))
+        return [buffer[0]]
 
     def average(self, w: int, group: Group, step: Done) -> Process:
-        """Take part in a group's all-reduce."""
+        """Take part in a group's all-reduce; until it is over the group is in the buffer."""
         run, members = self._run, group.members
         if len(members) < 2:
+            self._buffers[w].popleft()
             return
         if members not in self._operations:
             self._operations[members] = run.cluster.all_reduce(
@@ -114,6 +112,7 @@ class Generator:
         note = ("average", members)
         meeting = run.together(w, operation, len(members), 0, [step], key, note)
         yield from run.exchanged(w, meeting, members)
+        self._buffers[w].popleft()
 
     def _put(self, members: tuple[int, ...]) -> None:
         group = Group(self._made, members)

@@ -1,0 +1,117 @@
+"""Prague: nobody in two groups at once, sums of models are kept, everybody is served."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.drivers.errors import TrainingError
+from simulator.drivers.learning.models import Models
+from simulator.drivers.learning.problems import Quadratic
+from simulator.drivers.methods.prague import GROUPS
+from simulator.drivers.slowdown import Slowdowns
+from tests.simulator.drivers.clusters import Watched, one_slow, watched
+from tests.simulator.drivers.test_ad_psgd import averages
+from tests.simulator.drivers.test_gap_bounds import delays
+
+
+def prague(
+    n: int,
+    group: int,
+    groups: str,
+    slow: Slowdowns | None = None,
+    k: int = 12,
+    more: dict[str, str] | None = None,
+    port: float = 1e8,
+) -> Watched:
+    options = {"group": str(group), "groups": groups, **(more or {})}
+    return watched("prague", n, k, slow=slow, options=options, port=port)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(2, 9),
+    st.integers(2, 5),
+    st.sampled_from(GROUPS),
+    delays(),
+    st.integers(-1, 4),
+    st.booleans(),
+)
+def test_groups(n: int, group: int, groups: str, slow: Slowdowns, most: int, nodes: bool) -> None:
+    group = min(group, n)
+    more = {"filter": str(most), "nodes": "yes" if nodes else "no"}
+    ours = prague(n, group, groups, slow, more=more)
+    assert ours.hang is None
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for start, end, members in averages(ours):
+        assert nodes or len(members) <= group + 1  # one left over joins a group
+        for w in members:
+            spans.setdefault(w, []).append((start, end))
+    for mine in spans.values():
+        mine.sort()
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(mine))
+    if most < 0 and n > 1:
+        assert set(spans) == set(range(n))  # everybody is served
+    # no computation of a member falls into a group's average
+    notes = [(now, about[0]) for now, word, *about in ours.run.history if word == "gradient"]
+    for now, w in notes:
+        assert not any(start < now < end for start, end in spans.get(w, []))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 8), st.sampled_from(GROUPS), delays())
+def test_an_average_keeps_the_sum_of_all_models(n: int, groups: str, slow: Slowdowns) -> None:
+    ours = prague(n, 2, groups, slow)
+    models = Models(Quadratic(0), n, 0, ours.run.history)
+    averaged = 0
+    for _, word, *about in ours.run.history:
+        before = models.of.sum(axis=0)
+        models.do(word, about)
+        if word == "average":
+            averaged += 1
+            np.testing.assert_allclose(models.of.sum(axis=0), before, rtol=1e-12, atol=1e-12)
+            first, *others = about[0]
+            assert all((models.of[w] == models.of[first]).all() for w in others)
+    assert averaged
+
+
+def test_the_static_schedule_has_no_conflicts() -> None:
+    """Every iteration divides all workers; within two iterations blocks have mixed."""
+    ours = prague(9, 3, "static")
+    per_turn = [members for *_, members in sorted(averages(ours), key=lambda one: one[0])]
+    for turn in range(12):
+        groups = per_turn[3 * turn : 3 * turn + 3]
+        assert sorted(w for members in groups for w in members) == list(range(9))
+    assert set(per_turn[:3]) != set(per_turn[3:6])
+    assert sum(ours.run.waits[0][cause] for cause in ("the others",)) == 0
+
+
+def test_a_buffer_makes_fewer_groups_than_requests() -> None:
+    """Without one every request makes a group; with one, whoever has a group makes none."""
+    many, few = (len(averages(prague(9, 3, groups))) for groups in ("random", "buffer"))
+    assert many > 2 * few
+
+
+def test_division_gives_everybody_a_group_at_once() -> None:
+    """Alike workers: three groups of three a turn, of workers that are there anyway."""
+    ours = prague(9, 3, "division", k=6)
+    assert len(averages(ours)) == 3 * 6
+    assert {len(members) for *_, members in averages(ours)} == {3}
+
+
+def test_the_filter_lets_the_others_go_on() -> None:
+    """One worker ten times slower: with it others do not wait for that one."""
+    without = prague(9, 3, "division", one_slow(10.0), 60, port=1e12)
+    filtered = prague(9, 3, "division", one_slow(10.0), 60, {"filter": "2"}, 1e12)
+    rates = [sum(one.run.done) / one.timeline.iteration_s for one in (without, filtered)]
+    assert rates[1] > 1.5 * rates[0]
+    assert filtered.run.done[0] < 0.3 * max(filtered.run.done)
+
+
+def test_a_group_of_more_than_there_are_is_refused() -> None:
+    with pytest.raises(TrainingError, match=r"option group=5: within 2…4, there are 4 workers"):
+        prague(4, 5, "random")
+    with pytest.raises(TrainingError, match=r"groups=pairs: one of random, buffer"):
+        prague(4, 2, "pairs")
