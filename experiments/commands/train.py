@@ -63,6 +63,9 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "--loss", metavar="L", type=float, help="with --learn: say when the loss was that low"
     )
+    parser.add_argument(
+        "--rate", metavar="R", type=float, help="with --learn: the step of SGD (the problem's own)"
+    )
     add_execution(parser)
     add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw progress (and loss) against time")
@@ -117,6 +120,7 @@ def training_of(args: argparse.Namespace, method: str) -> Training:
         args.learn,
         args.until == "everybody",
         args.loss,
+        args.rate,
     )
 
 
@@ -124,8 +128,9 @@ def _check(args: argparse.Namespace, methods: list[str]) -> None:
     """Raise UsageError for what says nothing together."""
     from experiments.output import UsageError
 
-    if args.loss is not None and not args.learn:
-        raise UsageError("--loss: only models that learn have a loss; add --learn logistic")
+    for name in ("loss", "rate"):
+        if getattr(args, name) is not None and not args.learn:
+            raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
     if args.trace and len(methods) > 1:
         raise UsageError("--trace: of one method; use --method")
     if args.trace and not args.trace.lower().endswith((".json", ".json.gz")):

@@ -48,6 +48,7 @@ class Training:
     learn: str | None = None
     everybody: bool = False
     loss: float | None = None
+    rate: float | None = None
 
     @cached_property
     def way(self) -> Method:
@@ -63,7 +64,7 @@ class Training:
         cluster = Cluster(setting, method.servers, slow.links)
         named = self.graph or method.graph
         graph = load_graph(named, self.workers) if method.graph else None
-        problem = load_problem(self.learn, self.seed) if self.learn else None
+        problem = load_problem(self.learn, self.seed, self.rate) if self.learn else None
         run = Run(
             cluster,
             self.iterations,
@@ -219,6 +220,13 @@ class Trained:
         return self.learned.curve if self.learned else ()
 
     @property
+    def rate(self) -> float | None:
+        """The learning rate."""
+        if self.asked.learn is None:
+            return None
+        return load_problem(self.asked.learn, self.asked.seed, self.asked.rate).rate
+
+    @property
     def to_target_s(self) -> float | None:
         """When the loss that was asked about was reached; None if it never was."""
         if self.learned is None or self.asked.loss is None:
@@ -241,6 +249,7 @@ class Trained:
             return None
         return {
             "problem": self.asked.learn,
+            "rate": self.rate,
             "loss": learned.curve[-1][1],
             "target": self.asked.loss,
             "time_to_target_s": self.to_target_s,

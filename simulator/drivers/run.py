@@ -135,15 +135,15 @@ class Run:
         turn: int,
         after: Sequence[Done] = (),
         key: Any = None,
-        note: tuple[Any, ...] = (),
+        then: Callable[[], object] | None = None,
     ) -> Meeting:
         """Something that several workers exchange, once all of them have come.
 
-        What it does to their models, ``note``, is done before any of them goes on.
+        What the first of them wants done ``then`` is done before any of them goes on.
         """
         done = self.machine.meet(worker, operation, parties, turn, after, key, COMMON)
-        if note and len(done.callbacks) == 1:  # the first to come: only its record is to be written
-            when(done, lambda: self.note(*note))
+        if then is not None and len(done.callbacks) == 1:  # its record alone: nobody was here yet
+            when(done, then)
         return done
 
     # Waiting

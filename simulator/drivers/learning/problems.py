@@ -7,6 +7,7 @@ worker and the iteration alone, so that methods are compared on the same ones.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -17,13 +18,17 @@ from simulator.engine.jobs import Floats, Ints
 
 
 class Problem(ABC):
-    """A loss of a model, which is a vector of ``size`` numbers; ``rate`` is the step of SGD."""
+    """A loss of a model, which is a vector of ``size`` numbers; ``rate`` is the step of SGD.
+
+    Staleness may make a step too long that is not without it.
+    """
 
     size: int
-    rate: ClassVar[float]
+    usual_rate: ClassVar[float]
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, rate: float | None = None) -> None:
         self.seed = seed
+        self.rate = self.usual_rate if rate is None else rate
         self._prepare(default_rng((seed, 0)))
 
     @abstractmethod
@@ -50,7 +55,7 @@ class Quadratic(Problem):
     """f(x) = sum of a_i (x_i - x*_i)^2 / 2, least 0 at x*; gradients have noise of 0.1."""
 
     size = 32
-    rate = 0.2
+    usual_rate = 0.05
 
     def _prepare(self, rng: np.random.Generator) -> None:
         self.curvature = np.linspace(0.1, 1.0, self.size)
@@ -81,7 +86,7 @@ class Logistic(_Sampled):
     """Logistic regression on two classes that overlap, with a penalty of 0.001 |x|^2 / 2."""
 
     size = 20
-    rate = 0.5
+    usual_rate = 0.5
     penalty = 1e-3
 
     def _prepare(self, rng: np.random.Generator) -> None:
@@ -106,7 +111,7 @@ class TwoLayers(_Sampled):
 
     inside, hidden = 8, 16
     size = hidden * (inside + 1) + hidden + 1
-    rate = 0.1
+    usual_rate = 0.02
 
     def _prepare(self, rng: np.random.Generator) -> None:
         self.inputs = rng.standard_normal((self.samples, self.inside))
@@ -147,8 +152,10 @@ PROBLEMS: dict[str, type[Problem]] = {
 """The problems by name."""
 
 
-def load_problem(name: str, seed: int = 0) -> Problem:
-    """The problem of that name; raises TrainingError."""
+def load_problem(name: str, seed: int = 0, rate: float | None = None) -> Problem:
+    """The problem of that name, learned at its usual rate or another; raises TrainingError."""
     if name not in PROBLEMS:
         raise TrainingError(f"--learn {name!r}: one of {', '.join(PROBLEMS)}")
-    return PROBLEMS[name](seed)
+    if rate is not None and not 0 < rate < inf:
+        raise TrainingError(f"--rate {rate:g}: a learning rate is above 0")
+    return PROBLEMS[name](seed, rate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from simulator.drivers.method import Method
@@ -18,7 +19,7 @@ class AllReduce(Method):
 
     def start(self, run: Run) -> None:  # noqa: D102
         everybody = tuple(range(run.n))
-        update = ("update together", everybody)
+        update = partial(run.note, "update together", everybody)
         operation = run.cluster.all_reduce(
             everybody, run.cluster.gradient_bytes, "gradients", self.algorithm
         )
@@ -27,7 +28,7 @@ class AllReduce(Method):
             iteration = 0
             while True:
                 step = run.step(w, iteration)
-                sums = run.together(w, operation, run.n, iteration, [step], note=update)
+                sums = run.together(w, operation, run.n, iteration, [step], then=update)
                 yield from run.exchanged(w, sums, everybody, step)
                 run.staleness[0] += 1
                 run.finish(w)

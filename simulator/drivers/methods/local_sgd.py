@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from simulator.drivers.method import Method, within
@@ -25,6 +26,7 @@ class LocalSgd(Method):
         operation = run.cluster.all_reduce(
             everybody, run.cluster.model_bytes, "models", self.algorithm
         )
+        average = partial(run.note, "average", everybody)
 
         def worker(w: int) -> Process:
             iteration = 0
@@ -35,8 +37,7 @@ class LocalSgd(Method):
                 run.staleness[0] += 1
                 iteration += 1
                 if iteration % self.steps == 0:
-                    note = ("average", everybody)
-                    models = run.together(w, operation, run.n, iteration, [step], note=note)
+                    models = run.together(w, operation, run.n, iteration, [step], then=average)
                     yield from run.exchanged(w, models, everybody)
                 run.finish(w)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from simulator.drivers.method import Method, seeded, within
@@ -108,11 +109,15 @@ class Generator:
                 members, run.cluster.model_bytes, "models", "ring"
             )
         operation = self._operations[members]
-        key = ("group", group.number)
-        note = ("average", members)
-        meeting = run.together(w, operation, len(members), 0, [step], key, note)
+        key, over = ("group", group.number), partial(self._over, members)
+        meeting = run.together(w, operation, len(members), 0, [step], key, over)
         yield from run.exchanged(w, meeting, members)
-        self._buffers[w].popleft()
+
+    def _over(self, members: tuple[int, ...]) -> None:
+        """A group has averaged: it is the first in all of its members' buffers."""
+        self._run.note("average", members)
+        for w in members:
+            self._buffers[w].popleft()
 
     def _put(self, members: tuple[int, ...]) -> None:
         group = Group(self._made, members)

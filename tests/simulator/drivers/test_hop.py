@@ -1,5 +1,7 @@
 """Hop's claims on slow workers, its options, and its queues one by one."""
 
+from itertools import pairwise
+
 import pytest
 
 from simulator.drivers.errors import TrainingError
@@ -48,9 +50,11 @@ def test_skipping_recovers_a_deterministic_slowdown() -> None:
 def test_a_skipped_iteration_sends_nothing_and_computes_nothing() -> None:
     ours = hop(one_slow(4.0), tokens=5, backup=1, skip=10)
     sent = [about[1] for _, word, *about in ours.run.history if word == "send" and about[0] == 0]
-    computed = [about[1] for _, word, *about in ours.run.history if word == "gradient" and not about[0]]
+    computed = [
+        about[1] for _, word, *about in ours.run.history if word == "gradient" and not about[0]
+    ]
     assert sent == computed
-    steps = [b - a for a, b in zip(sent, sent[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(sent)]
     assert max(steps) > 1
     assert max(steps) <= 11
 
@@ -87,6 +91,6 @@ def test_options_that_make_no_sense(options: dict[str, int], said: str) -> None:
 
 
 def test_notify_ack_has_no_backup() -> None:
+    options = {"protocol": "notify-ack", "tokens": "2", "backup": "1"}
     with pytest.raises(TrainingError, match="notify-ack: has neither backup nor staleness"):
-        options = {"protocol": "notify-ack", "tokens": "2", "backup": "1"}
         watched("hop", 4, options=options)
