@@ -51,7 +51,7 @@ def plot_figure(figure: Figure) -> Picture:
 
 def _bars(figure: Figure) -> Picture:
     """Grouped bars on a logarithmic axis; the paper's values as marks across them."""
-    groups = list(dict.fromkeys(row["network"] for row in figure.rows))
+    groups = list(dict.fromkeys(row[figure.axes[0]] for row in figure.rows))
     planners = figure.planners
     width = 0.8 / len(planners)
     picture, (axes,) = panels(2.2 + 0.9 * len(groups), 4.2)
