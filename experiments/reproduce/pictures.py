@@ -63,7 +63,8 @@ def _bars(figure: Figure) -> Picture:
         axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
         for place, row in zip(places, rows, strict=True):
             _paper_mark(axes, place, width, row)
-    axes.set_xticks(range(len(groups)), groups, fontsize=8)
+    names = [str(group).replace(", ", "\n") for group in groups]
+    axes.set_xticks(range(len(groups)), names, fontsize=8)
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
     _finish(axes, figure, picture.get_figwidth())

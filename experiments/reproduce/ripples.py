@@ -45,12 +45,12 @@ HEADLINES: dict[str, dict[tuple[str, bool], float]] = {
 Progress = Callable[[str], None]
 WHY = (
     "Nothing is fitted. Recalled: the array, the networks, groups of 3. Ours: batches of 32 "
-    "(resnet50) and 128 (vgg16-cifar) a worker, links inside a node, and one parameter server: with "
-    "more it would be less slow, and the papers' number is not at hand.",
+    "(resnet50) and 128 (vgg16-cifar) a worker, links inside a node, and one parameter server: "
+    "more would be less slow, and the papers' number is not at hand.",
     "The abstracts do not say here how slow the slow worker is: each heterogeneous headline stands "
     "beside both.",
-    "AD-PSGD: the papers' is its authors' program, most of whose time goes into synchronising. Ours "
-    "takes what the wires take, and is then about as fast as Prague.",
+    "AD-PSGD: the papers' is its authors' program, most of whose time goes into synchronising. "
+    "Ours takes what the wires take, and is then about as fast as Prague.",
     "Time to a loss is of a small problem that learns along; speed alone is in the figure speed.",
 )
 

@@ -210,7 +210,6 @@ class Trained:
             "computing_s": self.computing_s,
             "hang": self._hang(),
             "learning": self._learning(),
-            "events": self.timeline.events,
             "notes": self.notes,
         }
 

@@ -23,7 +23,7 @@ def tables(found: Sequence[Trained]) -> Iterator[Table | str]:
     if len(found) == 1:
         yield _one(found[0])
     else:
-        yield _several(found)
+        yield from _several(found)
     if found[0].learned:
         yield SMALL
 
@@ -83,8 +83,8 @@ def _spread(counts: dict[int, int]) -> str:
     return f"{mean:.3g} on average, at most {max(counts)}"
 
 
-def _several(found: Sequence[Trained]) -> Table:
-    from experiments.output import table
+def _several(found: Sequence[Trained]) -> list[Table | str]:
+    from experiments.output import fitted
 
     asked = found[0].asked
     slow = ", ".join(asked.slowdowns) or "none"
@@ -104,11 +104,11 @@ def _several(found: Sequence[Trained]) -> Table:
         if one.learned:
             row["loss"] = f"{one.learned.curve[-1][1]:.4g}"
         if one.learned and asked.loss is not None:
-            row[f"to {asked.loss:g}"] = _time_to(one)
+            row[f"to {asked.loss:g} [s]"] = _time_to(one).removesuffix(" s")
         if any(other.hang for other in found):
             row["hangs"] = "yes" if one.hang else ""
         rows.append(row)
-    return table(title, rows)
+    return fitted(title, rows, ("gap", "stale", "slowest"))
 
 
 def _mean(counts: dict[int, int]) -> str:
