@@ -15,6 +15,12 @@ METHODS = (
     "all-reduce, hierarchical, ps, async-ps, ssp, backup, d-psgd, ad-psgd, hop, prague, local-sgd"
 )
 
+TYPED = (
+    *("method", "compare", "array", "set", "workers", "iterations", "until", "batch", "seed"),
+    *("slowdown", "graph", "learn", "loss", "rate", "execution", "report"),
+)
+"""Flags that the page's command has."""
+
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
@@ -22,11 +28,12 @@ def configure(commands: Any) -> None:
         "train", help="many workers that train together, by a method that may not wait for all"
     )
     add_network(parser)
-    either = parser.add_mutually_exclusive_group(required=True)
+    either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--method",
+        default="all-reduce",
         metavar="M",
-        help=f"{METHODS}; or module:class. With options: prague:group=4:filter=5",
+        help=f"{METHODS}; or module:class; with options as prague:group=4 (all-reduce)",
     )
     either.add_argument("--compare", metavar="M1,M2", help="several methods on the same draws")
     add_array(parser)
@@ -66,15 +73,25 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "--rate", metavar="R", type=float, help="with --learn: the step of SGD (the problem's own)"
     )
+    parser.add_argument(
+        "--vary",
+        metavar="KEY=VALUES",
+        action="append",
+        help="a grid of runs: method=…, slowdown=…, workers=4,8,16, or a value of the array, as "
+        "in sweep",
+    )
     add_execution(parser)
     add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw progress (and loss) against time")
+    parser.add_argument("--report", metavar="FILE", help="one self-contained page (.html)")
     parser.add_argument("--trace", metavar="FILE", help="a trace for ui.perfetto.dev (.json[.gz])")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run every method, then deliver table, picture and trace."""
+    """Run every method, then deliver table, picture, trace and page."""
+    if args.vary:
+        return _sweep(args)
     from experiments.formats import Shown, flat, written
     from experiments.output import check_writable, deliver, progress_bar, warn
     from experiments.pictures.figures import check_plot, save
@@ -86,18 +103,41 @@ def run(args: argparse.Namespace) -> int:
     _check(args, methods)
     if args.plot:
         check_plot(args.plot)
-    check_writable(args.output, args.plot, args.trace)
+    check_writable(args.output, args.plot, args.trace, args.report)
     with progress_bar(100 * len(methods)) as progress:
         found = compared(asked, methods, progress)
     for said in dict.fromkeys(said for one in found for said in _said(one)):
         warn(said)
-    data = found[0].to_dict() if args.method else comparison(found)
+    data = comparison(found) if args.compare else found[0].to_dict()
     rows = [flat(one.to_dict()) for one in found]
     deliver(written(Shown(data, lambda: rows, lambda: _parts(found)), args.format), args.output)
     if args.plot:
         save(plot_training(found), args.plot)
     if args.trace:
         _write_trace(found[0], args.trace)
+    if args.report:
+        _write_report(found, args)
+    return 0
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    """A run for every point of a grid, as one table."""
+    from experiments.formats import Shown, written
+    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.studies.training_sweep import points, swept
+    from experiments.studies.training_tables import grid
+    from experiments.studies.vary import parse_axes
+
+    for flag in ("compare", "plot", "report", "trace"):
+        if getattr(args, flag):
+            raise UsageError(f"--{flag}: not with --vary, which prints a row for each run")
+    axes = parse_axes(args.vary)
+    asked = training_of(args, args.method)
+    check_writable(args.output)
+    with progress_bar(len(points(axes))) as progress:
+        rows = list(swept(asked, axes, args.array, args.set, progress))
+    shown = Shown(rows, lambda: rows, lambda: grid(asked, axes, rows))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 
@@ -133,6 +173,8 @@ def _check(args: argparse.Namespace, methods: list[str]) -> None:
             raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
     if args.trace and len(methods) > 1:
         raise UsageError("--trace: of one method; use --method")
+    if args.report and not args.report.endswith((".html", ".htm")):
+        raise UsageError(f"--report {args.report!r}: the name must end in .html")
     if args.trace and not args.trace.lower().endswith((".json", ".json.gz")):
         raise UsageError(f"--trace {args.trace!r}: the name must end in .json or .json.gz")
 
@@ -167,3 +209,24 @@ def _write_trace(trained: Trained, path: str) -> None:
     }
     timeline = trained.timeline
     write_trace(trace_events(timeline, sites(timeline), folded=False), about, path)
+
+
+def _write_report(found: list[Trained], args: argparse.Namespace) -> None:
+    from experiments.output import whole_file
+    from experiments.report.training import training_page
+
+    with whole_file(args.report) as path:
+        page = training_page(found, _command(args))
+        path.write_bytes(page.encode("utf-8", "replace"))
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command as it could be typed again."""
+    import shlex
+
+    words = ["accelarray", "train", args.network]
+    for flag in TYPED:
+        value = getattr(args, flag)
+        for one in value if isinstance(value, list) else [value]:
+            words += [] if one is None else [f"--{flag}", str(one)]
+    return shlex.join(words)

@@ -120,7 +120,7 @@ class Trained:
     @property
     def time_s(self) -> float:
         """Simulated seconds until the end, or until nobody could go on."""
-        return self.timeline.iteration_s
+        return self.timeline.makespan_s
 
     @property
     def iterations_per_s(self) -> float:

@@ -10,7 +10,9 @@ from hardware import format_quantity
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.studies.training import Trained
+    from experiments.studies.training import Trained, Training
+    from experiments.studies.training_sweep import Row
+    from experiments.studies.vary import Axis
 
 SHOWN_LINKS = 5
 SMALL = (
@@ -109,6 +111,29 @@ def _several(found: Sequence[Trained]) -> list[Table | str]:
             row["hangs"] = "yes" if one.hang else ""
         rows.append(row)
     return fitted(title, rows, ("gap", "stale", "slowest"))
+
+
+def grid(asked: Training, axes: Sequence[Axis], rows: Sequence[Row]) -> list[Table | str]:
+    """A row for each run of a grid, and why those hang that do."""
+    from experiments.output import fitted
+
+    shown = []
+    for row in rows:
+        cells = {axis.title: str(row[axis.title]) for axis in axes}
+        cells |= {key: _number(value) for key, value in row.items() if key not in (*cells, "hang")}
+        if any(other["hang"] for other in rows):
+            cells["hangs"] = "yes" if row["hang"] else ""
+        shown.append(cells)
+    title = f"{asked.network.name}, {len(rows)} runs"
+    least = ("time_to_target_s", "staleness", "gap", "slowest_per_s", "waiting")
+    hangs = [row["hang"] for row in rows if row["hang"]]
+    return [*fitted(title, shown, least), *hangs[:1]]
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _mean(counts: dict[int, int]) -> str:

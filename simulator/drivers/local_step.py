@@ -39,7 +39,7 @@ def local_step(
         Kind.COMPUTE,
         Phase.FORWARD,
         "local step",
-        duration_ps=timeline.iteration_ps,
+        duration_ps=timeline.makespan_ps,
         flops=math.fsum(total.flops for total in totals) / cores,
         energy_j=math.fsum(total.energy_j for total in totals) / cores,
         # of a single core; several also wait for each other

@@ -103,7 +103,7 @@ class Run:
     def _life(self, worker: int, generator: Process) -> Process:
         try:
             if worker in self.slowdowns.joins_s:
-                with Blocked(self._blocked, worker, "its own start"):
+                with Blocked(self._blocked, worker, self.now, "its own start"):
                     yield self.env.timeout(whole_ps(self.slowdowns.joins_s[worker]))
             yield from generator
         except simpy.Interrupt:
@@ -159,7 +159,7 @@ class Run:
         if event.callbacks is None:
             return
         began = self.now
-        with Blocked(self._blocked, worker, cause, whom):
+        with Blocked(self._blocked, worker, began, cause, whom):
             yield event
         self.waits[worker][cause] += self.now - began
 
@@ -173,7 +173,7 @@ class Run:
         if after is not None and after.callbacks is not None:
             yield after
         began = self.now
-        with Blocked(self._blocked, worker, "the others", members, meeting):
+        with Blocked(self._blocked, worker, began, "the others", members, meeting):
             yield meeting
         self.waits[worker]["the others"] += max(meeting.start_ps - began, 0)
         self.waits[worker]["exchange"] += self.now - max(meeting.start_ps, began)
@@ -185,7 +185,7 @@ class Run:
         if holds():
             return
         began = self.now
-        with Blocked(self._blocked, worker, cause, whom):
+        with Blocked(self._blocked, worker, began, cause, whom):
             while not holds():
                 bell = self._bells[worker] = self.env.event()
                 yield bell
@@ -252,5 +252,9 @@ class Run:
             stopped = True
         else:
             stopped = False
-        at_ps = timeline.iteration_ps
+        at_ps = timeline.makespan_ps
+        for worker, blocked in self._blocked.items():  # who waits at the end has waited so long
+            under_way = blocked.meeting is not None and not blocked.meeting.missing
+            cause = "exchange" if under_way else blocked.cause
+            self.waits[worker][cause] += max(at_ps - blocked.since_ps, 0)
         return timeline, hang_of(at_ps, self._blocked, self.dead, all_stopped=stopped)

@@ -69,6 +69,7 @@ class Blocked:
 
     everybody: dict[int, Blocked]
     worker: int
+    since_ps: int
     cause: str
     whom: Iterable[int] | Callable[[], Iterable[int]] = ()
     meeting: Meeting | None = None

@@ -41,13 +41,13 @@ def test_all_reduce(n: int) -> None:
     """t + 2 (n - 1) a + 2 (n - 1) / n W / B, round a ring."""
     timeline = watched("all-reduce", n, TURNS, options={"algorithm": "ring"}).timeline
     ring_s = 2 * (n - 1) * LATENCY + 2 * (n - 1) / n * W / PORT
-    within_ps(timeline.iteration_ps, TURNS * (step_ps() / 1e12 + ring_s), 2 * TURNS)
+    within_ps(timeline.makespan_ps, TURNS * (step_ps() / 1e12 + ring_s), 2 * TURNS)
 
 
 @pytest.mark.parametrize("n", [2, 16, 256])
 def test_all_reduce_with_a_slow_worker_is_its_step_and_the_exchange(n: int) -> None:
-    fast = watched("all-reduce", n, TURNS).timeline.iteration_ps
-    slow = watched("all-reduce", n, TURNS, slow=one_slow(5.0)).timeline.iteration_ps
+    fast = watched("all-reduce", n, TURNS).timeline.makespan_ps
+    slow = watched("all-reduce", n, TURNS, slow=one_slow(5.0)).timeline.makespan_ps
     assert slow - fast == TURNS * 4 * step_ps()
 
 
@@ -62,7 +62,7 @@ def test_synchronous_parameter_servers(n: int, shards: int) -> None:
     server = ours.run.cluster.devices[0]
     update_s = server_update_ps(server, W / shards, n) / 1e12
     turn_s = step_ps() / 1e12 + 2 * (n * W / (shards * PORT) + LATENCY) + update_s
-    within_ps(ours.timeline.iteration_ps, TURNS * turn_s, 6 * TURNS)
+    within_ps(ours.timeline.makespan_ps, TURNS * turn_s, 6 * TURNS)
 
 
 def test_a_servers_update_reads_every_gradient_and_the_weights_and_writes_them() -> None:
@@ -78,7 +78,7 @@ def test_local_sgd(n: int, steps: int) -> None:
     options = {"steps": str(steps), "algorithm": "ring"}
     timeline = watched("local-sgd", n, 2 * steps, options=options).timeline
     ring_s = 2 * (n - 1) * LATENCY + 2 * (n - 1) / n * W / PORT
-    within_ps(timeline.iteration_ps, 2 * (steps * step_ps() / 1e12 + ring_s), 4)
+    within_ps(timeline.makespan_ps, 2 * (steps * step_ps() / 1e12 + ring_s), 4)
 
 
 @pytest.mark.parametrize("boards", [2, 4, 16, 64])
@@ -99,7 +99,7 @@ def test_hierarchical_all_reduce(boards: int) -> None:
     inside_s = 3 / 8 * W / PORT + 2 * LATENCY
     across_s = 2 * (boards - 1) / boards * W / PORT + (1 if boards == 2 else 2) * LATENCY
     step_s = cluster.steps[0].duration_ps / 1e12
-    within_ps(timeline.iteration_ps, turns * (step_s + 2 * inside_s + across_s), 12 * turns)
+    within_ps(timeline.makespan_ps, turns * (step_s + 2 * inside_s + across_s), 12 * turns)
 
 
 def test_a_worker_of_several_cores_sends_from_each_of_them() -> None:

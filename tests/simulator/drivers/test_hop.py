@@ -12,7 +12,7 @@ N = 16
 
 
 def rate(ours: Watched) -> float:
-    return sum(ours.run.done) / ours.timeline.iteration_s
+    return sum(ours.run.done) / ours.timeline.makespan_s
 
 
 def hop(slow: Slowdowns | None, k: int = 120, **options: int) -> Watched:

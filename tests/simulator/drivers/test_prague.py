@@ -102,7 +102,7 @@ def test_division_gives_everybody_a_group_at_once() -> None:
 
 
 def rate(ours: Watched) -> float:
-    return sum(ours.run.done) / ours.timeline.iteration_s
+    return sum(ours.run.done) / ours.timeline.makespan_s
 
 
 def test_the_filter_lets_the_others_go_on() -> None:
@@ -123,7 +123,7 @@ def test_the_filter_is_one_sided() -> None:
     """Whoever is behind may still ask the others, and so does not stay behind alone."""
     ours = prague(9, 3, "division", one_slow(10.0), 60, {"filter": "2"}, 1e12)
     late = [
-        members for start, _, members in averages(ours) if start > ours.timeline.iteration_ps / 2
+        members for start, _, members in averages(ours) if start > ours.timeline.makespan_ps / 2
     ]
     assert any(0 in members for members in late)
     assert ours.run.done[0] < 0.3 * max(ours.run.done)

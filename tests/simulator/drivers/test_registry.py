@@ -49,7 +49,7 @@ def test_time_is_spent_computing_or_waiting(method: str) -> None:
         rows = zip(columns.resource, columns.start, columns.end, strict=True)
         computed = sum(end - start for r, start, end in rows if r == core and end <= last)
         waited = sum(ours.run.waits[w].values())
-        assert computed + waited == pytest.approx(last, abs=2 + ours.timeline.iteration_ps - last)
+        assert computed + waited == pytest.approx(last, abs=2 + ours.timeline.makespan_ps - last)
 
 
 ALONE = FLAT | {"backup": {"backup": "0"}}
@@ -70,14 +70,14 @@ def test_everybody(method: str) -> None:
         method, 6, 15, slow=slow, everybody=True, spare=1, options=FLAT.get(method), port=1e12
     )
     assert min(ours.run.done) == 15
-    assert ours.run.everybody_ps == ours.timeline.iteration_ps
+    assert ours.run.everybody_ps == ours.timeline.makespan_ps
 
 
 SCRIPT = """
 from tests.simulator.drivers.test_registry import METHODS, ran
 for method in METHODS:
     ours = ran(method)
-    print(method, ours.timeline.iteration_ps, ours.timeline.events, ours.run.done,
+    print(method, ours.timeline.makespan_ps, ours.timeline.events, ours.run.done,
           sorted(ours.run.staleness.items()), hash(str(ours.run.history)) and str(ours.run.history))
 """
 

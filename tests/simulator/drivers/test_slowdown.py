@@ -79,16 +79,16 @@ def test_steps_take_so_many_times_as_long() -> None:
         parse_slowdowns(["random:0.5:3"], 1, 12, 7).pace(0),
     )
     assert pace is not None
-    assert ours.timeline.iteration_ps == sum(round(step * pace(k)) for k in range(12))
+    assert ours.timeline.makespan_ps == sum(round(step * pace(k)) for k in range(12))
 
 
 def test_a_worker_that_joins_late_holds_the_others_up() -> None:
     late = watched("all-reduce", 3, 4, slow=Slowdowns(joins_s={1: 0.25}))
     soon = watched("all-reduce", 3, 4)
-    assert late.timeline.iteration_ps == soon.timeline.iteration_ps + 250_000_000_000
+    assert late.timeline.makespan_ps == soon.timeline.makespan_ps + 250_000_000_000
     free = watched("async-ps", 3, 4, slow=Slowdowns(joins_s={1: 0.25}), spare=1)
     assert free.run.done[1] == 0
-    assert free.timeline.iteration_s < 0.25
+    assert free.timeline.makespan_s < 0.25
 
 
 def test_a_dead_worker_is_named_by_those_who_wait() -> None:
