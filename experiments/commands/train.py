@@ -33,7 +33,7 @@ def configure(commands: Any) -> None:
         "--method",
         default="all-reduce",
         metavar="M",
-        help=f"{METHODS}; or module:class; with options as prague:group=4 (all-reduce)",
+        help=f"{METHODS}; or module:class; pipeline; with options as prague:group=4 (all-reduce)",
     )
     either.add_argument("--compare", metavar="M1,M2", help="several methods on the same draws")
     add_array(parser)
@@ -92,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     """Run every method, then deliver table, picture, trace and page."""
     if args.vary:
         return _sweep(args)
+    if args.method == "pipeline" and not args.compare:
+        return _pipeline(args)
     from experiments.formats import Shown, flat, written
     from experiments.output import check_writable, deliver, progress_bar, warn
     from experiments.pictures.figures import check_plot, save
@@ -117,6 +119,24 @@ def run(args: argparse.Namespace) -> int:
         _write_trace(found[0], args.trace)
     if args.report:
         _write_report(found, args)
+    return 0
+
+
+def _pipeline(args: argparse.Namespace) -> int:
+    """Stages as workers, which learn with the versions of the weights that they have."""
+    from experiments.formats import Shown, flat, written
+    from experiments.output import UsageError, check_writable, deliver
+    from experiments.studies.pipeline_training import piped, piped_tables
+
+    for flag in ("plot", "report", "trace"):
+        if getattr(args, flag):
+            raise UsageError(f"--{flag}: not with --method pipeline (timeline draws its steps)")
+    _check(args, [args.method])
+    check_writable(args.output)
+    found = piped(training_of(args, args.method))
+    data = found.to_dict()
+    shown = Shown(data, lambda: [flat(data)], lambda: piped_tables(found))
+    deliver(written(shown, args.format), args.output)
     return 0
 
 

@@ -90,6 +90,8 @@ class Training:
             raise UsageError(f"--seed {self.seed}: 0 or more")
         if self.workers < 1:
             raise UsageError(f"--workers {self.workers}: at least one worker")
+        if self.execution.staging is not None:
+            raise UsageError("--stages and what belongs to it are for --method pipeline")
         method = self.way
         method.check(self.workers)
         if self.graph is not None and not method.graph:

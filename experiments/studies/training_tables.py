@@ -49,8 +49,8 @@ def _one(trained: Trained) -> Table:
     table.add_row("iterations", f"{trained.iterations_per_s:.6g} a second, all together")
     each = trained.each_per_s
     table.add_row("", f"{min(each):.6g} to {max(each):.6g} a second each")
-    table.add_row("staleness", _spread(run.staleness))
-    table.add_row("ahead of the last worker", _spread(run.gaps))
+    table.add_row("staleness", spread(run.staleness))
+    table.add_row("ahead of the last worker", spread(run.gaps))
     table.add_section()
     whole = trained.time_s * asked.workers or 1.0
     table.add_row("computing", f"{trained.computing_s / whole:.2%} of all workers' time")
@@ -76,7 +76,7 @@ def _time_to(trained: Trained) -> str:
     return "never" if at_s is None else f"{at_s:.6g} s"
 
 
-def _spread(counts: dict[int, int]) -> str:
+def spread(counts: dict[int, int]) -> str:
     """Mean and largest of a histogram."""
     many = sum(counts.values())
     if not many:
