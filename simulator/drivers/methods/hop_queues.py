@@ -15,8 +15,8 @@ class Updates:
     """The update queues: which iterations' models have come from whom, and not been left behind.
 
     Of iteration k one needs those of all neighbours but ``backup``, each at
-    most ``staleness`` iterations old and none of a later one. Whoever has jumped
-    past k will send nothing for it, and is not waited for.
+    most ``staleness`` iterations old and none of a later one. Nobody jumps past k
+    whom somebody waits for there: tokens let one jump no further than those it sends to are.
     """
 
     def __init__(self, run: Run, backup: int, staleness: int) -> None:
@@ -40,30 +40,27 @@ class Updates:
                 self._came[w][source].append(iteration)
             self._run.ring(w)
 
-    def _usable(self, w: int, iteration: int) -> tuple[dict[int, int], int]:
-        """The newest update of each neighbour that will do, and how many will send none."""
-        found, passed = {}, 0
+    def _usable(self, w: int, iteration: int) -> dict[int, int]:
+        """The newest update of each neighbour that will do."""
+        oldest, found = max(iteration - self._staleness, 0), {}
         for v, queue in self._came[w].items():
             newest = max((k for k in queue if k <= iteration), default=-1)
-            if newest >= iteration - self._staleness and newest >= 0:
+            if newest >= oldest:
                 found[v] = newest
-            elif queue and queue[-1] > iteration:
-                passed += 1
-        return found, passed
+        return found
 
     def receive(self, w: int, iteration: int) -> Generator[simpy.Event, Any, dict[int, int]]:
         """Wait for enough updates of an iteration; which one is used of whom."""
         enough = len(self._of[w]) - self._backup
 
         def holds() -> bool:
-            found, passed = self._usable(w, iteration)
-            return len(found) + passed >= enough
+            return len(self._usable(w, iteration)) >= enough
 
         yield from self._run.until(w, holds, "updates", lambda: self._missing(w, iteration))
-        return self._usable(w, iteration)[0]
+        return self._usable(w, iteration)
 
     def _missing(self, w: int, iteration: int) -> Iterable[int]:
-        found, _ = self._usable(w, iteration)
+        found = self._usable(w, iteration)
         return [v for v in self._of[w] if v not in found]
 
 

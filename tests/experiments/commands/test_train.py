@@ -185,3 +185,42 @@ def test_bad_input(
 def test_a_trace_is_of_one_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BASE, "--compare", "all-reduce,ps", "--trace", "x.json"]) == 2
     assert "--trace: of one method" in capsys.readouterr().err
+
+
+PIPED = ["train", "lenet", "--method", "pipeline", "--array", "ring-8", "--workers", "2"]
+PIPED += ["--set", "devices.0.count=2", "--iterations", "12"]
+
+
+def test_a_pipelines_stages_are_workers(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--learn", "quadratic", "--loss", "5"]
+    assert main([*PIPED, *words, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"] == [2, 1]
+    assert found["staleness"] == {"0": 13, "1": 11}
+    assert sum(found["workers"]) == pytest.approx(found["iterations_per_s"])
+    assert found["iterations_per_s"] == pytest.approx(2 * 12 / found["time_s"])
+    assert found["learning"]["curve"][-1][1] < found["learning"]["curve"][0][1]
+    assert main([*PIPED, *words]) == 0
+    out = capsys.readouterr().out
+    assert "versions of the weights" in out
+    assert "time to 5" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--schedule", "1f1b"], "--schedule 1f1b: runs one batch; take pipedream or 2bw"),
+        (["--slowdown", "worker:0:5"], "has no --slowdown"),
+        (["--stages", "3"], "--workers says how many stages"),
+        (["--plot", "x.png"], "--plot: not with --method pipeline"),
+        (["--iterations", "0"], "--iterations 0"),
+    ],
+)
+def test_bad_pipelines(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PIPED, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_stages_are_for_pipelines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--method", "all-reduce", "--stages", "2"]) == 2
+    assert "--method pipeline" in capsys.readouterr().err
