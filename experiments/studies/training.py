@@ -178,6 +178,11 @@ class Trained:
                 f"{-idle} of the parameter servers stand beside workers, whose links they use; "
                 "each has a port of its own"
             )
+        if self.learned is not None and self.learned.diverged:
+            found.append(
+                f"{self.asked.method}: learning diverged; with gradients that stale, try a smaller "
+                f"--rate than {self.rate:g}"
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:

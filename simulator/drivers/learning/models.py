@@ -30,6 +30,11 @@ class Learned(NamedTuple):
     curve: tuple[tuple[float, float], ...]
     model: Floats
 
+    @property
+    def diverged(self) -> bool:
+        """Whether the loss is higher at the end than at first, or no number any more."""
+        return not self.curve[-1][1] <= self.curve[0][1]
+
     def time_to(self, loss: float) -> float | None:
         """When the loss was that low for the first time (s); None if it never was."""
         return next((at_s for at_s, value in self.curve if value <= loss), None)
@@ -40,10 +45,11 @@ def learn(problem: Problem, workers: int, shards: int, history: Sequence[Event])
     models = Models(problem, workers, shards, history)
     curve = [(0.0, problem.loss(models.mean()))]
     every = max(len(history) // POINTS, 1)
-    for number, (at_ps, word, *about) in enumerate(history, 1):
-        models.do(word, about)
-        if number % every == 0:
-            curve.append((at_ps / PICOSECONDS, problem.loss(models.mean())))
+    with np.errstate(all="ignore"):  # what diverges has a loss that says so
+        for number, (at_ps, word, *about) in enumerate(history, 1):
+            models.do(word, about)
+            if number % every == 0:
+                curve.append((at_ps / PICOSECONDS, problem.loss(models.mean())))
     return Learned(tuple(curve), models.mean())
 
 

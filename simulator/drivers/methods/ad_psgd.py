@@ -23,10 +23,11 @@ from simulator.engine.cores import Done
 
 @dataclass(frozen=True)
 class AdPsgd(Method):
-    """AD-PSGD: with ``overlap`` averages go on while gradients are computed.
+    """AD-PSGD: each averages with one random neighbour, and waits for nobody else.
 
-    Without ``bipartite`` sides everybody asks anybody, holding its own model
-    meanwhile: then some may wait for each other for ever.
+    With ``overlap`` averages go on while gradients are computed. Without
+    ``bipartite`` sides everybody asks anybody, holding its own model meanwhile: then
+    some may wait for each other for ever.
     """
 
     overlap: bool = False

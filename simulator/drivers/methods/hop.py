@@ -22,12 +22,13 @@ PROTOCOLS = ("standard", "notify-ack")
 
 @dataclass(frozen=True)
 class Hop(Method):
-    """Hop: ``protocol`` standard or notify-ack, and what queues allow beyond it.
+    """Hop: the mean of the neighbours' models of the same iteration, and what queues allow.
 
-    ``tokens``: at most so many iterations ahead of a neighbour (0: no token
-    queues). ``backup``: so many neighbours' updates are not waited for.
-    ``staleness``: updates of so many iterations before will do. ``skip``: whoever
-    is far behind, as its tokens say, jumps ahead by so many iterations at most.
+    ``protocol`` is standard or notify-ack. ``tokens``: at most so many iterations ahead
+    of a neighbour (0: no token queues). ``backup``: so many neighbours' updates are
+    not waited for. ``staleness``: updates of so many iterations before will do.
+    ``skip``: whoever is far behind, as its tokens say, jumps ahead by so many
+    iterations at most.
     """
 
     protocol: str = field(default="standard", metadata={"choices": PROTOCOLS})

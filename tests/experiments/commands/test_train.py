@@ -224,3 +224,13 @@ def test_bad_pipelines(words: list[str], said: str, capsys: pytest.CaptureFixtur
 def test_stages_are_for_pipelines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BASE, "--method", "all-reduce", "--stages", "2"]) == 2
     assert "--method pipeline" in capsys.readouterr().err
+
+
+def test_what_diverges_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Gradients of seven versions before, at a rate that would do without."""
+    words = ["--method", "async-ps", "--learn", "quadratic", "--rate", "1.5", "--iterations", "200"]
+    assert main([*BASE, *words, "--format", "json"]) == 0
+    found = capsys.readouterr()
+    assert json.loads(found.out)["learning"]["loss"] in (None, pytest.approx(1e300, rel=1e300))
+    assert "async-ps: learning diverged; with gradients that stale" in found.err
+    assert "RuntimeWarning" not in found.err

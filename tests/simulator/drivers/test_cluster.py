@@ -65,6 +65,21 @@ def test_the_step_of_a_core_is_the_networks_on_one_core() -> None:
     assert sum(step.bound_s) * 1e12 == pytest.approx(step.duration_ps, rel=1e-9)
 
 
+def test_the_step_of_a_core_is_what_each_core_of_its_chip_computes() -> None:
+    """A chip of two cores splits 16 samples into eight each: what one computes is our step."""
+    from hardware import Array, Group
+    from simulator.analysis.exposure import core_times
+
+    network = load_network("resnet18")
+    ((device, _),) = load_array("tpu-v3-8").group.kinds
+    chip = Array("chip", "", Group(((replace(device, chips=1), 1),)))
+    plan = data_parallel(network, DEPLOYED.planned(chip), 16)
+    (both,) = {time.computing for time in core_times(simulate(network, plan, chip, DEPLOYED))}
+    cluster = Cluster(Setting(network, load_array("tpu-v3-8"), 8, 8, DEPLOYED))
+    # each of some sixty operators is rounded up to a picosecond; the update's gradient is summed
+    assert cluster.steps[0].duration_ps == pytest.approx(both, abs=100)
+
+
 def test_the_step_of_a_board_sums_its_cores_gradients() -> None:
     core, board = on("tpu-v3-8", 8), on("tpu-v3-8", 1)
     assert core.steps[0].duration_ps < board.steps[0].duration_ps < 8 * core.steps[0].duration_ps
@@ -110,6 +125,38 @@ def test_a_message_to_several_leaves_by_one_port() -> None:
     for many in (1, 3, 7):
         took = alone_ps(cluster, cluster.send(0, range(1, 1 + many), 1e6, "model"))
         assert took == pytest.approx((many * 1e6 / PORT + LATENCY) * 1e12, abs=2)
+
+
+def over_links(cluster: Cluster, operation: Operation) -> dict[str, float]:
+    """Bytes over every link."""
+    moved: dict[str, float] = {}
+    for job in operation.jobs:
+        for link, flows in zip(job.load.links.tolist(), job.load.flows.tolist(), strict=True):
+            name = cluster.ports.names[link]
+            moved[name] = moved.get(name, 0.0) + flows * job.flow_bytes
+    return moved
+
+
+def test_a_swap_goes_both_ways() -> None:
+    cluster = Cluster(Setting(lenet(), array(4), 4, 4, DEPLOYED))
+    size = cluster.model_bytes
+    wanted = {f"board{board} {way}": size for board in (1, 3) for way in ("up", "down")}
+    assert over_links(cluster, cluster.swap(1, 3)) == wanted
+    assert cluster.swap(1, 3).bytes == 2 * size
+
+
+@pytest.mark.parametrize("chips", [1, 2, 4])
+def test_a_boards_chips_share_an_all_reduce(chips: int) -> None:
+    """Each sums a part of the bytes with its like on other boards: the port has the whole."""
+    cluster = Cluster(Setting(lenet(), array(4, chips=chips), 4, 4, DEPLOYED))
+    operation = cluster.all_reduce(range(4), 8e6, "gradients", "ring")
+    moved = over_links(cluster, operation)
+    assert {name: moved[name] for name in moved if name.endswith("up")} == {
+        f"board{board} up": pytest.approx(2 * 3 / 4 * 8e6) for board in range(4)
+    }
+    sent = cluster.send(2, [0], 8e6, "model")
+    assert over_links(cluster, sent)["board2 up"] == pytest.approx(8e6)
+    assert over_links(cluster, sent)["board0 down"] == pytest.approx(8e6)
 
 
 def test_servers_stand_on_free_boards_first_then_evenly_beside_workers() -> None:

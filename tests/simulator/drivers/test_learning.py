@@ -141,6 +141,9 @@ def test_each_stale_gradient_is_of_the_version_that_the_events_say(method: str) 
         ("ad-psgd", {"overlap": "yes"}),
         ("prague", {}),
         ("backup", {"backup": "2"}),
+        ("backup", {"backup": "2", "shards": "3"}),
+        ("ps", {"shards": "2"}),
+        ("async-ps", {"shards": "3"}),
         ("local-sgd", {}),
     ],
     ids=str,
@@ -148,7 +151,7 @@ def test_each_stale_gradient_is_of_the_version_that_the_events_say(method: str) 
 def test_replayed_by_code_of_its_own(method: str, options: dict[str, str]) -> None:
     """All models written down at every moment; each event only points to earlier ones."""
     problem = load_problem("quadratic", 11)
-    ours = watched(method, 8, 25, slow=RANDOM, options=options, spare=1)
+    ours = watched(method, 8, 25, slow=RANDOM, options=options, spare=1, port=3e8)
     wanted = replayed(problem, ours)
     found = models(ours, problem)
     assert (found.server == wanted[8]).all()
@@ -162,6 +165,7 @@ def replayed(problem: Problem, ours: Watched) -> list[Floats]:
     values = [[problem.start()] for _ in range(n + 1)]
     gradients: list[Floats] = [problem.start()] * n
     sent: dict[tuple[int, int], Floats] = {}
+    shards = np.array_split(np.arange(problem.size), max(ours.servers, 1))
     for _, word, *about in ours.run.history:
         if word == "gradient":
             gradients[about[0]] = problem.gradient(values[about[0]][-1], *about)
@@ -170,10 +174,12 @@ def replayed(problem: Problem, ours: Watched) -> list[Floats]:
         elif word == "update":
             values[about[0]].append(values[about[0]][-1] - rate * gradients[about[0]])
         elif word == "update at server":
-            step = sum((gradients[w] for w in about[0][1:]), gradients[about[0][0]])
-            values[n].append(values[n][-1] - rate * (step / len(about[0])))
+            workers, shard = about
+            step = sum((gradients[w] for w in workers[1:]), gradients[workers[0]]) / len(workers)
+            values[n].append(_with(values[n][-1], shards[shard], values[n][-1] - rate * step))
         elif word == "pull":
-            values[about[0]].append(values[n][-1])
+            w, shard = about
+            values[w].append(_with(values[w][-1], shards[shard], values[n][-1]))
         elif word == "average":
             middle = np.mean([values[w][-1] for w in about[0]], axis=0)
             for w in about[0]:
@@ -185,6 +191,11 @@ def replayed(problem: Problem, ours: Watched) -> list[Floats]:
         else:
             assert word == "drop"
     return [each[-1] for each in values]
+
+
+def _with(model: Floats, places: NDArray[np.int64], other: Floats) -> Floats:
+    """A model with some numbers of another one."""
+    return np.where(np.isin(np.arange(len(model)), places), other, model)
 
 
 def test_what_was_sent_is_forgotten_when_nobody_needs_it_any_more() -> None:

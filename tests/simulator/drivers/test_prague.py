@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator import DEPLOYED
+from simulator.drivers.cluster import Cluster, Setting
 from simulator.drivers.errors import TrainingError
 from simulator.drivers.learning.models import Models
 from simulator.drivers.learning.problems import Quadratic
 from simulator.drivers.methods.prague import GROUPS
+from simulator.drivers.registry import load_method
+from simulator.drivers.run import Run
 from simulator.drivers.slowdown import Slowdowns
-from tests.simulator.drivers.clusters import Watched, one_slow, watched
+from tests.simulator.drivers.clusters import Watched, array, lenet, one_slow, watched
 from tests.simulator.drivers.test_ad_psgd import averages
 from tests.simulator.drivers.test_gap_bounds import delays
 
@@ -99,6 +103,31 @@ def test_division_gives_everybody_a_group_at_once() -> None:
     ours = prague(9, 3, "division", k=6)
     assert len(averages(ours)) == 3 * 6
     assert {len(members) for *_, members in averages(ours)} == {3}
+
+
+def test_one_who_is_left_over_joins_a_group() -> None:
+    """Ten alike in threes: two of three and one of four, nobody alone."""
+    ours = prague(10, 3, "division", k=6)
+    assert {len(members) for *_, members in averages(ours)} == {3, 4}
+    assert len(averages(ours)) == 3 * 6
+
+
+def test_groups_aware_of_nodes() -> None:
+    """Three boards of two chips: one of each board together, the others; then each board."""
+    cluster = Cluster(Setting(lenet(), array(3, chips=2), 6, 4, DEPLOYED))
+    assert cluster.nodes == [0, 0, 1, 1, 2, 2]
+    run = Run(cluster, 4)
+    load_method("prague", {"nodes": "yes"}).start(run)
+    timeline, hang = run.run()
+    assert hang is None
+    turns: dict[int, list[frozenset[int]]] = {}
+    for _, end, members in averages(Watched(run, timeline, hang)):
+        turns.setdefault(end, []).append(members)
+    across = [members for groups in turns.values() for members in groups if len(members) == 3]
+    inside = [members for groups in turns.values() for members in groups if len(members) == 2]
+    assert len(across) == 2
+    assert all(len({w // 2 for w in members}) == 3 for members in across)
+    assert sorted(map(sorted, inside)) == [[0, 1]] * 2 + [[2, 3]] * 2 + [[4, 5]] * 2
 
 
 def rate(ours: Watched) -> float:
