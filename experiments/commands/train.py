@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import check_writable, deliver, progress_bar, warn
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.training_plots import plot_training
-    from experiments.studies.training import compared
+    from experiments.studies.training import compared, unread_changes
 
     methods = names(args.compare, METHODS.split(", "), "compare") if args.compare else [args.method]
     asked = training_of(args, methods[0])
@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output, args.plot, args.trace, args.report)
     with progress_bar(100 * len(methods)) as progress:
         found = compared(asked, methods, progress)
-    for said in dict.fromkeys(said for one in found for said in _said(one)):
+    told = dict.fromkeys(said for one in found for said in _said(one))
+    for said in (*unread_changes(found[0].asked), *told):
         warn(said)
     data = comparison(found) if args.compare else found[0].to_dict()
     rows = [flat(one.to_dict()) for one in found]

@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from experiments.output import UsageError
-from hardware import Array
-from simulator import PICOSECONDS, Execution, Timeline
+from experiments.studies.occupancy import REMEDY
+from hardware import COMMAND_LINE, Array, SpecError
+from hardware.reading import unread, watched
+from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
 from simulator.drivers.cluster import Cluster, Setting
 from simulator.drivers.graphs import load_graph
 from simulator.drivers.learning.models import Learned, learn
@@ -20,8 +22,9 @@ from simulator.drivers.registry import load_method
 from simulator.drivers.run import Run
 from simulator.drivers.slowdown import parse_slowdowns
 from simulator.drivers.waiting import Hang
-from workloads import Network
+from workloads import Network, load_network
 
+PROBE = "lenet"
 MOST_ITERATIONS = 100_000_000
 """Of all workers together."""
 
@@ -97,6 +100,25 @@ class Training:
         if self.graph is not None and not method.graph:
             raise UsageError(f"--graph {self.graph}: {self.method} has no communication graph")
         return method
+
+
+def unread_changes(asked: Training) -> list[str]:
+    """A sentence about values that were changed and that such a run does not read.
+
+    Found by asking: a small network is trained once on the array, which notes what it is asked.
+    """
+    changed = [one.key for one in asked.array.settings if one.source == COMMAND_LINE]
+    if not changed:
+        return []
+    seen = set[str]()
+    small = replace(asked, network=load_network(PROBE), array=watched(asked.array, seen))
+    try:
+        replace(small, iterations=1, slowdowns=(), learn=None).run()
+    except (SpecError, SimulationError):  # the run itself says what is wrong
+        return []
+    idle = unread(asked.array, seen)
+    names = ", ".join(key for key in changed if key in idle)
+    return [f"training does not read {names}, which was changed"] if names else []
 
 
 def split_method(text: str) -> tuple[str, dict[str, str]]:
@@ -178,6 +200,9 @@ class Trained:
                 f"{-idle} of the parameter servers stand beside workers, whose links they use; "
                 "each has a port of its own"
             )
+        asked = self.asked
+        if over := overflow(asked.network.name, asked.method, array, cluster.memory):
+            found.append(f"{over} {REMEDY}")
         if self.learned is not None and self.learned.diverged:
             found.append(
                 f"{self.asked.method}: learning diverged; with gradients that stale, try a smaller "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from hardware.array import Unit
 from planners.order import Kind, Phase
 from simulator.collectives.choice import jobs
 from simulator.drivers.errors import TrainingError
-from simulator.drivers.local_step import local_step, server_update_ps
+from simulator.drivers.local_step import LocalStep, local_step, server_update_ps
 from simulator.drivers.ports import Ports
 from simulator.engine.jobs import Ints, Job, Load
+from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.execution import Execution
 from workloads import Network
@@ -85,15 +86,23 @@ class Cluster:
         return [found.setdefault(int(of[ranks[0]]), len(found)) for ranks in self.ranks]
 
     @cached_property
+    def _local(self) -> dict[Device, LocalStep]:
+        """What a worker does on each kind of device."""
+        setting = self.setting
+        return {
+            device: local_step(setting.network, device, self.unit, setting.batch, setting.execution)
+            for device in dict.fromkeys(self.devices)
+        }
+
+    @cached_property
     def steps(self) -> list[Operation]:
         """Each worker's local step; one operation for all on the same device."""
-        setting = self.setting
+        return [self._local[device].operation for device in self.devices]
 
-        @cache
-        def step(device: Device) -> Operation:
-            return local_step(setting.network, device, self.unit, setting.batch, setting.execution)
-
-        return [step(device) for device in self.devices]
+    @property
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """How full a step makes the memory of each kind of worker."""
+        return tuple(one for local in self._local.values() for one in local.memory)
 
     @cached_property
     def gradient_bytes(self) -> float:
@@ -142,7 +151,11 @@ class Cluster:
     def all_reduce(
         self, members: Sequence[int], size_bytes: float, what: str, algorithm: str = "auto"
     ) -> Operation:
-        """The sum of something over some workers, by all their cores at once."""
+        """The sum of something over some workers, by all their cores at once.
+
+        ``algorithm`` "auto" is the execution model's, which is the cheapest unless it names one.
+        """
+        algorithm = self.setting.execution.algorithm if algorithm == "auto" else algorithm
         if len(members) < 2:
             return Operation(Kind.SUMS, Phase.GRADIENT, what, level=0)
         ranks = np.array([self.ranks[w] for w in members]).T

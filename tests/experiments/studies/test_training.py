@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 
 from experiments.output import UsageError, text_of
-from experiments.studies.training import Trained, Training, compared, split_method
+from experiments.studies.training import (
+    Trained,
+    Training,
+    compared,
+    split_method,
+    unread_changes,
+)
 from experiments.studies.training_tables import grid, spread, tables
 from hardware import load_array
-from simulator import DEPLOYED, SimulationError
+from simulator import DEPLOYED, PUBLISHED, SimulationError
 from simulator.drivers.methods.prague import Prague
 from workloads import load_network
 
@@ -142,3 +148,27 @@ def test_a_table_of_a_grid() -> None:
     said = text_of(table)
     assert "lenet, 2 runs" in said
     assert "yes" in said
+
+
+def test_what_was_changed_and_is_not_read_is_said() -> None:
+    read = load_array("ring-8", ["network.bandwidth=1 Gbit/s"])
+    assert unread_changes(replace(ASKED, array=read)) == []
+    assert unread_changes(ASKED) == []
+    papers = ["devices.0.count=8", "devices.0.hbm.capacity=40 GB", "network.bandwidth=1 Gbit/s"]
+    peak = replace(ASKED, array=load_array("accpar-homogeneous", papers), execution=PUBLISHED)
+    (said,) = unread_changes(peak)
+    assert said == "training does not read devices.0.hbm.capacity, which was changed"
+
+
+def test_a_step_that_does_not_fit_is_said_or_an_error() -> None:
+    small = load_array("ring-8", ["devices.0.hbm.capacity=1 MB"])
+    (said,) = run(array=small).notes
+    assert "lenet under all-reduce does not fit in the memory of ring-8" in said
+    with pytest.raises(SimulationError, match="does not fit"):
+        run(array=small, execution=replace(DEPLOYED, strict_memory=True))
+
+
+def test_the_execution_models_algorithm_is_that_of_all_reduces() -> None:
+    ring = run(execution=replace(DEPLOYED, algorithm="direct"))
+    own = run("all-reduce:algorithm=direct")
+    assert ring.time_s == own.time_s != run().time_s
