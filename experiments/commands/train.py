@@ -98,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.output import check_writable, deliver, progress_bar, warn
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.training_plots import plot_training
-    from experiments.studies.training import compared, unread_changes
+    from experiments.studies.training import compared
+    from experiments.studies.training_unread import unread_changes
 
     methods = names(args.compare, METHODS.split(", "), "compare") if args.compare else [args.method]
     asked = training_of(args, methods[0])

@@ -10,9 +10,8 @@ from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.occupancy import REMEDY
-from hardware import COMMAND_LINE, Array, SpecError
-from hardware.reading import unread, watched
-from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
+from hardware import Array
+from simulator import PICOSECONDS, Execution, Timeline, overflow
 from simulator.drivers.cluster import Cluster, Setting
 from simulator.drivers.graphs import load_graph
 from simulator.drivers.learning.models import Learned, learn
@@ -22,9 +21,8 @@ from simulator.drivers.registry import load_method
 from simulator.drivers.run import Run
 from simulator.drivers.slowdown import parse_slowdowns
 from simulator.drivers.waiting import Hang
-from workloads import Network, load_network
+from workloads import Network
 
-PROBE = "lenet"
 MOST_ITERATIONS = 100_000_000
 """Of all workers together."""
 
@@ -100,25 +98,6 @@ class Training:
         if self.graph is not None and not method.graph:
             raise UsageError(f"--graph {self.graph}: {self.method} has no communication graph")
         return method
-
-
-def unread_changes(asked: Training) -> list[str]:
-    """A sentence about values that were changed and that such a run does not read.
-
-    Found by asking: a small network is trained once on the array, which notes what it is asked.
-    """
-    changed = [one.key for one in asked.array.settings if one.source == COMMAND_LINE]
-    if not changed:
-        return []
-    seen = set[str]()
-    small = replace(asked, network=load_network(PROBE), array=watched(asked.array, seen))
-    try:
-        replace(small, iterations=1, slowdowns=(), learn=None).run()
-    except (SpecError, SimulationError):  # the run itself says what is wrong
-        return []
-    idle = unread(asked.array, seen)
-    names = ", ".join(key for key in changed if key in idle)
-    return [f"training does not read {names}, which was changed"] if names else []
 
 
 def split_method(text: str) -> tuple[str, dict[str, str]]:

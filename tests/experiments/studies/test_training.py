@@ -10,9 +10,9 @@ from experiments.studies.training import (
     Training,
     compared,
     split_method,
-    unread_changes,
 )
 from experiments.studies.training_tables import grid, spread, tables
+from experiments.studies.training_unread import unread_changes
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, SimulationError
 from simulator.drivers.methods.prague import Prague
