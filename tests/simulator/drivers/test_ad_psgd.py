@@ -94,6 +94,18 @@ def test_a_slow_worker_slows_nobody_else() -> None:
     assert rates[1] > (1 - 1 / n - 0.1) * rates[0]
 
 
+@pytest.mark.parametrize("port", [1e8, 1e10, 1e12])
+def test_overlapped_averages_go_on_while_steps_are_computed(port: float) -> None:
+    """Of two workers, who asks takes step and swap one after the other, or the longer of them."""
+    blocking = watched("ad-psgd", 2, 10, port=port)
+    overlapped = watched("ad-psgd", 2, 10, port=port, options={"overlap": "yes"})
+    step = blocking.run.cluster.steps[0].duration_ps
+    (start, end, _), *_ = averages(blocking)
+    swap = end - start
+    assert blocking.run.ends[0][4] == 5 * (step + swap)
+    assert overlapped.run.ends[0][4] == 5 * max(step, swap)
+
+
 def test_a_dead_neighbour_answers_nobody() -> None:
     ours = watched("ad-psgd", 4, 50, slow=Slowdowns(dies_s={1: 1e-4}))
     assert ours.hang is not None

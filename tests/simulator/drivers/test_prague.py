@@ -130,6 +130,15 @@ def test_groups_aware_of_nodes() -> None:
     assert sorted(map(sorted, inside)) == [[0, 1]] * 2 + [[2, 3]] * 2 + [[4, 5]] * 2
 
 
+def test_any_worker_of_a_node_may_be_its_head() -> None:
+    cluster = Cluster(Setting(lenet(), array(2, chips=4), 8, 4, DEPLOYED))
+    run = Run(cluster, 30)
+    load_method("prague", {"nodes": "yes"}).start(run)
+    timeline, _ = run.run()
+    pairs = {m for *_, m in averages(Watched(run, timeline, None)) if len(m) == 2}
+    assert {w for pair in pairs for w in pair} == set(range(8))
+
+
 def rate(ours: Watched) -> float:
     return sum(ours.run.done) / ours.timeline.makespan_s
 

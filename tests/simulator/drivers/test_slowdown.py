@@ -55,7 +55,13 @@ def test_draws_depend_on_seed_worker_and_iteration_alone() -> None:
     assert first[0] != first[1]
 
 
-def test_several_multiply_and_draw_apart() -> None:
+def test_several_multiply() -> None:
+    pace = parse_slowdowns(["worker:0:5", "worker:1:7", "worker:0:2"], 2, 9).pace(0)
+    assert pace is not None
+    assert [pace(0), pace(8)] == [10, 10]
+
+
+def test_several_draw_apart() -> None:
     slow = parse_slowdowns(["worker:0:5", "worker:0:2", "lognormal:0.5", "lognormal:0.5"], 2, 9)
     pace, one = slow.pace(0), parse_slowdowns(["lognormal:0.5"], 2, 9).pace(0)
     assert pace is not None
