@@ -49,8 +49,8 @@ WHY = (
     "more would be less slow, and the papers' number is not at hand.",
     "The abstracts do not say here how slow the slow worker is: each heterogeneous headline stands "
     "beside both.",
-    "AD-PSGD: the papers' is its authors' program, most of whose time goes into synchronising. "
-    "Ours takes what the wires take, and is then about as fast as Prague.",
+    "AD-PSGD: theirs is its authors' program, whose synchronising took long (as recalled). Ours "
+    "takes what the wires take, and is then faster than Prague, most so with a slow worker.",
     "Time to a loss is of a small problem that learns along; speed alone is in the figure speed.",
 )
 
