@@ -23,6 +23,7 @@ from experiments.commands import (
     speedup,
     sweep,
     timeline,
+    train,
     validate,
 )
 from experiments.commands.examples import epilog
@@ -36,6 +37,7 @@ COMMANDS = (
     plan,
     simulate,
     timeline,
+    train,
     compare,
     explain,
     sweep,

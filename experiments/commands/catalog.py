@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from hardware import Setting
     from workloads import Network, Sides
 
-KINDS = ("networks", "planners", "arrays", "devices")
+KINDS = ("networks", "planners", "methods", "arrays", "devices")
 
 
 def configure(commands: Any) -> None:
     """Add both commands to the parser."""
-    parser = commands.add_parser("list", help="networks, planners, arrays or devices by name")
+    parser = commands.add_parser(
+        "list", help="networks, planners, methods, arrays or devices by name"
+    )
     parser.add_argument("kind", choices=KINDS)
     add_output(parser)
     parser.set_defaults(run=run_list)
@@ -44,6 +46,7 @@ def rows_of(kind: str) -> list[dict[str, Any]]:
     listed = {
         "networks": _list_networks,
         "planners": _list_planners,
+        "methods": _list_methods,
         "arrays": _list_arrays,
         "devices": _list_devices,
     }
@@ -68,6 +71,15 @@ def _list_networks() -> list[dict[str, Any]]:
 
 def _list_planners() -> list[dict[str, Any]]:
     return [{"name": name, "about": _about_planner(name)} for name in all_planners()]
+
+
+def _list_methods() -> list[dict[str, Any]]:
+    from simulator.drivers.registry import METHODS
+
+    return [
+        {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
+        for name, method in METHODS.items()
+    ]
 
 
 def _about_planner(name: str) -> str:

@@ -19,6 +19,11 @@ EXAMPLES = {
         "timeline vgg16 --planner accpar --output step.png",
         "timeline resnet18 --planner hypar --devices board0,4-7 --output trace.json",
     ),
+    "train": (
+        "train resnet50 --method ad-psgd --array tpu-v3-8 --workers 8 --slowdown worker:0:5",
+        "train vgg16 --compare all-reduce,prague,ad-psgd --array ethernet-100g --workers 16 "
+        "--iterations 20 --slowdown random:0.1:6 --learn logistic --plot train.png",
+    ),
     "compare": (
         "compare alexnet --planners owt,accpar",
         "compare vgg16 --planners data_parallel,accpar --array tpu-v3-8 --plot both.png",

@@ -70,4 +70,8 @@ def names_of(kind: str) -> Names:
         return Names(kind, tuple(NETWORKS))
     if kind == "planners":
         return Names(kind, tuple(all_planners()))
+    if kind == "methods":
+        from simulator.drivers.registry import METHODS
+
+        return Names(kind, tuple(METHODS))
     return Names(kind, tuple(catalog_names(kind.removesuffix("s"))))

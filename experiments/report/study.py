@@ -31,6 +31,7 @@ from simulator import PUBLISHED, Execution
 from workloads import Network
 
 SECTIONS = {
+    "training": "training",
     "speedups": "speedups",
     "results": "store",
     "path": "why",

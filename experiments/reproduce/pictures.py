@@ -51,7 +51,7 @@ def plot_figure(figure: Figure) -> Picture:
 
 def _bars(figure: Figure) -> Picture:
     """Grouped bars on a logarithmic axis; the paper's values as marks across them."""
-    groups = list(dict.fromkeys(row["network"] for row in figure.rows))
+    groups = list(dict.fromkeys(row[figure.axes[0]] for row in figure.rows))
     planners = figure.planners
     width = 0.8 / len(planners)
     picture, (axes,) = panels(2.2 + 0.9 * len(groups), 4.2)
@@ -63,7 +63,8 @@ def _bars(figure: Figure) -> Picture:
         axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
         for place, row in zip(places, rows, strict=True):
             _paper_mark(axes, place, width, row)
-    axes.set_xticks(range(len(groups)), groups, fontsize=8)
+    names = [str(group).replace(", ", "\n") for group in groups]
+    axes.set_xticks(range(len(groups)), names, fontsize=8)
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
     _finish(axes, figure, picture.get_figwidth())

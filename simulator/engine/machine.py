@@ -118,7 +118,7 @@ class Machine:
         after: Sequence[Done] = (),
         key: Hashable = None,
         site: int | None = None,
-    ) -> Done:
+    ) -> Meeting:
         """Take part in an exchange of so many ``parties``; the event is the same for all of them.
 
         Those who name the same ``key`` (if none, the operation) at the same ``site``

@@ -120,6 +120,7 @@ class _Follower:
                 if parties and self._itinerary.block:
                     self._last = (done[line],)
                 continue
+            found: Done
             if parties:
                 at = turn if site is None else round_
                 found = machine.meet(worker, operation, parties, at, after, site=site)

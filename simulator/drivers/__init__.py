@@ -1,0 +1,1 @@
+"""Training by workers that decide while they run: methods, slowdowns, graphs, learning."""

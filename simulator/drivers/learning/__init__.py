@@ -1,0 +1,1 @@
+"""Real models in numpy, carried through the simulated order of events."""

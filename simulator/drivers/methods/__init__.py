@@ -1,0 +1,1 @@
+"""Ways to train together, one file each."""

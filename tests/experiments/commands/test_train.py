@@ -1,0 +1,236 @@
+"""``accelarray train``: its JSON, tables, pictures, traces, comparisons, and bad input."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.cli import main
+from experiments.commands.train import METHODS
+from simulator.drivers.registry import METHODS as BUILT_IN
+from tests import trace_checker
+
+BASE = ["train", "lenet", "--array", "ring-8", "--workers", "8", "--iterations", "6"]
+
+
+def result(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main([*BASE, *words, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_help_names_every_method() -> None:
+    assert METHODS.split(", ") == list(BUILT_IN)
+
+
+def test_json_has_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, "--method", "ad-psgd", "--slowdown", "worker:0:5", "--seed", "3")
+    assert len(found["workers"]) == 8
+    assert sum(found["workers"]) == pytest.approx(found["iterations_per_s"])
+    assert found["iterations_per_s"] == pytest.approx(sum(found["done"]) / found["time_s"])
+    assert min(found["workers"]) == found["workers"][0]
+    assert sum(found["staleness"].values()) == sum(found["done"])
+    assert sum(found["gaps"].values()) == sum(found["done"])
+    assert set(found["waiting"]) == {"an average"}
+    assert all(moved > 0 for moved in found["bytes"].values())
+    assert found["hang"] is None
+    assert found["learning"] is None
+    assert found["slowdown"] == ["worker:0:5"]
+    assert found["seed"] == 3
+    assert found["graph"] == "ring"
+    assert found["as_recalled"]
+
+
+@pytest.mark.parametrize("method", [*BUILT_IN, "prague:groups=static", "hop:tokens=3:backup=1"])
+def test_every_method_as_a_table(method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--array", "tpu-v3-8", "--method", method]
+    assert main([*BASE, *words, "--slowdown", "random:0.2:4"]) == 0
+    out = capsys.readouterr().out
+    assert f"lenet, {method}" in out
+    assert "a second, all together" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_time_to_everybodys_iterations(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = ["--method", "async-ps", "--slowdown", "worker:0:50"]
+    average, everybody = result(capsys, *slow), result(capsys, *slow, "--until", "everybody")
+    assert average["everybody_s"] is None
+    assert everybody["everybody_s"] == everybody["time_s"] > average["time_s"]
+    assert min(everybody["done"]) == 6
+
+
+def test_learning(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--method", "all-reduce", "--learn", "quadratic", "--loss", "5"]
+    found = result(capsys, *words)["learning"]
+    assert found["problem"] == "quadratic"
+    assert found["curve"][0][0] == 0
+    assert found["curve"][-1][1] == found["loss"] < found["curve"][0][1]
+    first = next(at_s for at_s, loss in found["curve"] if loss <= 5)
+    assert found["time_to_target_s"] == first
+    faster = result(capsys, *words, "--rate", "0.2")["learning"]
+    assert faster["rate"] == 0.2
+    assert faster["loss"] < found["loss"]
+    assert main([*BASE, *words]) == 0
+    assert "time to 5" in capsys.readouterr().out
+
+
+def test_a_comparison_is_on_the_same_draws(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["--slowdown", "random:0.2:6", "--learn", "logistic", "--graph", "complete"]
+    both = result(capsys, "--compare", "all-reduce,d-psgd", *words)["methods"]
+    assert [one["method"] for one in both] == ["all-reduce", "d-psgd"]
+    assert [one["graph"] for one in both] == [None, "complete"]
+    alone = result(capsys, "--method", "d-psgd", *words)
+    assert alone == both[1]
+    picture = tmp_path / "both.png"
+    assert main([*BASE, "--compare", "all-reduce,d-psgd", *words, "--plot", str(picture)]) == 0
+    out = capsys.readouterr().out
+    assert "d-psgd" in out
+    assert "not the network that is timed" in out
+    first = picture.read_bytes()
+    assert main([*BASE, "--compare", "all-reduce,d-psgd", *words, "--plot", str(picture)]) == 0
+    assert picture.read_bytes() == first
+
+
+def test_a_trace_that_viewers_read(tmp_path: Path) -> None:
+    path = tmp_path / "train.json"
+    assert main([*BASE, "--method", "prague", "--trace", str(path)]) == 0
+    tracks = trace_checker.check(path)
+    steps = [one for track in tracks for one in track.slices if one["layer"] == "local step"]
+    assert len(steps) >= 8 * 6
+    assert any(one["layer"] == "models" for track in tracks for one in track.slices)
+    assert trace_checker.read(path)["otherData"]["method"] == "prague"
+
+
+def test_a_hang_is_named_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*BASE, "--method", "all-reduce", "--slowdown", "die:3:1e-4", "--format", "json"]
+    assert main(words) == 0
+    found = capsys.readouterr()
+    hang = json.loads(found.out)["hang"]
+    assert hang["dead"] == [3]
+    assert hang["waits"]["0"] == {"for": "the others", "of": [3]}
+    assert "all-reduce: it hangs at" in found.err
+    assert main([*BASE, "--compare", "all-reduce,async-ps", "--slowdown", "die:3:1e-4"]) == 0
+    assert "hangs" in capsys.readouterr().out
+
+
+def test_what_is_used_otherwise_than_one_may_think_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = ["train", "lenet", "--array", "ring-8", "--workers", "4", "--iterations", "2"]
+    assert main([*few, "--method", "all-reduce"]) == 0
+    assert (
+        "the first 4 boards of ring-8 are workers; 4 have nothing to do" in capsys.readouterr().err
+    )
+    assert main([*BASE, "--method", "ps:shards=2"]) == 0
+    assert "2 of the parameter servers stand beside workers" in capsys.readouterr().err
+
+
+def test_csv_has_a_line_for_each_method(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--compare", "all-reduce,prague", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert "iterations_per_s" in lines[0]
+
+
+GRAPH = "0 1\n2 3\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--workers", "0"], "--workers 0: at least one worker"),
+        (["--workers", "-3"], "--workers -3: at least one worker"),
+        (["--workers", "9"], "ring-8 has 8 boards"),
+        (["--iterations", "0"], "--iterations 0: within 1…"),
+        (["--seed", "-1"], "--seed -1"),
+        (["--batch", "0"], "--batch 0"),
+        (["--method", "ssp:bound=-1"], "option bound=-1: at least 0"),
+        (["--method", "prague:group=9"], "option group=9: within 2…8"),
+        (["--method", "hopp"], "did you mean hop?"),
+        (["--method", "d-psgd", "--graph", "graph"], "graph 'graph' is not connected"),
+        (["--graph", "ring"], "--graph ring: all-reduce has no communication graph"),
+        (["--slowdown", "random:2:3"], "a probability is within 0…1"),
+        (["--slowdown", "trace"], "2 lines for 6 iterations; is it cut off?"),
+        (["--slowdown", "die:8:1"], "workers are 0 to 7"),
+        (["--learn", "imagenet"], "one of quadratic, logistic, two-layer"),
+        (["--loss", "1"], "--loss: only models that learn"),
+        (["--learn", "logistic", "--rate", "0"], "--rate 0: a learning rate is above 0"),
+        (["--trace", "x.txt"], "must end in .json"),
+        (["--plot", "x.txt"], "the name must end in"),
+        (["--method", "hierarchical"], "hierarchical needs members on chips or boards"),
+    ],
+)
+def test_bad_input(
+    words: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("graph").write_text(GRAPH)
+    Path("trace").write_text("1 1 1 1 1 1 1 1\n" * 2)
+    method = [] if "--method" in words else ["--method", "all-reduce"]
+    assert main([*BASE, *method, *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("accelarray: error:")
+
+
+def test_a_trace_is_of_one_method(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--compare", "all-reduce,ps", "--trace", "x.json"]) == 2
+    assert "--trace: of one method" in capsys.readouterr().err
+
+
+PIPED = ["train", "lenet", "--method", "pipeline", "--array", "ring-8", "--workers", "2"]
+PIPED += ["--set", "devices.0.count=2", "--iterations", "12"]
+
+
+def test_a_pipelines_stages_are_workers(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--learn", "quadratic", "--loss", "5"]
+    assert main([*PIPED, *words, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"] == [2, 1]
+    assert found["staleness"] == {"0": 13, "1": 11}
+    assert sum(found["workers"]) == pytest.approx(found["iterations_per_s"])
+    assert found["iterations_per_s"] == pytest.approx(2 * 12 / found["time_s"])
+    assert found["learning"]["curve"][-1][1] < found["learning"]["curve"][0][1]
+    assert main([*PIPED, *words]) == 0
+    out = capsys.readouterr().out
+    assert "versions of the weights" in out
+    assert "time to 5" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--schedule", "1f1b"], "--schedule 1f1b: runs one batch; take pipedream or 2bw"),
+        (["--slowdown", "worker:0:5"], "has no --slowdown"),
+        (["--stages", "3"], "--workers says how many stages"),
+        (["--plot", "x.png"], "--plot: not with --method pipeline"),
+        (["--iterations", "0"], "--iterations 0"),
+    ],
+)
+def test_bad_pipelines(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PIPED, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_stages_are_for_pipelines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--method", "all-reduce", "--stages", "2"]) == 2
+    assert "--method pipeline" in capsys.readouterr().err
+
+
+def test_what_diverges_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Gradients of seven versions before, at a rate that would do without."""
+    words = ["--method", "async-ps", "--learn", "quadratic", "--rate", "1.5", "--iterations", "200"]
+    assert main([*BASE, *words, "--format", "json"]) == 0
+    found = capsys.readouterr()
+    assert json.loads(found.out)["learning"]["loss"] in (None, pytest.approx(1e300, rel=1e300))
+    assert "async-ps: learning diverged; with gradients that stale" in found.err
+    assert "RuntimeWarning" not in found.err
