@@ -1,4 +1,4 @@
-"""Pipelines of PipeDream's measured profiles, run on the engine: what the reproduction simulates."""
+"""Pipelines of PipeDream's measured profiles, run on the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from planners import Pipeline, Place, Plan, PlanError, Stage
 from planners.pipedream import Profile, planned_part, read_profile
 from planners.pipedream.order import topological
-from simulator import PICOSECONDS
+from simulator import PICOSECONDS, Program
 from simulator.engine.replay import run
 from simulator.lowering.profiled import MeasuredLayer, MeasuredStage, profiled
 from simulator.lowering.running import in_the_long_run
@@ -112,7 +112,7 @@ def minibatch_s(
     ]
     pipeline = _pipeline(measured, firsts, replicas, schedule, micro_batches)
 
-    def program(batches: int):  # noqa: ANN202
+    def program(batches: int) -> Program:
         return profiled(stages, pipeline, setting.bytes_per_s, batches)
 
     how = schedule_of(schedule)
