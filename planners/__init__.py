@@ -8,6 +8,7 @@ from planners.plan import Pipeline, Plan, Stage
 from planners.prediction import predict
 from planners.registry import (
     BASELINES,
+    JUDGED,
     PLANNERS,
     Planner,
     is_built_in,
@@ -20,6 +21,7 @@ from planners.staging import Staging, planned_in_stages
 
 __all__ = [
     "BASELINES",
+    "JUDGED",
     "OBJECTIVES",
     "PLANNERS",
     "TIME",

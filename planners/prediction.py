@@ -47,7 +47,7 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
 
     An exchange starts when every accelerator of its split has arrived and
     ends when the slower side has received, as in the engine; alike
-    accelerators are followed once.
+    accelerators are followed once, idle ones not at all.
     """
     check_medium(array, plan)
     graph = partition_graph(network)
@@ -82,11 +82,14 @@ class _Following:
         if split is None:
             return [_Clock(group.peak_flops_per_s, size)]
         sides = self.bisection.halves(group)
+        kept = shrunk(shards, split.partitions)
+        below = (split.halves[0], split.halves[-1])
+        if split.idle:  # nobody to exchange anything with
+            (i,) = split.working
+            return self.down(below[i], sides[i].group, kept[i])
         first, second = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
         exchange = _Exchange(split, (first, second), size)
         self.exchanges.append(exchange)
-        for half, side, kept in zip(
-            split.halves, sides, shrunk(shards, split.partitions), strict=False
-        ):
-            exchange.clocks += self.down(half, side.group, kept)
+        for half, side, own in zip(split.halves, sides, kept, strict=False):
+            exchange.clocks += self.down(half, side.group, own)
         return exchange.clocks

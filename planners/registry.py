@@ -42,6 +42,13 @@ PLANNERS: dict[str, Planner] = {
 BASELINES: dict[str, Planner] = {"model_parallel": model_parallel}
 """Built-in planners that comparisons take only where they are named."""
 
+JUDGED = {
+    "best_share": "simulator.planning.baselines:best_share",
+    "best_subset": "simulator.planning.baselines:best_subset",
+    "search": "simulator.planning.search:search",
+}
+"""Built-in planners that simulate whole steps, and so lie above this package; by name only too."""
+
 ENTRY_POINTS = "accelarray.planners"
 """Entry-point group in which other packages announce planners."""
 
@@ -71,14 +78,14 @@ def load_planner(planner: str | Planner) -> Planner:
     built_in = PLANNERS | BASELINES
     if planner in built_in:
         return built_in[planner]
-    name, place = repr(planner), planner
+    name, place = repr(planner), JUDGED.get(planner, planner)
     for entry in _installed().select(name=planner):
         package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
         name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
         found: Planner = imported(name, place)
         return found
-    names = [*planner_names(), *BASELINES]
+    names = [*planner_names(), *BASELINES, *JUDGED]
     near = difflib.get_close_matches(planner, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     raise PlanError(f"unknown planner {planner!r}; {hint}")
@@ -95,7 +102,8 @@ def planner_name(planner: str | Planner) -> str:
 
 def is_built_in(planner: str | Planner) -> bool:
     """Whether a planner is one of ours, whose plans change with our version alone."""
-    return load_planner(planner) in _OURS
+    found = load_planner(planner)
+    return found in _OURS or any(load_planner(name) is found for name in JUDGED)
 
 
 _OURS = (*PLANNERS.values(), *BASELINES.values())

@@ -20,13 +20,22 @@ class Split:
     ``halves`` has one entry when both halves follow the same sub-plan, else
     two; an entry is None where the half is a single accelerator. ``cost`` is
     this split's objective value (elements, or seconds). ``lower_bound`` is
-    None where that is the least there is, else what no choice can undercut.
+    None where that is the least there is, else what no choice can undercut. With
+    ``idle`` one half, whose share of every node is 0, sits out: no exchange waits
+    for it, or brings it anything. (A planner that balances shares may end at 0
+    for all nodes too. In the papers' model its exchanges then cost what they cost.)
     """
 
     partitions: tuple[Partition, ...]
     cost: float
     halves: tuple[Split | None, ...]
     lower_bound: float | None = None
+    idle: bool = False
+
+    @property
+    def working(self) -> tuple[int, ...]:
+        """The halves that do not sit out, by number."""
+        return (int(self.partitions[0].share == 0.0),) if self.idle else (0, 1)
 
     @property
     def types(self) -> tuple[PartitionType, ...]:
@@ -67,6 +76,8 @@ def check_split(split: Split, nodes: Sequence[str], whose: str) -> None:
             raise PlanError(
                 f"{whose}: layer {name!r} has share {partition.share}; shares lie within 0...1"
             )
+    if split.idle and {p.share for p in split.partitions} not in ({0.0}, {1.0}):
+        raise PlanError(f"{whose}: a half sits out, and does not have a share of 0 of all layers")
     costs = (split.cost, split.lower_bound or 0.0)
     if len(split.halves) not in (1, 2) or not all(map(math.isfinite, costs)):
         raise PlanError(f"{whose}: malformed split")
@@ -91,6 +102,7 @@ def split_to_json(split: Split | None) -> dict[str, Any] | None:
         "shares": [partition.share for partition in split.partitions],
         "cost": split.cost,
         **bound,
+        **({"idle": True} if split.idle else {}),
         "halves": [split_to_json(half) for half in split.halves],
     }
 
@@ -121,4 +133,5 @@ def split_from_json(data: dict[str, Any] | None) -> Split | None:
         float(data["cost"]),
         tuple(split_from_json(half) for half in data["halves"]),
         float(data["lower_bound"]) if "lower_bound" in data else None,
+        bool(data.get("idle", False)),
     )

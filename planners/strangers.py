@@ -56,3 +56,16 @@ def callable_as_planner(planner: Any, name: str = "") -> Any:
             f"planner {name} takes {takes}, and is called with ({called}): {error}"
         ) from None
     return planner
+
+
+def takes_execution(planner: Any) -> bool:
+    """Whether a planner asks for the execution model that its plan will be simulated under.
+
+    It says so by a parameter ``execution``.
+    """
+    from inspect import signature
+
+    try:
+        return "execution" in signature(planner).parameters
+    except (TypeError, ValueError):  # a function of C tells nothing
+        return False

@@ -101,7 +101,7 @@ def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
         assert names[-1] in names._repr_html_()
         assert names[:2] == (names[0], names[1])
         assert names[0] in names
-    assert repr(accelarray.planners()).endswith("accpar, model_parallel>")
+    assert repr(accelarray.planners()).endswith("accpar, model_parallel, search>")
     assert repr(accelarray.networks()).endswith(", …>")
 
 

@@ -8,6 +8,7 @@ import pytest
 from hardware import Array, Group, load_array
 from planners import (
     BASELINES,
+    JUDGED,
     OBJECTIVES,
     TRAFFIC,
     Objective,
@@ -31,7 +32,7 @@ ARRAYS = {
 CHAINS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
 NETWORKS = CHAINS | {n: load_network(n) for n in ("mobilenet-v2", "gnmt:seq=6")}
 
-every_planner = pytest.mark.parametrize("planner", [*planner_names(), *BASELINES])
+every_planner = pytest.mark.parametrize("planner", [*planner_names(), *BASELINES, *JUDGED])
 every_array = pytest.mark.parametrize("array", ARRAYS.values(), ids=list(ARRAYS))
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))

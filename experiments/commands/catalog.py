@@ -94,9 +94,9 @@ def _about_planner(name: str) -> str:
 
 def all_planners() -> list[str]:
     """Every planner there is, the baselines last."""
-    from planners import BASELINES, planner_names
+    from planners import BASELINES, JUDGED, planner_names
 
-    return [*planner_names(), *BASELINES]
+    return [*planner_names(), *BASELINES, *JUDGED]
 
 
 def _first_line(thing: object) -> str:

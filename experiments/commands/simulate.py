@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
     from experiments.studies.pipelining import pipeline_fields
+    from experiments.studies.step_bounds import bound_fields
     from experiments.studies.throughput import throughput
     from planners import predict
     from simulator import shares
@@ -91,6 +92,7 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         **asdict(throughput(case.network, case.array, case.batch, timeline.iteration_s)),
         "predicted_s": predict(case.network, plan, case.array) if priced else None,
         **plan.gap_fields(),
+        **bound_fields(case, plan, timeline.iteration_s),
         "computing": spent.computing,
         "communicating": spent.communicating,
         "waiting": spent.waiting,
@@ -142,9 +144,10 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
 def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Table | str]:
     """The table people read, what its share of peak is, if its plan is exact, what is not read."""
     from experiments.studies.messages import inexact
+    from experiments.studies.step_bounds import sentence
     from experiments.studies.throughput import CONVENTION
 
-    said = list(filter(None, [inexact(plan).rstrip()]))
+    said = list(filter(None, [sentence(result), inexact(plan).rstrip()]))
     shown = [_table(result)]
     if found := result.get("pipeline"):
         from experiments.studies.pipelining import in_words, pipeline_table
@@ -167,6 +170,8 @@ def _table(result: dict[str, Any]) -> Table:
         table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")
+    if (bound_s := result["lower_bound_s"]) is not None:
+        table.add_row("lower bound", f"{bound_s:.9f} s; the step is {result['step_gap']:.1%} above")
     table.add_row("samples", f"{readable(result['samples_per_s'])} a second")
     if (tokens_per_s := result["tokens_per_s"]) is not None:
         table.add_row("tokens", f"{readable(tokens_per_s)} a second")

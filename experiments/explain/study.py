@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.explain.blocks import Part, by_block, by_kind
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
+from experiments.explain.otherwise import otherwise
 from experiments.explain.path import Paths, paths_of
 from experiments.explain.pipelining import PipelineSide, pipeline_side, steps_beside
 from experiments.explain.reasons import Facts
@@ -17,6 +18,8 @@ from experiments.studies.speedups import BASELINE
 from experiments.studies.throughput import Throughput, throughput
 from planners import Plan
 from simulator import Timeline, overflow
+
+SEARCH = "search"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +49,8 @@ class Explanation:
     energy_j: float | None
     traffic_bytes: float
     pipeline: PipelineSide | None = None
+    otherwise: tuple[str, ...] = ()
+    """Of the search's plan, what it does otherwise than AccPar, in sentences."""
 
     @property
     def throughput(self) -> Throughput:
@@ -109,6 +114,9 @@ def explain(
         timeline.energy_j,
         timeline.traffic_bytes,
         pipeline_side(case, plan, timeline, progress),
+        tuple(otherwise(case, plan, timeline.iteration_s))
+        if case.planner == SEARCH and plan.pipeline is None
+        else (),
     )
 
 
@@ -141,4 +149,4 @@ def messages(result: Explanation) -> list[str]:
         found.append(f"{idle:,} of {result.paths.cores:,} cores compute nothing.")
     if result.overflow:
         found.append(f"{result.overflow}.")
-    return found
+    return [*found, *result.otherwise]

@@ -17,12 +17,13 @@ from planners import (
     load_planner,
     planner_name,
 )
+from planners.strangers import takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
 from simulator.engine.collecting import no_collecting
 from workloads import Layer, Network
 from workloads.kept import once_for_each
 
-OUTPUTS_VERSION = 2
+OUTPUTS_VERSION = 3
 """Changes when a case's outputs get another name: results stored without it are not used."""
 
 
@@ -210,7 +211,8 @@ def plan_of(case: Case) -> Plan:
     objective = Objective.named(case.objective, case.communication)
     array, staging = case.execution.planned(case.array), case.execution.staging
     if staging is None or isinstance(case.planner, Planned):
-        plan = planner(case.network, array, case.batch, objective)
+        told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
+        plan = planner(case.network, array, case.batch, objective, **told)
     else:
         from experiments.studies.staged import staged_plan
 

@@ -14,10 +14,11 @@ from experiments.studies.outputs import Outputs, overflow_of
 from experiments.studies.published_values import averages
 from experiments.studies.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison, Row
+from experiments.studies.step_bounds import fields_of
 from experiments.studies.throughput import throughput
 from experiments.studies.unread import warnings
 from hardware import Array
-from planners import Planner, load_planner, planner_name
+from planners import JUDGED, Planner, load_planner, planner_name
 from simulator import PUBLISHED, Execution
 from workloads import ZOO, Network, NetworkError, load_network
 
@@ -176,10 +177,13 @@ class _Study:
     def _alone(self, place: Place, outputs: Outputs) -> Mapping[Place, Case]:
         """A planner that does not spread work evenly is run on the fastest devices too.
 
-        A plan that somebody made for the whole array does not fit there.
+        A plan that somebody made for the whole array does not fit there, and a
+        planner that judges steps has looked there itself.
         """
         case = self.cases[place]
         if place.alone or place.planner == BASELINE or isinstance(case.planner, Planned):
+            return {}
+        if case.planner in JUDGED:
             return {}
         if not outputs["uneven"]:
             return {}
@@ -205,6 +209,7 @@ class _Study:
         case, own = self.cases[place], self.found[place]
         base = self.found[place._replace(planner=BASELINE)]
         alone = self.found.get(place._replace(alone=True))
+        bound = fields_of(case, own["iteration_s"], layout=own["layout"])
         measures = {MEASURES[m]: own[MEASURES[m]] for m in self.metrics if m in MEASURES}
         if measures.get("energy_j") and base["energy_j"]:
             measures["energy_efficiency"] = base["energy_j"] / own["energy_j"]
@@ -220,6 +225,8 @@ class _Study:
             exact=None if own["exact"] else False,
             gap=None if own["exact"] else own["plan_gap"],
             **asdict(throughput(case.network, case.array, case.batch, own["iteration_s"])),
+            lower_bound_s=bound["lower_bound_s"],
+            step_gap=bound["step_gap"],
         )
 
     def overflows(self, array: int) -> Iterator[str]:

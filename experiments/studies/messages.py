@@ -9,6 +9,9 @@ from experiments.output import warn
 from experiments.studies.speedups import Comparison, Row
 from planners import Plan
 
+NEAR = 1.0
+"""Gaps beyond that say nothing about a plan: the bound is a poor one."""
+
 
 def inexact(plan: Plan) -> str:
     """A sentence where a split was too wide for an exact search, else nothing."""
@@ -46,6 +49,7 @@ def messages(result: Comparison) -> list[str]:
                 f"{', '.join(faster)}."
             )
         found += _inexact(planner, rows)
+        found += _above(planner, rows)
         found += _occupied(planner, rows, result.cores)
     if "energy" in result.metrics:
         found += _without_energy(result)
@@ -57,6 +61,17 @@ def slower(result: Comparison, *planners: str) -> Iterator[str]:
     for planner in planners or result.planners:
         if losing := [row.network for row in result.of(planner) if row.speedup < 1]:
             yield f"{planner} is slower than data parallelism for {', '.join(losing)}."
+
+
+def _above(planner: str, rows: Sequence[Row]) -> Iterator[str]:
+    """How far above lower bounds a planner's steps are, where all of them have one that is near."""
+    gaps = {row.network: row.step_gap for row in rows if row.step_gap is not None}
+    if len(gaps) == len(rows) and rows and max(gaps.values()) < NEAR:
+        least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))
+        yield (
+            f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above what no "
+            "plan undercuts that the bound covers (docs/search.md)."
+        )
 
 
 def _inexact(planner: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.mixed import is_uneven, slow_share
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.occupancy import occupancy
+from experiments.studies.step_bounds import layout_of
 from planners import Plan
 from simulator import DeviceMemory, overflow, shares
 
@@ -22,6 +23,7 @@ NAMES = (
     "waiting",
     "exact",
     "plan_gap",
+    "layout",
     "slow_share",
     "uneven",
     "energy_j",
@@ -39,7 +41,8 @@ def run_case(case: Case) -> Outputs:
     ``peak_memory_bytes`` is None in the published execution model, which has no
     memory, and ``energy_j`` where a device's spec has no energies. The deployed
     model adds the cores that overflow their memory, and those that are idle.
-    ``plan_gap`` is 0 for an exact plan, and None where nothing is known.
+    ``plan_gap`` is 0 for an exact plan, and None where nothing is known. ``layout`` says
+    which lower bound covers the plan (``step_bounds.layout_of``).
     """
     plan, timeline = step_of(case)
     spent = shares(timeline)
@@ -49,6 +52,7 @@ def run_case(case: Case) -> Outputs:
         "communicating": spent.communicating,
         "waiting": spent.waiting,
         **_exactness(plan),
+        "layout": layout_of(case, plan),
         "slow_share": slow_share(timeline, case.array),
         "uneven": is_uneven(plan, case.array),
         "peak_memory_bytes": None,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
 RATES = ("samples_per_s", "share_of_peak")
+BOUND = ("lower_bound_s", "step_gap")
 BASELINE = "data_parallel"
 METRIC_OF = {"energy_j": "energy", "energy_efficiency": "energy", "traffic_bytes": "traffic"}
 """The metric that a column of a comparison belongs to, if it is not time."""
@@ -32,7 +33,9 @@ class Row:
     data parallelism, where both steps take joules. Under the deployed model it
     has the fullest core's peak memory, and how many cores overflow or are idle.
     Where the graph was too wide for an exact plan ``exact`` is False and
-    ``gap`` the plan's, if known. The last three are ``throughput``'s.
+    ``gap`` the plan's, if known. ``samples_per_s`` and the two behind it are ``throughput``'s.
+    No plan that the row's bound covers takes less than ``lower_bound_s``, and the step is
+    ``step_gap`` of it longer.
     """
 
     network: str
@@ -52,6 +55,8 @@ class Row:
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     share_of_peak: float | None = None
+    lower_bound_s: float | None = None
+    step_gap: float | None = None
 
     def metric(self, name: str) -> float | None:
         """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
@@ -119,7 +124,13 @@ class Comparison:
 
         columns = [f.name for f in fields(Row)]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
-        for told in (OCCUPANCY, ("exact", "gap"), RATES, ("tokens_per_s",)):  # no row tells them
+        for told in (
+            OCCUPANCY,
+            ("exact", "gap"),
+            RATES,
+            ("tokens_per_s",),
+            BOUND,
+        ):  # no row tells them
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]
         frame = pandas.DataFrame(map(asdict, self.rows), columns=shown)

@@ -104,7 +104,7 @@ class Deployed(Rules):
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
         core = self._core(device)
-        done = costs(self._work[v].of(phase), self._held(v, shard), core)
+        done = costs(self._work[v].of(phase), self.held(v, shard), core)
         if not done:
             return None
         flops, moved = math.fsum(c.flops for c in done), math.fsum(c.bytes for c in done)
@@ -137,7 +137,7 @@ class Deployed(Rules):
             layer += f" and {len(nodes) - 1} more"
 
         def size(shards: Shards) -> float:
-            return math.fsum(self._sum_bytes(v, shards[v], item.phase) for v in nodes)
+            return math.fsum(self.sum_bytes(v, shards[v], item.phase) for v in nodes)
 
         if size(self.root.shards):
             requests: list[Request] = []
@@ -213,7 +213,7 @@ class Deployed(Rules):
             jobs=jobs,
         )
 
-    def _sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:
+    def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
         node = self.graph[v]
         if phase is Phase.FORWARD:
             outputs = shard.outputs * shard.groups
@@ -227,7 +227,7 @@ class Deployed(Rules):
 
     def gradient_bytes(self, v: int, shard: Shard) -> float:
         """Gradients of the parameters that a node brings, of norms and biases behind it too."""
-        work, held = self._work[v], self._held(v, shard)
+        work, held = self._work[v], self.held(v, shard)
         rest = work.channel_parameters * held.outputs * held.groups
         rest *= self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
@@ -245,7 +245,7 @@ class Deployed(Rules):
         elements = pairs * shard.inputs * shard.outputs * shard.groups
         return elements * self._arithmetic.gradient_bytes
 
-    def _held(self, v: int, shard: Shard) -> Shard:
+    def held(self, v: int, shard: Shard) -> Shard:
         """What operators of a node find on a core: joins are split by what they read."""
         node = self.graph[v]
         if not node.join or not shard.outputs:
@@ -272,7 +272,7 @@ class Deployed(Rules):
         return found
 
     def memory_use(self, device: Device, shards: Shards) -> MemoryUse:  # noqa: D102
-        held = tuple(starmap(self._held, enumerate(shards)))
+        held = tuple(starmap(self.held, enumerate(shards)))
         key = (device, held)
         if key not in self._uses:
             self._uses[key] = memory_use(self._operators, held, self._core(device))

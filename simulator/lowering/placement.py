@@ -45,6 +45,8 @@ class Part:
     types: tuple[tuple[PartitionType, ...], ...] = ()
     block: Block | None = None
     """What each core of a block holds."""
+    idle: bool = False
+    """Whether one of the halves sits out."""
 
     @property
     def cores(self) -> int:
@@ -162,7 +164,7 @@ class Division:
                 self._part(below[0], sides[0], copies, first, level + 1),
                 self._part(below[1], sides[1], copies.at(Lattice(behind)), second, level + 1),
             )
-        return Part(level, group, copies, shards, partitions, halves)
+        return Part(level, group, copies, shards, partitions, halves, idle=split.idle)
 
     def _interchangeable(self, half: Group, first: int) -> bool:
         """Whether the wires do not tell a half from the other one, which follows it."""
@@ -239,3 +241,11 @@ def parts(root: Part) -> Iterator[Part]:
     yield root
     for half in root.distinct():
         yield from parts(half)
+
+
+def working(root: Part) -> Iterator[Part]:
+    """Every distinct part that does not sit out, parents first."""
+    yield root
+    for half in root.distinct():
+        if not root.idle or root.partitions[0].share == float(half is root.halves[0]):
+            yield from working(half)

@@ -22,7 +22,7 @@ from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.moved import Moved, moved
-from simulator.lowering.placement import Counting, Division, Part, parts
+from simulator.lowering.placement import Counting, Division, Part, parts, working
 from simulator.lowering.rules import Exchange, Rules
 
 
@@ -38,11 +38,11 @@ class Published(Rules):
 
     @cached_property
     def _splits(self) -> list[_Divided]:
-        """Every split, top first."""
+        """Every split of which no half sits out, top first."""
         bisection = bisection_of(self.array)
         found = []
-        for part in parts(self.root):
-            if part.halves:
+        for part in working(self.root):
+            if part.halves and not part.idle:
                 sides = bisection.halves(part.group)
                 rates = sides[0].link_bytes_per_s, sides[1].link_bytes_per_s
                 joules = [transfer_j_per_byte(side.group) for side in sides]

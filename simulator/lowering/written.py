@@ -87,6 +87,7 @@ class Kept:
     def __init__(self, most_tasks: int = MOST_TASKS) -> None:
         self._most_tasks = most_tasks
         self._found: OrderedDict[Hashable, Written] = OrderedDict()
+        self._tasks = 0
         self.puts = 0
         """How many steps were written."""
 
@@ -99,14 +100,17 @@ class Kept:
     def put(self, key: Hashable, written: Written) -> None:
         """Keep it, and forget those that were asked for least lately."""
         self.puts += 1
+        if (before := self._found.pop(key, None)) is not None:
+            self._tasks -= before.tasks
         self._found[key] = written
-        tasks = sum(one.tasks for one in self._found.values())
-        while tasks > self._most_tasks:
-            tasks -= self._found.popitem(last=False)[1].tasks
+        self._tasks += written.tasks
+        while self._tasks > self._most_tasks:
+            self._tasks -= self._found.popitem(last=False)[1].tasks
 
     def clear(self) -> None:
         """Forget everything."""
         self._found.clear()
+        self._tasks = 0
 
 
 def devices_of(rules: Rules) -> tuple[Device, ...]:
@@ -141,6 +145,7 @@ def splits_of(plan: Plan) -> bytes:
             found = blake2b(digest_size=20)
             found.update(bytes(partition.type for partition in split.partitions))
             found.update(np.array([partition.share for partition in split.partitions]).tobytes())
+            found.update(b"idle" if split.idle else b"")
             for half in split.halves:
                 found.update(b"/" + digest(half))
             known[id(split)] = found.digest()

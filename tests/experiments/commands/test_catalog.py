@@ -9,7 +9,7 @@ import pytest
 
 from experiments.cli import main
 from hardware import catalog_names, load_array, load_device
-from planners import BASELINES, PLANNERS
+from planners import BASELINES, JUDGED, PLANNERS
 from tests.experiments.installed import install
 from workloads import NETWORKS, load_network
 
@@ -27,7 +27,7 @@ def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 def test_lists_are_complete(capsys: pytest.CaptureFixture[str]) -> None:
     names = {
         "networks": list(NETWORKS),
-        "planners": [*PLANNERS, *BASELINES],
+        "planners": [*PLANNERS, *BASELINES, *JUDGED],
         "arrays": catalog_names("array"),
         "devices": catalog_names("device"),
     }

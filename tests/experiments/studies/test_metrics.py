@@ -64,6 +64,8 @@ def test_speedup(capsys: pytest.CaptureFixture[str]) -> None:
             *more,
             "samples_per_s",
             "share_of_peak",
+            "lower_bound_s",
+            "step_gap",
         ]
     text = out(capsys, *args, "--metrics", "energy,traffic")
     assert "Speedup" not in text

@@ -1,0 +1,100 @@
+"""What the search does otherwise than AccPar, and what each difference is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from experiments.studies.case import Case, simulated, step_of
+from hardware import Device
+from planners import Objective, Plan, PlanError, Split, load_planner
+from simulator.planning.candidates import mean_shares, planned
+from simulator.planning.lifting import alone, lifted, shared
+
+RIVAL = "accpar"
+MOST_NAMES = 4
+"""Layers that a sentence names."""
+
+
+def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
+    """A sentence for AccPar's step, and one for each thing that the plan does otherwise.
+
+    AccPar is put on the same devices first, or given the same share; what is
+    left of the difference is the layers' types.
+    """
+    theirs, step = step_of(replace(case, planner=RIVAL))
+    their_s = step.iteration_s
+    yield f"{RIVAL} takes {their_s:.6g} s: {their_s / iteration_s:.3f} x this."
+    like, said = _alike(case, plan, theirs)
+    if like is not None:
+        try:
+            like_s = simulated(case, like).iteration_s
+        except PlanError:
+            return
+        yield f"{said}: {RIVAL} so takes {like_s:.6g} s ({their_s / like_s:.3f} x)."
+        theirs, their_s = like, like_s
+    names = _relaid(plan.root, theirs.root, plan.nodes)
+    if names:
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        yield (
+            f"Other types or shares for {len(names)} of {len(plan.nodes)} layers "
+            f"({', '.join(names[:MOST_NAMES])}{more}): {their_s / iteration_s:.3f} x."
+        )
+
+
+def _alike(case: Case, plan: Plan, theirs: Plan) -> tuple[Plan | None, str]:
+    """The rival's plan on the devices that work in a plan, or with its share, and what that is."""
+    group = case.execution.planned(case.array).group
+    used = _used(plan.root, case)
+    if used is not None:
+        device, size = used
+        part = alone(case.execution.planned(case.array), device, size)
+        objective = Objective.named(case.objective, case.communication)
+        if part is None:
+            return None, ""
+        some = planned(load_planner(RIVAL), case.network, part, case.batch, objective)
+        if some is None:
+            return None, ""
+        root = lifted(some.root, group, device, size, len(plan.nodes))
+        what = "cores" if group.leaf == "core" else "boards"
+        said = f"Only {size:,} {device.name} {what} of {group.size:,} work"
+        return replace(some, root=root), said
+    if len(group.kinds) > 1 and theirs.root is not None:
+        shares = mean_shares(group, plan.root, 1.0)
+        percents = ", ".join(
+            f"{share:.1%} {device.name}"
+            for share, (device, _) in zip(shares, group.kinds, strict=True)
+        )
+        said = f"One share for all layers ({percents})"
+        return replace(theirs, root=shared(theirs.root, group, shares)), said
+    return None, ""
+
+
+def _used(split: Split | None, case: Case) -> tuple[Device, int] | None:
+    """The one kind that works and how many of it, where others sit out."""
+    group = case.execution.planned(case.array).group
+    whole = group.size
+    while split is not None and split.idle:
+        (working,) = split.working
+        group, split = group.halves()[working], (split.halves[0], split.halves[-1])[working]
+    if group.size == whole or len(group.kinds) > 1:
+        return None
+    return group.kinds[0][0], group.size
+
+
+def _relaid(ours: Split | None, theirs: Split | None, names: tuple[str, ...]) -> list[str]:
+    """Layers that any split of one plan treats otherwise than that of the other."""
+    found = set[int]()
+
+    def compare(one: Split | None, other: Split | None) -> None:
+        if one is None or other is None:
+            return
+        pairs = zip(one.partitions, other.partitions, strict=True)
+        found.update(v for v, (mine, its) in enumerate(pairs) if mine != its)
+        ends = (one.halves[0], one.halves[-1]), (other.halves[0], other.halves[-1])
+        compare(ends[0][0], ends[1][0])
+        if len(one.halves) > 1 or len(other.halves) > 1:
+            compare(ends[0][1], ends[1][1])
+
+    compare(ours, theirs)
+    return [names[v] for v in sorted(found)]

@@ -1,0 +1,78 @@
+"""Data parallelism as a practitioner runs it: what any planner should be compared with.
+
+The registered baseline gives every device as much as any other. Nobody does so
+on unlike devices, or where half of them are faster by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hardware import Array
+from planners import TIME, Objective, Plan, PlanError
+from planners.data_parallel import data_parallel
+from planners.pricing import priced
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.planning.candidates import planned, with_one_share
+from simulator.planning.judge import Judge
+from simulator.planning.lifting import alone, lifted, powers_of_two
+from simulator.planning.shares import with_better_shares
+from workloads import Network
+
+
+def best_share(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    *,
+    execution: Execution | None = None,
+) -> Plan:
+    """Data parallelism on all devices, with the best single share for each kind of them."""
+    judge, plan = _start(network, array, batch, objective, execution)
+    for other in with_one_share(plan, array.group):
+        judge.seconds(other)
+    with_better_shares(judge)
+    return _best(judge, objective, "best_share")
+
+
+def best_subset(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    *,
+    execution: Execution | None = None,
+) -> Plan:
+    """Data parallelism on the best power of two of one kind of device, or on all of them."""
+    judge, _ = _start(network, array, batch, objective, execution)
+    for device, size in powers_of_two(array):
+        part = alone(array, device, size)
+        some = None if part is None else planned(data_parallel, network, part, batch, objective)
+        if some is not None:
+            root = lifted(some.root, array.group, device, size, len(some.nodes))
+            judge.seconds(replace(some, root=root))
+    return _best(judge, objective, "best_subset")
+
+
+def _start(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    execution: Execution | None,
+) -> tuple[Judge, Plan]:
+    """A judge that has seen the registered baseline, and that."""
+    if execution is None:
+        execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
+    judge = Judge(network, array, execution)
+    plan = data_parallel(network, array, batch, objective)
+    judge.seconds(plan)
+    return judge, plan
+
+
+def _best(judge: Judge, objective: Objective, name: str) -> Plan:
+    best = judge.best or judge.smallest
+    if best is None:
+        raise PlanError(f"{name}: data parallelism cannot be run on {judge.array.name!r}")
+    return replace(priced(judge.network, judge.array, best, objective), planner=name)

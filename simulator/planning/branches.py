@@ -1,0 +1,71 @@
+"""Layouts where paths part and join: exchanges between all nodes count, not only neighbours.
+
+The chain's own sum leaves out what may go on beside products. It is a bound;
+the layout that has the least of it may re-lay tensors of other edges as if that
+were free. Here every edge costs what it costs, on the states that the chain
+ranks first, and the sum is minimised exactly (``planners.min_sum``) as far as
+the graph's width allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from planners.min_sum import Factor, TooWideError, minimise
+from simulator.planning.chain import Chain
+from simulator.planning.curves import Floats, Ints
+
+KEPT = (64, 32, 16, 8, 4)
+"""States of a node that are kept: the first number for which the tables are not too large."""
+
+
+def with_branches(chain: Chain, weight: float) -> tuple[int, ...] | None:
+    """The least layout by all edges; None where all are between neighbours, or it is too wide."""
+    if not any(True for _ in _others(chain)):
+        return None
+    marginals = chain.marginals(weight)
+    for many in KEPT:
+        kept = [np.argsort(one, kind="stable")[:many] for one in marginals]
+        try:
+            _, picks = minimise([len(one) for one in kept], list(_factors(chain, weight, kept)))
+        except TooWideError:
+            continue
+        return tuple(int(one[pick]) for one, pick in zip(kept, picks, strict=True))
+    return None
+
+
+def _others(chain: Chain) -> Iterator[tuple[int, int, int]]:
+    """(producer, edge, consumer) of every edge between nodes that are no neighbours."""
+    for v, node in enumerate(chain.tables.graph):
+        for edge, producer in enumerate(node.producers):
+            if producer != v - 1:
+                yield producer, edge, v
+
+
+def _factors(chain: Chain, weight: float, kept: list[Ints]) -> Iterator[Factor]:
+    tables = chain.tables
+    for v, states in enumerate(kept):
+        own = chain.own(v, weight)[1] + _unwaited(chain, v, weight)
+        yield Factor((v,), own[states])
+        if v:
+            pair = chain.pair(v, weight)
+            yield Factor((v - 1, v), pair[np.ix_(kept[v - 1], states)])
+    for producer, edge, v in _others(chain):
+        ahead, back = tables.forward_relay(edge, v), tables.backward_relay(edge, v)
+        both = ahead + (1.0 - weight) * back
+        yield Factor((producer, v), both[np.ix_(kept[producer], kept[v])])
+
+
+def _unwaited(chain: Chain, v: int, weight: float) -> Floats:
+    """A node's sums where the chain counts none of them, because no neighbour waits for them."""
+    graph, costs = chain.tables.graph, chain.nodes[v]
+    found = np.zeros(len(costs.states))
+    if not chain.overlap:
+        return found
+    if v + 1 < len(graph) and v not in graph[v + 1].producers:
+        found = found + costs.forward_sums_s
+    if v and v - 1 not in graph[v].producers:
+        found = found + (1.0 - weight) * costs.backward_sums_s
+    return found

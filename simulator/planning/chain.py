@@ -1,0 +1,221 @@
+"""The least step of a whole layout, or a bound on it: nodes in their order, state by state.
+
+A core computes its products in the order of the nodes, forward and then
+backward, and waits for an exchange between two that follow each other:
+
+    T >= forward + max(backward, stream) + update
+
+where the stream is the all-reduces of gradients, one after the other, beside
+the backward products. Either of the two can be the larger one, so for every
+weight from 0 to 1
+
+    T >= forward + (1 - weight) * backward + weight * stream + update
+
+which is a sum over nodes and over neighbours: its least value is found
+exactly, node by node, and the best weight gives the best bound. Every weight
+also gives a layout worth judging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.planning.curves import Floats
+from simulator.planning.tables import Costs, Tables
+from simulator.planning.waits import waits_of
+
+MOST_TRIED = 8
+"""Weights tried on the way to the best."""
+MOST_WEIGHT = 0.999
+"""With all weight on the stream nothing would tell backward products apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A layout, by the number of every node's state; what no layout undercuts; and by which weight.
+
+    The bound is that of the weight, and what the layout's own sum is.
+    """
+
+    weight: float
+    bound_s: float
+    picks: tuple[int, ...]
+
+
+class Chain:
+    """Costs between nodes that follow each other in the order of the graph.
+
+    Exchanges between other nodes are left out: they may go on beside products.
+    Without overlap nothing does, and backward and stream are one sum. Where
+    nodes are to be ``filled``, states that leave cores without any of them are
+    not taken: what they cost is not known exactly, so that a bound needs them
+    and a good layout does not. ``byte_s`` are seconds that every byte costs which a
+    core has to hold: with them, layouts that need less memory come first.
+    """
+
+    def __init__(self, tables: Tables, *, filled: bool = False, byte_s: float = 0.0) -> None:
+        self.tables = tables
+        self.byte_s = byte_s
+        self.filled = filled
+        self.overlap = tables.execution.overlap
+        self._waits = waits_of(tables.graph, tables.operators.nodes)
+
+    @property
+    def nodes(self) -> list[Costs]:
+        """The costs of every node."""
+        return self.tables.nodes
+
+    def best(self) -> list[Found]:
+        """The layout of every weight that was tried, that of the best bound first.
+
+        A layout's sum is a line over the weight, and the bound lies below all of
+        them: the next weight is where the lines of the two ends meet.
+        """
+        low = self.least(0.0)
+        tried = [low]
+        if self.overlap and self._slope(low) > 0:
+            high = self.least(MOST_WEIGHT)
+            tried.append(high)
+            while len(tried) < MOST_TRIED and (slope := self._slope(high)) < 0:
+                rise = self._slope(low)
+                gap = (high.bound_s - low.bound_s - rise * (high.weight - low.weight)) / (
+                    slope - rise
+                )
+                middle = self.least(high.weight - gap)
+                tried.append(middle)
+                if middle.picks in (low.picks, high.picks):
+                    break
+                low, high = (middle, high) if self._slope(middle) > 0 else (low, middle)
+        return sorted(tried, key=lambda found: -found.bound_s)
+
+    def _slope(self, found: Found) -> float:
+        """How fast a layout's sum grows with the weight."""
+        return self.seconds(found.picks, 1.0) - self.seconds(found.picks, 0.0)
+
+    def seconds(self, picks: Sequence[int], weight: float) -> float:
+        """A layout's sum."""
+        total, seen = 0.0, False
+        for v, pick in enumerate(picks):
+            seen = seen or bool(self._starts(v)[pick])
+            total += float(self.own(v, weight)[int(seen), pick])
+            if v:
+                total += float(self.pair(v, weight)[picks[v - 1], pick])
+        return total
+
+    def least(self, weight: float) -> Found:
+        """The least sum with so much weight on the stream."""
+        reached = self._reached(weight)
+        last = reached[-1]
+        seen, state = np.unravel_index(int(last.argmin()), last.shape)
+        picks = [int(state)]
+        for v in range(len(self.nodes) - 1, 0, -1):
+            had = 1 if self._starts(v)[state] else None  # its own stream, or one before it
+            come = reached[v - 1] + self.pair(v, weight)[:, state]
+            rows = come[[seen]] if had is None or not seen else come
+            at = int(rows.argmin())
+            state = at % rows.shape[1]
+            seen = at // rows.shape[1] if len(rows) > 1 else seen
+            picks.append(int(state))
+        return Found(weight, float(last.min()), tuple(reversed(picks)))
+
+    def _reached(self, weight: float) -> list[Floats]:
+        """By node, whether a gradient is in the stream so far, and state: the least sum so far."""
+        found: list[Floats] = []
+        for v in range(len(self.nodes)):
+            starts = self._starts(v)
+            if not v:
+                come = np.array([np.zeros(len(starts)), np.full(len(starts), np.inf)])
+            else:
+                pair = self.pair(v, weight)
+                come = np.array(
+                    [(before[:, np.newaxis] + pair).min(axis=0) for before in found[-1]]
+                )
+            joined = np.array(
+                [np.where(starts, np.inf, come[0]), np.where(starts, come.min(axis=0), come[1])]
+            )
+            found.append(joined + self.own(v, weight))
+        return found
+
+    def marginals(self, weight: float) -> list[Floats]:
+        """By node and state, the least sum of all that has it."""
+        ahead = self._reached(weight)
+        found = [ahead[-1].min(axis=0)]
+        after = np.zeros_like(ahead[-1])
+        for v in range(len(self.nodes) - 1, 0, -1):
+            rest = after + self.own(v, weight)
+            rest[0] = np.where(self._starts(v), rest[1], rest[0])
+            pair = self.pair(v, weight)
+            after = np.array([(pair + one).min(axis=1) for one in rest])
+            found.append((ahead[v - 1] + after).min(axis=0))
+        return found[::-1]
+
+    def own(self, v: int, weight: float) -> Floats:
+        """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
+        hollow = self.nodes[v].hollow
+        found = self._own(v, weight) + self.byte_s * self.nodes[v].held_bytes
+        return np.where(hollow, np.inf, found) if self.filled and not hollow.all() else found
+
+    def _own(self, v: int, weight: float) -> Floats:
+        """What a node adds by itself: a row where no gradient before it is in the stream, and one.
+
+        Updates come in the order of the nodes, and wait for the gradients of those
+        before: the stream is over before the first whose gradient it has.
+        """
+        costs, stay = self.nodes[v], 1.0 - weight
+        if not self.overlap:
+            sums = costs.forward_sums_s + costs.backward_sums_s + costs.stream_s
+            products = costs.forward_s + costs.backward_s + costs.gradient_s + costs.update_s
+            return np.array([products + sums] * 2)
+        both = self._matmul(v)
+        backward = costs.backward_s + (costs.gradient_s if both else 0.0)
+        own = costs.forward_s + stay * backward + weight * costs.stream_s
+        if not v and not both:
+            own = own + stay * costs.gradient_s
+        if v == len(self.nodes) - 1:
+            own = own + weight * costs.backward_s  # before it no gradient is there
+            if self._waits.ends:
+                own = own + costs.forward_sums_s
+        return np.array([own + stay * costs.update_s, own + costs.update_s])
+
+    def pair(self, v: int, weight: float) -> Floats:
+        """What is between a node and the one before it, by the states of both."""
+        forward, backward = self._pairs[v - 1]
+        return forward + (1.0 - weight) * backward
+
+    @cached_property
+    def _pairs(self) -> list[tuple[Floats, Floats]]:
+        return [self._between(v) for v in range(1, len(self.nodes))]
+
+    def _between(self, v: int) -> tuple[Floats, Floats]:
+        before, costs, tables = self.nodes[v - 1], self.nodes[v], self.tables
+        ahead = back = np.zeros((len(before.states), len(costs.states)))
+        read = [e for e, producer in enumerate(tables.graph[v].producers) if producer == v - 1]
+        serial = not self.overlap
+        for edge in read[:1]:
+            if self._waits.forward[v] or serial:
+                ahead = tables.forward_relay(edge, v)
+            if self._waits.backward[v] or serial:
+                back = tables.backward_relay(edge, v)
+        if serial:
+            return ahead, back
+        if read and self._waits.forward[v]:
+            ahead = ahead + before.forward_sums_s[:, np.newaxis]
+        if read and self._waits.backward[v]:
+            back = back + costs.backward_sums_s
+        if not self._matmul(v):
+            back = np.maximum(back, costs.gradient_s)
+        return ahead, back
+
+    def _matmul(self, v: int) -> bool:
+        """Whether a node's gradient is the error of its second operand, and goes with the first."""
+        return self.tables.graph[v].kind == "matmul"
+
+    def _starts(self, v: int) -> NDArray[np.bool_]:
+        """Which states put the node's gradient into the stream."""
+        found: NDArray[np.bool_] = self.nodes[v].stream_s > 0
+        return found

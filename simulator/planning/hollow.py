@@ -1,0 +1,52 @@
+"""Partial sums where a node has fewer samples or channels than its cores are halved into.
+
+Of three input channels on four cores one core has none, and the sums are among
+the other three, or among all four, whichever takes less. No strides describe
+such groups: they are made core by core, as the simulator makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardware import Wires
+from planners.partition import PartitionType, Shard
+from simulator.collectives.choice import offer
+from simulator.collectives.lattice import Lattice
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.lowering.blocks import Block, Halving
+
+
+def sums_s(
+    whole: Shard,
+    types: Sequence[PartitionType],
+    summed: PartitionType,
+    size_bytes: float,
+    wires: Wires,
+    first: int,
+    algorithm: str,
+) -> float:
+    """Seconds of an all-reduce of so many bytes over the levels of type ``summed``, alone."""
+    together = tuple(kind is summed for kind in types)
+    if not size_bytes or not any(together):
+        return 0.0
+    block = halved(whole, types)
+    busy = block.busy((0,))
+    ways = [block.groups(together, busy)]
+    if ways[0].size < 2:
+        return 0.0
+    if not busy.all():
+        ways.append(block.groups(together, np.ones_like(busy)))
+    at = Lattice(first)
+    found = [offer(wires, "all-reduce", way.at(at), size_bytes, algorithm) for way in ways]
+    return min(one.alone_ps for one in found) / PICOSECONDS
+
+
+def halved(whole: Shard, types: Sequence[PartitionType]) -> Block:
+    """What every core holds of one node, halved by these types, remainders first."""
+    halving = Halving.of((whole,))
+    for kind in types:
+        halving.halve([0], [kind], lambda count: (count + 1) // 2)
+    return halving.block()

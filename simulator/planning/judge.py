@@ -1,0 +1,99 @@
+"""Plans compared by what they take on the engine, the best kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from hardware import Array, Device
+from planners import Plan, PlanError
+from planners.order import Phase
+from planners.partition import Shard
+from simulator.engine.operations import Program
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.replay import run
+from simulator.lowering.blocks import Shards
+from simulator.lowering.execution import Execution
+from simulator.lowering.models import rules_of
+from simulator.lowering.placement import parts
+from simulator.lowering.rules import Rules
+from simulator.lowering.training_step import training_step
+from simulator.lowering.written import splits_of
+from workloads import Network
+
+
+@dataclass(slots=True)
+class Judge:
+    """Simulates plans of one step, each once, folded; of equally fast ones the first is best.
+
+    With ``execution.strict_memory`` a plan that does not fit takes forever;
+    ``smallest`` is then the one that needs least. ``spent`` counts the work:
+    lines of all scripts that were written.
+    """
+
+    network: Network
+    array: Array
+    execution: Execution
+    best: Plan | None = None
+    best_s: float = math.inf
+    smallest: Plan | None = None
+    spent: int = 0
+    evaluations: int = 0
+    _known: dict[bytes, float] = field(default_factory=dict)
+    _products: dict[tuple[Device, int, Shard], int] = field(default_factory=dict)
+    _least_over: float = math.inf
+
+    def seconds(self, plan: Plan) -> float:
+        """What a step takes; infinite where it is refused, or cannot be better than the best."""
+        key = splits_of(plan)
+        if key not in self._known:
+            self.evaluations += 1
+            self._known[key] = found = self._simulated(plan)
+            if found < self.best_s:
+                self.best, self.best_s = plan, found
+        return self._known[key]
+
+    def _simulated(self, plan: Plan) -> float:
+        free = replace(self.execution, strict_memory=False)
+        try:
+            rules = rules_of(self.network, plan, self.array, free, folded=True)
+            if self._products_s(rules) >= self.best_s:
+                return math.inf
+            program = training_step(rules)
+        except PlanError:  # as a bus refuses halves that differ
+            return math.inf
+        self.spent += sum(len(worker.template) for worker in program.workers)
+        return run(program).iteration_s if self._fits(plan, program) else math.inf
+
+    def _products_s(self, rules: Rules) -> float:
+        """What the busiest device computes, one product after the other: no step takes less."""
+        return max(
+            self._of_shards_s(rules, part.group.kinds[0][0], alike.shards)
+            for part in parts(rules.root)
+            if not part.halves
+            for alike in part.classes(folded=True)
+        )
+
+    def _of_shards_s(self, rules: Rules, device: Device, shards: Shards) -> float:
+        found = 0
+        for v, shard in enumerate(shards):
+            key = device, v, shard
+            if key not in self._products:
+                made = (rules.product(v, phase, shard, device) for phase in self._phases)
+                self._products[key] = sum(one.duration_ps for one in made if one)
+            found += self._products[key]
+        return found / PICOSECONDS
+
+    @property
+    def _phases(self) -> Sequence[Phase]:
+        """Those in which something is computed: published, nothing updates weights."""
+        return tuple(Phase)[: 3 if self.execution.model == "published" else 4]
+
+    def _fits(self, plan: Plan, program: Program) -> bool:
+        if not self.execution.strict_memory:
+            return True
+        over = max((one.peak_bytes / one.capacity_bytes for one in program.memory), default=0.0)
+        if over < self._least_over:
+            self._least_over, self.smallest = over, plan
+        return all(one.fits for one in program.memory)

@@ -1,0 +1,127 @@
+"""Plans of some devices as plans of a whole array, in which all the others sit idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hardware import Array, Device, Group
+from planners import Partition, Split
+from planners.partition import I
+
+
+def powers_of_two(array: Array) -> Iterator[tuple[Device, int]]:
+    """Subsets of one kind, the largest first: all of its leaves, then each power of two.
+
+    Leaves are what the array's bisection ends in, boards or cores. The whole
+    array is no subset.
+    """
+    for device, _ in array.group.kinds:
+        most = leaves_of(array.group, device)
+        sizes = {most, *(1 << i for i in range(most.bit_length()))}
+        for size in sorted(sizes, reverse=True):
+            if size < array.group.size:
+                yield device, size
+
+
+def whole(array: Array) -> Iterator[tuple[Device, int]]:
+    """The array as such a subset, if it has one kind."""
+    if len(array.group.kinds) == 1:
+        yield array.group.kinds[0][0], array.group.size
+
+
+def leaves_of(group: Group, device: Device) -> int:
+    """How many leaves of that kind a group has."""
+    kinds = tuple(kind for kind in group.kinds if kind[0] == device)
+    return replace(group, kinds=kinds).size if kinds else 0
+
+
+def alone(array: Array, device: Device, size: int) -> Array | None:
+    """So many leaves of one kind as an array of their own; None where boards do not come so.
+
+    Below one board it is a board of fewer chips, or of one chip with fewer cores.
+    """
+    group = array.group
+    each = leaves_of(Group(((device, 1),), leaf=group.leaf), device)
+    if size % each == 0:
+        part = device, size // each
+    elif size < device.cores_per_chip:
+        parts = device.cores_per_chip / size
+        part = _chip(device, size, parts), 1
+    elif size % device.cores_per_chip == 0 and size < each:
+        part = replace(device, chips=size // device.cores_per_chip), 1
+    else:
+        return None
+    topology = replace(array.topology, shape=())
+    name = f"{array.name}, {size} of {device.name}"
+    return Array(name, "", Group((part,), leaf=group.leaf), topology=topology)
+
+
+def _chip(device: Device, cores: int, parts: float) -> Device:
+    """One chip with so many of its cores, and the part of its speed that is theirs."""
+    return replace(
+        device,
+        chips=1,
+        cores_per_chip=cores,
+        chip_peak_flops_per_s=device.chip_peak_flops_per_s / parts,
+        hbm_bytes_per_s=device.hbm_bytes_per_s / parts,
+        hbm_capacity_bytes=device.hbm_capacity_bytes / parts,
+    )
+
+
+def lifted(
+    split: Split | None, group: Group, device: Device, size: int, nodes: int
+) -> Split | None:
+    """The plan ``split`` of ``size`` leaves of one kind for a group that has as many, or more.
+
+    The first half works alone where it has enough of that kind, else the
+    second; where neither has, both do, each with half of the leaves: of 12
+    devices 8 are two of every three. Who sits out has a share of 0 of everything.
+    """
+    if group.size == size:
+        return split
+    first, second = group.halves()
+    for working, half in enumerate((first, second)):
+        if leaves_of(half, device) >= size:
+            below = [idle(first, nodes), idle(second, nodes)]
+            below[working] = lifted(split, half, device, size, nodes)
+            share = 0.0 if working else 1.0
+            cost = split.cost if split else 0.0
+            return Split((Partition(I, share),) * nodes, cost, tuple(below), idle=True)
+    if split is None:
+        raise ValueError(f"no {size} leaves of {device.name} in this group")
+    ends = (split.halves[0], split.halves[-1])
+    one = lifted(ends[0], first, device, size // 2, nodes)
+    if first == second and ends[0] is ends[1]:
+        return replace(split, halves=(one,))
+    return replace(split, halves=(one, lifted(ends[1], second, device, size // 2, nodes)))
+
+
+def idle(group: Group, nodes: int) -> Split | None:
+    """What a group that has nothing to do is told."""
+    if group.size == 1:
+        return None
+    first, second = group.halves()
+    below = idle(first, nodes)
+    halves = (below,) if first == second else (below, idle(second, nodes))
+    return Split((Partition(I, 0.5),) * nodes, 0.0, halves)
+
+
+def shared(split: Split | None, group: Group, shares: Sequence[float]) -> Split | None:
+    """The same types, and one share for all nodes wherever kinds of devices part.
+
+    ``shares`` are those of each kind of ``group`` in a whole; they need not sum to 1.
+    """
+    if split is None or len(group.kinds) == 1:
+        return split
+    first, second = group.halves()
+    of_first, of_second = shares[: len(first.kinds)], shares[len(first.kinds) :]
+    whole = sum(shares)
+    share = sum(of_first) / whole if whole else 0.5
+    ends = (split.halves[0], split.halves[-1])
+    return Split(
+        tuple(Partition(partition.type, share) for partition in split.partitions),
+        split.cost,
+        (shared(ends[0], first, of_first), shared(ends[1], second, of_second)),
+        idle=share in (0.0, 1.0),
+    )

@@ -1,0 +1,80 @@
+"""The planner that asks the simulator: never slower than any other one's plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hardware import Array, Device
+from planners import TIME, Objective, Plan, PlanError
+from planners.hierarchy import LARGEST_BATCH
+from planners.pricing import priced
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.planning.candidates import of_planners, on_subset, with_one_share
+from simulator.planning.judge import Judge
+from simulator.planning.layouts import first_cores, tables_of
+from simulator.planning.lifting import alone, powers_of_two
+from simulator.planning.placed import best_placed
+from simulator.planning.shares import with_better_shares
+from simulator.planning.work_bound import work_bound_s
+from workloads import Network
+
+NAME = "search"
+
+
+def search(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    *,
+    execution: Execution | None = None,
+) -> Plan:
+    """The plan whose simulated step is shortest, of all other planners' and of its own.
+
+    Judged by the step itself under ``execution`` (None: deployed where the array
+    ends in cores, else published), folded; the objective prices the result, and is
+    what the other planners plan by. Candidates are the built-in planners' plans,
+    these with one share for all layers where kinds of devices part, and these on
+    every power of two of each kind, all other devices idle; deployed also layouts
+    of its own. With strict memory only what fits counts, if anything does.
+    """
+    if not 1 <= batch <= LARGEST_BATCH:
+        raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
+    if execution is None:
+        execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
+    judge = Judge(network, array, execution)
+    registered = list(of_planners(network, array, batch, objective))
+    for plan in registered:
+        judge.seconds(plan)
+    if execution.model == "deployed":  # before the many, of which a good one rules most out
+        best_placed(judge, batch, objective)
+    for plan in registered:
+        for other in with_one_share(plan, array.group):
+            judge.seconds(other)
+    _subsets(judge, batch, objective)
+    with_better_shares(judge)
+    best = judge.best or judge.smallest
+    if best is None:
+        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}")
+    return replace(priced(network, array, best, objective), planner=NAME)
+
+
+def _subsets(judge: Judge, batch: int, objective: Objective) -> None:
+    """The planners' plans for subsets whose work alone does not take longer than the best."""
+    for device, size in powers_of_two(judge.array):
+        if _least_s(judge, batch, device, size) < judge.best_s:
+            for plan in on_subset(judge.network, judge.array, batch, objective, device, size):
+                judge.seconds(plan)
+
+
+def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
+    """What no plan that halves so many leaves evenly undercuts."""
+    network, execution = judge.network, judge.execution
+    part = alone(judge.array, device, size)
+    if part is None:
+        return math.inf
+    cores = first_cores(judge.array, device, size)
+    if execution.model == "published" or cores is None:
+        return work_bound_s(network, part, batch, execution)
+    return tables_of(network, batch, cores, execution).products_s

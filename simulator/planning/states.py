@@ -1,0 +1,88 @@
+"""A node's types at all levels at once: the values that one variable of a whole layout takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement, pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.partition import IV, PartitionType
+
+Ints = NDArray[np.int64]
+
+MOST = 3**5
+"""States up to which a node has all; where they were more, its types change less often."""
+RUNS, MANY_LEVELS = (3, 2), 7
+"""Most runs of one type then, from the outermost level to the innermost: on up to so many levels,
+and on more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class States:
+    """Types of a node at every level, a row a state, the outermost level first.
+
+    ``masks`` has, by type, which levels are of that type, as ``Curves`` counts
+    them (bit 0: the innermost); ``counts`` how many. ``complete`` says whether
+    no legal state was left out.
+    """
+
+    types: Ints
+    masks: Ints
+    counts: Ints
+    complete: bool
+    numbers: dict[tuple[int, ...], int]
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def at(self, state: int) -> tuple[PartitionType, ...]:
+        """The types of one state."""
+        return tuple(PartitionType(kind) for kind in self.types[state].tolist())
+
+
+@lru_cache(maxsize=256)
+def states_of(legal: tuple[PartitionType, ...], levels: int, most_fours: int) -> States:
+    """Every state of these types on so many levels, at most ``most_fours`` of them of type IV.
+
+    Where they are more than MOST, those of few RUNS: I I II II II has two.
+    """
+    complete = len(legal) ** levels <= MOST
+    rows = product(legal, repeat=levels) if complete else _of_runs(legal, levels)
+    kept = [row for row in rows if row.count(IV) <= most_fours]
+    types = np.array(kept, dtype=np.int64).reshape(len(kept), levels)
+    bits = 1 << np.arange(levels, dtype=np.int64)[::-1]
+    each = [types == kind for kind in PartitionType]
+    return States(
+        types,
+        np.array([(one * bits).sum(axis=1) for one in each]),
+        np.array([one.sum(axis=1) for one in each]),
+        complete,
+        {tuple(row): number for number, row in enumerate(types.tolist())},
+    )
+
+
+def is_state(legal: Sequence[PartitionType], types: Sequence[PartitionType]) -> bool:
+    """Whether these types, outermost first, are one of a node's states (if they are legal)."""
+    changes = sum(one is not other for one, other in pairwise(types))
+    return len(legal) ** len(types) <= MOST or changes < few_runs(len(types))
+
+
+def few_runs(levels: int) -> int:
+    """The most runs that a state of so many levels has, if it has not got all its types' states."""
+    return RUNS[levels > MANY_LEVELS]
+
+
+def _of_runs(legal: Sequence[PartitionType], levels: int) -> Iterator[tuple[PartitionType, ...]]:
+    """Every state of few runs of one type, in ascending order."""
+    found = set[tuple[PartitionType, ...]]()
+    most = few_runs(levels)
+    for kinds in product(legal, repeat=most):
+        for cuts in combinations_with_replacement(range(levels + 1), most - 1):
+            lengths = np.diff([0, *cuts, levels]).tolist()
+            runs = zip(kinds, lengths, strict=True)
+            found.add(tuple(kind for kind, length in runs for _ in range(length)))
+    yield from sorted(found)

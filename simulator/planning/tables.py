@@ -1,0 +1,300 @@
+"""What every state of every node takes among like cores, and every pair of states of an edge.
+
+By the simulator's own rules: products on the roofline, sums and re-laid
+tensors as collectives. What is here is what one core, the first, cannot be
+spared: it has the largest shard of everything. Where a node has fewer samples
+or channels than it is halved into (a hollow state) re-laying it and exchanging
+its gradient count nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardware import Array, Device
+from planners import Plan
+from planners.order import Phase
+from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, legal
+from simulator.cost.memory import parameters
+from simulator.cost.roofline import core_of, map_bytes
+from simulator.cost.training_operators import operators
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.lowering.deployed import Deployed
+from simulator.lowering.execution import Execution
+from simulator.planning.alike import sort_of
+from simulator.planning.curves import Floats, Ints, curves_of
+from simulator.planning.hollow import sums_s
+from simulator.planning.states import States, states_of
+from workloads import Network, partition_graph
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """2^levels like cores of an array, the ``first`` of them by its number."""
+
+    array: Array
+    device: Device
+    first: int
+    levels: int
+
+
+class Costs(NamedTuple):
+    """Of one node, seconds by state: its products, their sums, and its gradient's bytes.
+
+    ``stream_s`` is the least that its gradient adds to the all-reduces of all.
+    """
+
+    states: States
+    hollow: Any
+    forward_s: Floats
+    backward_s: Floats
+    gradient_s: Floats
+    update_s: Floats
+    forward_sums_s: Floats
+    backward_sums_s: Floats
+    stream_s: Floats
+    reads: Floats
+    """Fraction of its input's tensor that the first core reads."""
+    makes: Floats
+    """Fraction of its output's tensor that the first core's errors come as."""
+    held_bytes: Floats
+    """Of its weights, what the optimizer keeps of them, and what it makes forward."""
+
+
+class Tables:
+    """Costs of a network's nodes and edges on like cores, worked out when asked for.
+
+    With ``hollow`` the partial sums of hollow states count too, which takes
+    longer; without, they count nothing.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        cores: Cores,
+        execution: Execution,
+        *,
+        hollow: bool = False,
+    ) -> None:
+        self.graph = partition_graph(network)
+        names = tuple(node.name for node in self.graph)
+        nothing = Plan("", network.name, batch, "time", names, None)
+        self.rules = Deployed(network, nothing, cores.array, execution, folded=True)
+        self.batch, self.cores, self.execution = batch, cores, execution
+        self.hollow = hollow
+        self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
+        self.operators = operators(network)
+        self.core = core_of(cores.device, whole=execution.whole_shards)
+        self._alike: dict[Any, Costs] = {}
+        self._leasts: dict[Any, float] = {}
+        self._relays: dict[Any, Floats] = {}
+        shards = [self._shard(v, (0, 0, 0, 0)) for v in range(len(self.graph))]
+        gradients = [
+            0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
+            for v, node in enumerate(self.graph)
+        ]
+        bucket = execution.bucket_bytes
+        self.largest_bucket = min(sum(gradients), bucket + max(gradients, default=0.0))
+
+    @cached_property
+    def nodes(self) -> list[Costs]:
+        """The costs of every node."""
+        return [self._costs(v) for v in range(len(self.graph))]
+
+    @cached_property
+    def products_s(self) -> float:
+        """What the first core computes at least, whatever the types of every node are."""
+        return sum(self._least(v) for v in range(len(self.graph)))
+
+    def forward_relay(self, edge: int, consumer: int) -> Floats:
+        """Seconds to re-lay an input's features, by the producer's and the consumer's state."""
+        producer = self.graph[consumer].producers[edge]
+        held = AS_READ if self.graph[producer].join else AS_MADE
+        whole = self._whole_bytes(edge, consumer)
+        return self._relay(producer, held, consumer, AS_READ, whole, self.nodes[consumer].reads)
+
+    def backward_relay(self, edge: int, consumer: int) -> Floats:
+        """The same for its errors on their way back, by the producer's and the consumer's state."""
+        producer = self.graph[consumer].producers[edge]
+        read = AS_READ if self.graph[producer].join else AS_MADE
+        whole, makes = self._whole_bytes(edge, consumer), self.nodes[producer].makes
+        return self._relay(consumer, AS_READ, producer, read, whole, makes).T
+
+    def _whole_bytes(self, edge: int, consumer: int) -> float:
+        elements = self.batch * self.graph[consumer].reads[edge].elements
+        return elements * self.cores.array.group.arithmetic.activation_bytes
+
+    def _relay(
+        self,
+        holder: int,
+        held: Sequence[PartitionType],
+        reader: int,
+        read: Sequence[PartitionType],
+        whole_bytes: float,
+        fraction: Floats,
+    ) -> Floats:
+        """By the holder's and the reader's state; ``fraction`` is what the reader's core reads."""
+        one, other = self.nodes[holder], self.nodes[reader]
+        key = (id(one), held, id(other), read, whole_bytes)
+        if key not in self._relays:
+            own = [mask[:, np.newaxis] for mask in _layouts(one.states, held)]
+            asked = _layouts(other.states, read)
+            changes = (own[I] & asked[II]) | (own[II] & asked[I])
+            gathers = (own[I] | own[II]) & asked[III]
+            busy = ~(one.hollow[:, np.newaxis] | other.hollow)
+            size = np.where(busy, whole_bytes * fraction, 0.0)
+            pieces = 2.0 ** np.bitwise_count(gathers.astype(np.uint64))
+            self._relays[key] = self.curves.of_masks(
+                "all-to-all", changes, size / pieces
+            ) + self.curves.of_masks("all-gather", gathers, size)
+        return self._relays[key]
+
+    def _shard(self, v: int, cuts: Sequence[int]) -> Shard:
+        """The largest shard of a node whose dimensions are halved so often."""
+        node = self.graph[v]
+        whole = (
+            self.batch,
+            node.in_channels / node.groups,
+            node.out_channels / node.groups,
+            node.groups,
+        )
+        if self.execution.whole_shards:
+            return Shard(*(-(-int(n) // (1 << cut)) for n, cut in zip(whole, cuts, strict=True)))
+        return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
+
+    def _costs(self, v: int) -> Costs:
+        key = sort_of(self.graph[v], self.operators.nodes[v])
+        if key not in self._alike:
+            self._alike[key] = self._made(v)
+        return self._alike[key]
+
+    def _least(self, v: int) -> float:
+        """The least that the products of a node take, by how often each dimension is halved."""
+        key = sort_of(self.graph[v], self.operators.nodes[v])
+        if key not in self._leasts:
+            kinds, levels = legal(self.graph[v]), self.cores.levels
+            self._leasts[key] = min(
+                sum(
+                    product.duration_ps / PICOSECONDS
+                    for phase in Phase
+                    if (product := self.rules.product(v, phase, shard, self.cores.device))
+                )
+                for shard in {
+                    self._shard(v, self._cuts(v, taken))
+                    for taken in combinations_with_replacement(kinds, levels)
+                    if taken.count(IV) <= self._fours(v)
+                }
+            )
+        return self._leasts[key]
+
+    def _cuts(self, v: int, types: Sequence[PartitionType]) -> list[int]:
+        """How often each dimension is halved; type III replicates a join."""
+        kept = (kind for kind in types if not (self.graph[v].join and kind is III))
+        found = [0] * len(PartitionType)
+        for kind in kept:
+            found[kind] += 1
+        return found
+
+    def _fours(self, v: int) -> int:
+        """How many levels can part groups or heads."""
+        return int(self.graph[v].groups).bit_length() - 1
+
+    def _made(self, v: int) -> Costs:
+        node = self.graph[v]
+        states = states_of(legal(node), self.cores.levels, self._fours(v))
+        cuts = states.counts.copy()
+        if node.join:  # type III replicates it
+            cuts[III] = 0
+        which, number = np.unique(cuts.T, axis=0, return_inverse=True)
+        number = number.ravel()
+        shards = [self._shard(v, cut) for cut in which.tolist()]
+        whole = self._shard(v, (0, 0, 0, 0))
+
+        def each(values: Sequence[float]) -> Floats:
+            return np.array(values, dtype=np.float64)[number]
+
+        def product(phase: Phase) -> Floats:
+            found = [self.rules.product(v, phase, s, self.cores.device) for s in shards]
+            return each([one.duration_ps / PICOSECONDS if one else 0.0 for one in found])
+
+        def sums(phase: Phase) -> Floats:
+            if node.join:
+                return each([0.0] * len(shards))
+            return each([self.rules.sum_bytes(v, s, phase) for s in shards])
+
+        hollow = each(
+            [
+                self.execution.whole_shards
+                and any(n < 1 << cut for n, cut in zip(whole, cuts_, strict=True))
+                for cuts_ in which.tolist()
+            ]
+        ).astype(bool)
+        forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
+        return Costs(
+            states,
+            hollow,
+            product(Phase.FORWARD),
+            product(Phase.BACKWARD),
+            product(Phase.GRADIENT),
+            product(Phase.UPDATE),
+            self._sums_s(states, hollow, whole, II, forward),
+            self._sums_s(states, hollow, whole, III, backward),
+            self._stream(states.masks[I], gradient * ~hollow),
+            each([_fraction(s, whole, (I, II, IV)) for s in shards]),
+            each([_fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
+            each([self._held_bytes(v, s) for s in shards]),
+        )
+
+    def _held_bytes(self, v: int, shard: Shard) -> float:
+        held = self.rules.held(v, shard)
+        made = (
+            tensor for operator in self.operators.nodes[v].forward for tensor in operator.writes
+        )
+        state = self.core.bytes.state * parameters(self.operators, v, held)
+        return state + sum(map_bytes(tensor, held, self.core) for tensor in made)
+
+    def _sums_s(
+        self, states: States, hollow: Any, whole: Shard, kind: PartitionType, size: Floats
+    ) -> Floats:
+        """Seconds of the sums over the levels of a type, by state."""
+        found = self.curves.of_masks("all-reduce", states.masks[kind], size * ~hollow)
+        if not self.hollow:
+            return found
+        how = self.rules.wires, self.cores.first, self.execution.algorithm
+        for state in np.flatnonzero(hollow & (size > 0) & (states.counts[kind] > 0)).tolist():
+            found[state] = sums_s(whole, states.at(state), kind, float(size[state]), *how)
+        return found
+
+    def _stream(self, masks: Ints, size_bytes: Floats) -> Floats:
+        """What gradients add at least: in the largest bucket there may be, or alone.
+
+        A bucket's seconds for a byte fall as it grows, so none takes less for a
+        byte than the largest.
+        """
+        if not self.execution.bucket_bytes:
+            return self.curves.of_masks("all-reduce", masks, size_bytes)
+        most = np.full(masks.shape, max(self.largest_bucket, 1.0))
+        found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
+        return found
+
+
+def _layouts(states: States, as_type: Sequence[PartitionType]) -> list[Ints]:
+    """By layout (rows, columns, whole), the levels at which every state has it."""
+    found = [np.zeros(len(states), dtype=np.int64) for _ in (I, II, III)]
+    for kind in PartitionType:
+        found[as_type[kind]] |= states.masks[kind]
+    return found
+
+
+def _fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:
+    part = 1.0
+    for kind in kinds:
+        part *= shard[kind] / whole[kind]
+    return part

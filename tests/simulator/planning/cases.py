@@ -1,0 +1,53 @@
+"""Small random steps of one kind of device, for comparisons with all there is."""
+
+from hypothesis import strategies as st
+
+from hardware import Array, ChipLinks, Device, Group, Roofline, Topology
+from simulator import Execution
+from workloads import Builder, Network
+
+EXECUTIONS = st.builds(
+    Execution,
+    st.just("deployed"),
+    overlap=st.booleans(),
+    whole_shards=st.booleans(),
+    bucket_bytes=st.sampled_from((0.0, 1e5, 25.0 * 2**20)),
+)
+BATCHES = st.sampled_from((1, 3, 8, 64, 256))
+
+
+@st.composite
+def chains(draw: st.DrawFn, most: int = 3) -> Network:
+    """Convolutions, then fully connected layers, ``most`` together; sometimes with a shortcut."""
+    net = Builder("random", draw(st.sampled_from((1, 3, 8, 16))), 8, 8)
+    convolutions = draw(st.integers(0, most - 1))
+    width = draw(st.sampled_from((2, 8, 64)))
+    for i in range(convolutions):
+        net.conv(f"conv{i}", width, 3, 1, 1)
+    if convolutions == 2 and most > 3 and draw(st.booleans()):
+        net.add("add", "conv0", "conv1")
+    net.flatten("flatten")
+    for i in range(draw(st.integers(1, most - convolutions))):
+        net.fc(f"fc{i}", draw(st.sampled_from((2, 10, 256))))
+    return net.build()
+
+
+@st.composite
+def like_cores(draw: st.DrawFn, most: int = 4) -> Array:
+    """1 to ``most`` cores, a power of two, on boards of one or two chips."""
+    cores = draw(st.sampled_from([1 << i for i in range(most.bit_length()) if 1 << i <= most]))
+    chips = draw(st.sampled_from((1, min(2, cores))))
+    device = Device(
+        "d",
+        chips,
+        1,
+        chip_peak_flops_per_s=10.0 ** draw(st.integers(11, 14)),
+        hbm_capacity_bytes=16e9,
+        hbm_bytes_per_s=10.0 ** draw(st.integers(10, 12)),
+        network_bytes_per_s=10.0 ** draw(st.integers(8, 11)),
+        network_latency_s=draw(st.sampled_from((0.0, 2e-6))),
+        links=ChipLinks(4, 10.0 ** draw(st.integers(8, 11)), 1e-6),
+        roofline=Roofline(overhead_s=draw(st.sampled_from((0.0, 2e-6))), tile=draw(st.booleans())),
+    )
+    kind = draw(st.sampled_from(("switch", "ring", "torus", "fully_connected")))
+    return Array("like", "", Group(((device, cores // chips),)), topology=Topology(kind))

@@ -1,0 +1,94 @@
+"""Bounds against every plan there is, and the search against the best of them."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hardware import Array, load_array
+from planners import PLANNERS, TIME
+from simulator import DEPLOYED, PUBLISHED, Execution, simulate
+from simulator.planning.bounds import is_layout, layouts_bound, step_bound
+from simulator.planning.search import search
+from simulator.planning.work_bound import work_bound_s
+from tests.simulator.planning.brute_force import all_layouts
+from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
+from tests.strategies import arrays, networks, plans
+from workloads import Network, load_network
+
+SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ROUNDING = 1 + 1e-9
+
+
+@SLOW
+@given(chains(), like_cores(), BATCHES, EXECUTIONS)
+def test_no_layout_undercuts_the_bound_and_the_search_finds_the_best(
+    network: Network, whole: Array, batch: int, execution: Execution
+) -> None:
+    array = execution.planned(whole)
+    near = layouts_bound(network, array, batch, execution)
+    assert near is not None
+    least_s = float("inf")
+    for plan in all_layouts(network, array, batch):
+        assert is_layout(network, plan, array)
+        least_s = min(least_s, simulate(network, plan, whole, execution).iteration_s)
+    assert near.seconds <= least_s * ROUNDING
+    assert work_bound_s(network, array, batch, execution) <= least_s * ROUNDING
+    found = search(network, array, batch, execution=execution)
+    assert simulate(network, found, whole, execution).iteration_s <= least_s * 1.02
+
+
+@given(st.data(), networks(4), arrays(3, 3), st.booleans(), EXECUTIONS)
+def test_no_plan_at_all_undercuts_its_work(
+    data: st.DataObject, network: Network, whole: Array, published: bool, execution: Execution
+) -> None:
+    execution = PUBLISHED if published else execution
+    array = execution.planned(whole)
+    plan = data.draw(plans(network, array, 12))
+    step = simulate(network, plan, whole, execution)
+    rounding_s = 1e-12 * len(step.operations)
+    assert work_bound_s(network, array, 12, execution) <= step.iteration_s * ROUNDING + rounding_s
+
+
+@pytest.mark.parametrize("name", ["alexnet", "vgg16", "resnet50"])
+def test_the_bound_of_a_board_is_near(name: str) -> None:
+    """AlexNet and VGG-16 within 3 %, a ResNet within 7 %, as the search finds them."""
+    network, array = load_network(name), load_array("tpu-v3-8")
+    planned = DEPLOYED.planned(array)
+    plan = search(network, planned, 512, execution=DEPLOYED)
+    bound = step_bound(network, planned, 512, DEPLOYED, layout=True)
+    assert bound is not None
+    gap = bound.gap(simulate(network, plan, array, DEPLOYED).iteration_s)
+    assert 0 <= gap <= (0.07 if "resnet" in name else 0.03)
+
+
+def test_what_a_bound_covers_is_said() -> None:
+    network, array = load_network("lenet"), load_array("tpu-v3-8")
+    planned = DEPLOYED.planned(array)
+    near = step_bound(network, planned, 512, DEPLOYED, layout=True)
+    far = step_bound(network, planned, 512, DEPLOYED, layout=False)
+    assert near is not None
+    assert far is not None
+    assert near.seconds > far.seconds
+    assert "1, 2, 4, ... 8 cores alike" in near.covers
+    assert "any plan" in far.covers
+    mixed = load_array("tpu-mixed", ["devices.0.count=1", "devices.1.count=1"])
+    assert layouts_bound(network, DEPLOYED.planned(mixed), 512, DEPLOYED) is None
+
+
+def test_which_plans_are_layouts() -> None:
+    network, array = load_network("lenet"), load_array("accpar-mixed")
+    accpar = PLANNERS["accpar"](network, array, 512, TIME)
+    assert not is_layout(network, accpar, array)
+    alike = load_array("accpar-homogeneous", ["devices.0.count=8"])
+    assert is_layout(network, PLANNERS["accpar"](network, alike, 512, TIME), alike)
+    odd = load_array("accpar-homogeneous", ["devices.0.count=6"])
+    assert not is_layout(network, PLANNERS["data_parallel"](network, odd, 512, TIME), odd)
+
+
+def test_four_boards_share_the_work_of_one() -> None:
+    network = load_network("lenet")
+    arrays_ = [load_array("accpar-homogeneous", [f"devices.0.count={n}"]) for n in (1, 4)]
+    single, quarter = (work_bound_s(network, array, 512, PUBLISHED) for array in arrays_)
+    assert quarter == pytest.approx(single / 4, rel=0.01)
+    plan = PLANNERS["data_parallel"](network, arrays_[0], 512, TIME)
+    assert single == pytest.approx(simulate(network, plan, arrays_[0]).iteration_s, rel=1e-6)

@@ -1,0 +1,96 @@
+"""Plans of some devices in an array of more: the others are idle and nothing is charged."""
+
+from dataclasses import replace
+
+import pytest
+
+from hardware import Array, Group, Topology, load_array
+from planners import PLANNERS, Plan, predict
+from simulator import DEPLOYED, PUBLISHED, Execution, simulate
+from simulator.planning.lifting import alone, idle, leaves_of, lifted, powers_of_two, shared
+from workloads import load_network
+
+NETWORK = load_network("lenet")
+MIXED = load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=8"])
+
+
+def on_part(array: Array, execution: Execution, kind: int, size: int) -> tuple[Array, Plan, Plan]:
+    """Some devices as an array, AccPar's plan of it, and that plan lifted onto the whole."""
+    planned = execution.planned(array)
+    device = array.group.kinds[kind][0]
+    part = alone(planned, device, size)
+    assert part is not None
+    plan = PLANNERS["accpar"](NETWORK, part, 512)
+    root = lifted(plan.root, planned.group, device, size, len(plan.nodes))
+    return part, plan, replace(plan, root=root)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_published_idle_boards_change_nothing(kind: int, size: int) -> None:
+    part, plan, whole = on_part(MIXED, PUBLISHED, kind, size)
+    expected = simulate(NETWORK, plan, part).iteration_s
+    for folded in (True, False):
+        assert simulate(NETWORK, whole, MIXED, folded=folded).iteration_s == expected
+    assert predict(NETWORK, whole, MIXED) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "size"), [(0, 32), (1, 8), (1, 2), (0, 1)])
+def test_deployed_idle_cores_change_nothing_behind_a_switch(kind: int, size: int) -> None:
+    array = replace(MIXED, topology=Topology("switch"))
+    part, plan, whole = on_part(array, DEPLOYED, kind, size)
+    expected = simulate(NETWORK, plan, part, DEPLOYED).iteration_s
+    step = simulate(NETWORK, whole, array, DEPLOYED)
+    assert step.iteration_s == pytest.approx(expected, rel=1e-9)
+
+
+def test_eight_of_twelve_are_two_of_every_three() -> None:
+    device = MIXED.group.kinds[0][0]
+    group = Group(((device, 12),))
+    array = Array("twelve", "", group)
+    part = alone(array, device, 8)
+    assert part is not None
+    plan = PLANNERS["hypar"](NETWORK, part, 512)
+    whole = replace(plan, root=lifted(plan.root, group, device, 8, len(plan.nodes)))
+    expected = simulate(NETWORK, plan, part).iteration_s
+    step = simulate(NETWORK, whole, array, folded=False)
+    assert step.iteration_s == expected
+    busy = {record.resource.split(".")[0] for record in step if record.flops}
+    assert len(busy) == 8
+
+
+def test_subsets_are_all_of_a_kind_and_its_powers_of_two() -> None:
+    first, second = (device for device, _ in MIXED.group.kinds)
+    array = Array("odd", "", Group(((first, 6), (second, 1))))
+    assert list(powers_of_two(array)) == [
+        *((first, size) for size in (6, 4, 2, 1)),
+        (second, 1),
+    ]
+    assert leaves_of(array.group, second) == 1
+
+
+def test_half_a_board_is_a_board_of_fewer_chips() -> None:
+    planned = DEPLOYED.planned(MIXED)
+    device = MIXED.group.kinds[0][0]
+    for size, (chips, cores) in {8: (4, 2), 4: (2, 2), 2: (1, 2), 1: (1, 1)}.items():
+        part = alone(planned, device, size)
+        assert part is not None
+        ((small, boards),) = part.group.kinds
+        assert (small.chips, small.cores_per_chip, boards) == (chips, cores, 1)
+        assert part.group.peak_flops_per_s == pytest.approx(device.peak_flops_per_s * size / 8)
+
+
+def test_one_share_wherever_kinds_part() -> None:
+    (first, _), (second, _) = MIXED.group.kinds
+    third = replace(first, name="third")
+    group = Group(((first, 2), (second, 2), (third, 2)))
+    plan = PLANNERS["accpar"](NETWORK, Array("three", "", group), 512)
+    split = shared(plan.root, group, (1.0, 2.0, 5.0))
+    assert split is not None
+    assert {partition.share for partition in split.partitions} == {3 / 8}
+    below = split.halves[0]
+    assert below is not None
+    assert {partition.share for partition in below.partitions} == {1 / 3}
+    assert plan.root is not None
+    assert split.types == plan.root.types
+    assert idle(Group(((first, 1),)), 3) is None
