@@ -45,6 +45,7 @@ BASELINES: dict[str, Planner] = {"model_parallel": model_parallel}
 JUDGED = {
     "best_share": "simulator.planning.baselines:best_share",
     "best_subset": "simulator.planning.baselines:best_subset",
+    "pipedream": "simulator.planning.pipedream:pipedream",
     "search": "simulator.planning.search:search",
 }
 """Built-in planners that simulate whole steps, and so lie above this package; by name only too."""

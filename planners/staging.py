@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hardware import Array
 from planners.errors import PlanError
@@ -112,17 +112,18 @@ def planned_in_stages(
     firsts: Sequence[int],
     places: Sequence[Place],
     objective: Objective = TIME,
+    **told: Any,
 ) -> Plan:
     """A plan whose stages begin at layers ``firsts``, each planned by ``planner`` at its place.
 
-    Stages that are alike are planned once.
+    What planners are ``told`` besides is for those that ask for it.
     """
     each, size = load_planner(planner), micro_batch(batch, staging.micro_batches)
     found = cut_into(network, firsts)
     stages = []
     for k, (first, part) in enumerate(zip(found.firsts, found.networks, strict=True)):
         place = places[k % len(places)]
-        own = each(part, array.part(place.first, place.each), size, objective)
+        own = each(part, array.part(place.first, place.each), size, objective, **told)
         stages.append(Stage(first, k % len(places), own, staging.recomputes(k)))
     pipeline = Pipeline(
         tuple(stages),

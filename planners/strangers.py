@@ -69,3 +69,8 @@ def takes_execution(planner: Any) -> bool:
         return "execution" in signature(planner).parameters
     except (TypeError, ValueError):  # a function of C tells nothing
         return False
+
+
+def plans_stages(planner: Any) -> bool:
+    """Whether a planner chooses a pipeline's stages itself: it has a true ``plans_stages``."""
+    return bool(getattr(planner, "plans_stages", False))

@@ -17,7 +17,7 @@ from planners import (
     load_planner,
     planner_name,
 )
-from planners.strangers import takes_execution
+from planners.strangers import plans_stages, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
 from simulator.engine.collecting import no_collecting
 from workloads import Layer, Network
@@ -210,7 +210,7 @@ def plan_of(case: Case) -> Plan:
     planner = load_planner(case.planner)
     objective = Objective.named(case.objective, case.communication)
     array, staging = case.execution.planned(case.array), case.execution.staging
-    if staging is None or isinstance(case.planner, Planned):
+    if staging is None or isinstance(case.planner, Planned) or plans_stages(planner):
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
         plan = planner(case.network, array, case.batch, objective, **told)
     else:

@@ -31,7 +31,10 @@ def staged_plan(
     """
     places = places_of(array, staging.stages)
     firsts = first_layers(network, array, batch, execution, staging, places)
-    return planned_in_stages(planner, network, array, batch, staging, firsts, places, objective)
+    asks = takes_execution(load_planner(planner))
+    told = {"execution": replace(execution, staging=None)} if asks else {}
+    step = (planner, network, array, batch, staging, firsts, places, objective)
+    return planned_in_stages(*step, **told)
 
 
 def first_layers(

@@ -55,6 +55,8 @@ def pipedream(
             "with another planner"
         )
     staging = execution.staging or Staging(micro_batches=array.group.size)
+    if staging.stages > 1 or staging.virtual > 1 or staging.cuts:
+        raise PlanError("pipedream chooses stages, cuts and replicas itself: name none of them")
     size = micro_batch(batch, staging.micro_batches)
     plain = replace(execution, staging=None, strict_memory=False)
     units = list(_units(network, layer_times(network, array, size, plain)))
@@ -65,6 +67,9 @@ def pipedream(
         firsts.append(min(number[name] for name in stage.nodes))
         replicas.append(stage.replicas)
     return _plan(network, batch, objective, staging, firsts, replicas)
+
+
+pipedream.plans_stages = True  # type: ignore[attr-defined]
 
 
 def levels_of(array: Array) -> list[Level]:

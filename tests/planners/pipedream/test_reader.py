@@ -8,7 +8,7 @@ from planners import PlanError
 from planners.pipedream import Profile, ProfileNode, parse_hierarchy, planned_part, read_profile
 from planners.pipedream.hierarchy import Level
 
-DATA = Path(__file__).parents[2] / "data" / "pipedream" / "profiles"
+DATA = Path(__file__).parents[3] / "experiments" / "published" / "profiles"
 
 
 def line(name: str, description: str = "ReLU", **values: str) -> str:

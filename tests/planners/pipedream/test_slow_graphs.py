@@ -13,7 +13,7 @@ from planners.pipedream import Level, Profile, ProfileNode, Repo, plan_stages, s
 from tests.planners.pipedream.slow_graphs import SlowRepo
 
 ROOT = Path(__file__).parents[3]
-RESNET = ROOT / "tests" / "data" / "pipedream" / "profiles" / "resnet18.txt"
+RESNET = ROOT / "experiments" / "published" / "profiles" / "resnet18.txt"
 
 
 def random_profile(dice: random.Random) -> Profile:

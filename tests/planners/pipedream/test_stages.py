@@ -24,12 +24,13 @@ from planners.pipedream import (
 from tests.planners.pipedream import slow
 
 DATA = Path(__file__).parents[2] / "data" / "pipedream"
+PROFILES = Path(__file__).parents[3] / "experiments" / "published" / "profiles"
 ORACLE = [json.loads(line) for line in (DATA / "oracle.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("line", ORACLE, ids=lambda o: f"{o['profile']}-{o['n']}-{o['bw'][-1]:g}")
 def test_the_programs_answers(line: dict) -> None:  # type: ignore[type-arg]
-    profile, _ = planned_part(read_profile(DATA / "profiles" / f"{line['profile']}.txt"))
+    profile, _ = planned_part(read_profile(PROFILES / f"{line['profile']}.txt"))
     states = states_of(profile)
     assert len(states) == line["states"]
     assert not line["mem"]
@@ -143,13 +144,13 @@ def stage_times(profile: Profile, plan: object, bandwidth: float) -> list[float]
 @pytest.mark.parametrize("name", ["vgg16", "resnet18", "squeezenet1_0", "gnmt"])
 @pytest.mark.parametrize("devices", [2, 5, 8])
 def test_a_plan_takes_what_it_says(name: str, devices: int) -> None:
-    profile, _ = planned_part(read_profile(DATA / "profiles" / f"{name}.txt"))
+    profile, _ = planned_part(read_profile(PROFILES / f"{name}.txt"))
     plan = plan_stages(states_of(profile), [Level(devices, 3e9)], Paper())
     assert max(stage_times(profile, plan, 3e9)) == pytest.approx(plan.pipeline_s, rel=1e-9)
 
 
 def test_what_more_machines_and_fewer_rules_can_only_help() -> None:
-    profile, _ = planned_part(read_profile(DATA / "profiles" / "resnet18.txt"))
+    profile, _ = planned_part(read_profile(PROFILES / "resnet18.txt"))
     states = states_of(profile)
     free = [
         plan_stages(states, [Level(n, 1e9)], Repo(1.0), Rules(fewer=True)).pipeline_s
@@ -162,7 +163,7 @@ def test_what_more_machines_and_fewer_rules_can_only_help() -> None:
 
 
 def test_minibatches_in_flight() -> None:
-    profile, _ = planned_part(read_profile(DATA / "profiles" / "vgg16.txt"))
+    profile, _ = planned_part(read_profile(PROFILES / "vgg16.txt"))
     plan = plan_stages(states_of(profile), [Level(16, 1.25e9)], Paper())
     assert [stage.replicas for stage in plan.stages] == [15, 1]  # the paper's 15-1
     assert plan.in_flight == 2
