@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from hardware import Array
-from planners import Objective, Plan, PlanError, Planner, Staging, planned_in_stages
+from planners import Objective, Plan, PlanError, Planner, Staging, load_planner, planned_in_stages
 from planners.balance import balanced
 from planners.place import Place
 from planners.staging import micro_batch, places_of
+from planners.strangers import takes_execution
 from simulator import Execution
 from simulator.lowering.layer_times import layer_times
 from workloads import Graph, Network, partition_graph
@@ -32,7 +34,7 @@ def staged_plan(
     places = places_of(array, staging.stages)
     firsts = first_layers(network, array, batch, execution, staging, places)
     asks = takes_execution(load_planner(planner))
-    told = {"execution": replace(execution, staging=None)} if asks else {}
+    told: dict[str, Any] = {"execution": replace(execution, staging=None)} if asks else {}
     step = (planner, network, array, batch, staging, firsts, places, objective)
     return planned_in_stages(*step, **told)
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from simulator.engine.chains import Chain
 from simulator.engine.collecting import no_collecting
-from simulator.engine.cores import Cores, Done, Span, latest, number_of, once, pending
+from simulator.engine.cores import Cores, Done, Span, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.meeting import Meeting
@@ -42,8 +42,6 @@ class Machine:
         self.program = program
         self.stations = stations(program)
         self._log = Log()
-        self._operations: dict[Operation, int] = {}
-        self._traffic: dict[Operation, Operation] = {}
         self._processes: list[tuple[simpy.Process, int]] = []
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
@@ -68,7 +66,7 @@ class Machine:
         """Run an operation on a worker's cores, behind what they were given before."""
         cores = self._cores[worker]
         previous, span = cores.last, cores.take()
-        span.operation, span.turn = self._number(operation), turn
+        span.operation, span.turn = self._log.number(operation), turn
         self._doing[worker] = operation
         before = after if previous is None else (*after, previous)
         if waiting := pending(before):
@@ -82,10 +80,10 @@ class Machine:
         mine, station = self.program.workers[worker], self.stations.workers[worker]
         if mine.pace is not None or not self._memories.is_own(mine.hbm):
             return None
-        numbers = [self._number(operation) for operation in operations]
+        numbers = [self._log.number(operation) for operation in operations]
         if mine.hbm is None:
             return Chain(operations, numbers)
-        traffic = [self._number(self._traffic_of(operation)) for operation in operations]
+        traffic = [self._log.number(self._memories.traffic(operation)) for operation in operations]
         return Chain(operations, numbers, self.program.hbms[mine.hbm], station.memories[0], traffic)
 
     def compute_chain(
@@ -194,7 +192,7 @@ class Machine:
         return Timeline(
             self.program,
             self.stations,
-            tuple(self._operations),
+            self._log.operations,
             self._log.columns(),
             self._log.joins(),
             events,
@@ -202,13 +200,6 @@ class Machine:
             tuple(moved),
             self._memories.bytes,
         )
-
-    def _number(self, operation: Operation) -> int:
-        """The number of an operation, by which records name it."""
-        number = self._operations.get(operation)
-        if number is None:
-            number = self._operations[operation] = len(self._operations)
-        return number
 
     def _open(self, worker: int, operation: Operation, span: Span, cause: Done | None) -> None:
         """Begin on the cores; where the HBM is followed, the end is when both are through."""
@@ -244,17 +235,12 @@ class Machine:
     def _moved(self, worker: int, operation: Operation, span: Span) -> None:
         """An operation's bytes are through its worker's HBM."""
         (memory,) = self.stations.workers[worker].memories
-        self._note(memory, self._traffic_of(operation), span.turn, span.start_ps, span.cause)
-
-    def _traffic_of(self, operation: Operation) -> Operation:
-        traffic = self._traffic.get(operation)
-        if traffic is None:
-            traffic = self._traffic[operation] = operation.traffic()
-        return traffic
+        traffic = self._memories.traffic(operation)
+        self._log.note(memory, traffic, span.turn, span.start_ps, int(self.env.now), span.cause)
 
     def _meeting(self, name: Hashable, parties: int) -> Meeting:
         meeting = Meeting(self.env, name, parties)
-        meeting.callbacks.append(self._met)
+        meeting.callbacks.append(lambda _: meeting.write(self._log, int(self.env.now)))
         return meeting
 
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
@@ -287,35 +273,6 @@ class Machine:
         for job in meeting.operation.jobs:
             yield self.interconnect.submit(self._links.carry(job))
         self._fire(meeting, 0)
-
-    def _met(self, meeting: Any) -> None:
-        """An exchange is over: its record, and who took part in it after what."""
-        last: Done | None = None
-        first_worker = -1
-        log = self._log
-        for worker, waited in meeting.came:
-            # who came last decided when it began; of those at once, the first worker
-            if waited is not None and (
-                last is None or (waited.end_ps, -worker) > (last.end_ps, -first_worker)
-            ):
-                last, first_worker = waited, worker
-            log.worker.append(worker)
-            log.waited_for.append(number_of(waited))
-        link, operation, turn = meeting.link, meeting.operation, meeting.turn
-        meeting.number = self._note(link, operation, turn, meeting.start_ps, last)
-        log.met.extend([meeting.number] * len(meeting.came))
-
-    def _note(
-        self, resource: int, operation: Operation, turn: int, start_ps: int, cause: Done | None
-    ) -> int:
-        """Write a record that ends now; returns its number."""
-        log = self._log
-        number = log.over(
-            self._number(operation), turn, start_ps, int(self.env.now), number_of(cause)
-        )
-        log.resource.append(resource)
-        log.done.append(number)
-        return number
 
     def _check_all_is_done(self) -> None:
         """Raise DeadlockError where a process, or whoever came to a meeting, still waits."""

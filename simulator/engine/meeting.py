@@ -6,8 +6,9 @@ from collections.abc import Hashable
 
 import simpy
 
-from simulator.engine.cores import Done
+from simulator.engine.cores import Done, number_of
 from simulator.engine.operations import Operation
+from simulator.engine.records import Log
 
 
 class Meeting(Done):
@@ -33,3 +34,19 @@ class Meeting(Done):
         """Say what is exchanged, and on which link it is recorded."""
         self.operation, self.turn, self.link = operation, turn, link
         self.opened = True
+
+    def write(self, log: Log, now_ps: int) -> None:
+        """It is over: its record, and who took part in it after what."""
+        last: Done | None = None
+        first_worker = -1
+        for worker, waited in self.came:
+            # who came last decided when it began; of those at once, the first worker
+            if waited is not None and (
+                last is None or (waited.end_ps, -worker) > (last.end_ps, -first_worker)
+            ):
+                last, first_worker = waited, worker
+            log.worker.append(worker)
+            log.waited_for.append(number_of(waited))
+        start_ps = self.start_ps
+        self.number = log.note(self.link, self.operation, self.turn, start_ps, now_ps, last)
+        log.met.extend([self.number] * len(self.came))

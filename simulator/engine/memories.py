@@ -9,7 +9,7 @@ import simpy
 
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Job, Load
-from simulator.engine.operations import Program
+from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import whole_ps
 
 
@@ -28,10 +28,18 @@ class Memories:
         self._first = first
         self._bandwidth = program.hbms
         self._own_bytes = [0.0] * len(program.hbms)
+        self._traffic: dict[Operation, Operation] = {}
         users = Counter(worker.hbm for worker in program.workers)
         self._own = [
             users[number] == 1 and not program.shared_memory for number in range(len(program.hbms))
         ]
+
+    def traffic(self, operation: Operation) -> Operation:
+        """What a memory does for an operation, as one operation however often."""
+        found = self._traffic.get(operation)
+        if found is None:
+            found = self._traffic[operation] = operation.traffic()
+        return found
 
     def is_own(self, hbm: int | None) -> bool:
         """Whether nobody but one worker uses it; none is nobody's."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from array import array as column
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from simulator.engine.jobs import Ints
+from simulator.engine.operations import Operation
 from simulator.engine.timeline import NO_ROW, Columns, Joins
+
+
+class Numbered(Protocol):
+    """Something that is over, and has a number in the log."""
+
+    number: int
 
 
 class Log:
@@ -27,6 +34,35 @@ class Log:
         self._cause, self._row = column("i"), column("i")
         self.worker, self.met, self.waited_for = column("i"), column("i"), column("i")
         self._in_order = True
+        self._operations: dict[Operation, int] = {}
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """All that have been done, by number."""
+        return tuple(self._operations)
+
+    def number(self, operation: Operation) -> int:
+        """The number of an operation, by which records name it."""
+        number = self._operations.get(operation)
+        if number is None:
+            number = self._operations[operation] = len(self._operations)
+        return number
+
+    def note(
+        self,
+        resource: int,
+        operation: Operation,
+        turn: int,
+        start_ps: int,
+        end_ps: int,
+        cause: Numbered | None,
+    ) -> int:
+        """Write an operation that was on one resource; returns its number."""
+        waited = NO_ROW if cause is None else cause.number
+        number = self.over(self.number(operation), turn, start_ps, end_ps, waited)
+        self.resource.append(resource)
+        self.done.append(number)
+        return number
 
     def over(self, operation: int, turn: int, start_ps: int, end_ps: int, cause: int) -> int:
         """Write an operation that ends; returns its number, which its ``resource``s follow with.
