@@ -6,9 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from planners.order import Kind
 from simulator.analysis.doings import Doings, doings
 from simulator.analysis.exposure import Interval, merged
+from simulator.engine.jobs import Ints
 from simulator.engine.operations import Operation, Worker
 from simulator.engine.timeline import NO_ROW, Timeline
 
@@ -28,7 +31,8 @@ class Wait(NamedTuple):
 class CoreStep(NamedTuple):
     """What each core of one worker computes and waits for; together the whole step.
 
-    Picoseconds of each of the ``cores`` of the array that do this.
+    An operation is there once, with all of its turns. Picoseconds of each of the
+    ``cores`` of the array that do this.
     """
 
     worker: Worker
@@ -50,7 +54,7 @@ def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
 def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
     """Follow one core: what it computes, and back from each gap to what it waited for."""
     _, operation, _, starts, ends, causes = timeline.columns
-    operations = timeline.operations
+    operations, free = timeline.operations, 0
     joined: list[int] = mine.joined.tolist()
     waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
     under_way = merged(
@@ -80,18 +84,31 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
             step.waits.append(Wait(operations[operation[row]], exposed, waiting))
             row = before
 
-    free = 0
-    for row in mine.computed.tolist():
-        if starts[row] > free:
-            wait(causes[row])
-        step.computed.append((operations[operation[row]], ends[row] - starts[row]))
-        free = ends[row]
+    rows = mine.computed
+    begins, stops = timeline.times
+    behind = np.concatenate([[0], stops[rows][:-1]]) if len(rows) else np.zeros(0, np.int64)
+    for gap in np.flatnonzero(begins[rows] > behind).tolist():
+        free = int(behind[gap])
+        wait(causes[int(rows[gap])])
+    step.computed.extend(_by_operation(timeline, rows))
+    free = int(stops[rows[-1]]) if len(rows) else 0
     last = max(joined, key=ends.__getitem__, default=NO_ROW)
     wait(last)
     idle = timeline.makespan_ps - max(free, ends[last] if joined else 0)
     if idle:
         step.waits.append(Wait(None, 0, idle))
     return step
+
+
+def _by_operation(timeline: Timeline, rows: Ints) -> list[tuple[Operation, int]]:
+    """How long each operation of some records took, all of its turns together."""
+    begins, stops = timeline.times
+    which = np.asarray(timeline.columns.operation, dtype=np.int64)[rows]
+    found, first, number = np.unique(which, return_index=True, return_inverse=True)
+    total = np.zeros(len(found), dtype=np.int64)
+    np.add.at(total, number, stops[rows] - begins[rows])
+    order = np.argsort(first)
+    return [(timeline.operations[found[i]], int(total[i])) for i in order.tolist()]
 
 
 def _overlap(union: list[Interval], part: Interval) -> int:

@@ -134,6 +134,12 @@ class Timeline:
         return len(self.columns.end)
 
     @property
+    def times(self) -> tuple[Ints, Ints]:
+        """When records start and end, picoseconds, as arrays."""
+        start, end = self.columns.start, self.columns.end
+        return np.asarray(start, dtype=np.int64), np.asarray(end, dtype=np.int64)
+
+    @property
     def makespan_ps(self) -> int:
         """Time of the whole run: the last record's end."""
         return self.columns.end[-1] if len(self) else 0
