@@ -1,7 +1,8 @@
 """What goes between stages, and between replicas of a stage: sends, and sums of gradients.
 
 Published, a send takes the tensor's bytes over one accelerator's port, the
-slower side's, as an exchange of a split does; on a bus all boundaries of a
+slower side's, as an exchange of a split does, and none at all between stages at one
+place; on a bus all boundaries of a
 pipeline share the one medium evenly. R replicas sum W bytes in a ring,
 2 (R - 1) / R W over a port. Deployed, every core sends what another one reads over
 the array's wires, and replicas sum in the cheapest collective.
@@ -79,7 +80,8 @@ class PublishedBetween(Between):
     ) -> Operation:
         del ends
         receiver = target if phase is Phase.FORWARD else source
-        size = float(source.plan.batch * elements) * self._element_bytes
+        here = source.array.first == target.array.first
+        size = 0.0 if here else float(source.plan.batch * elements) * self._element_bytes
         rate = min(_port(source.array), _port(target.array)) / self._streams
         return Operation(
             Kind.SEND,

@@ -20,7 +20,7 @@ def ahead(replicas: Sequence[int], rank: int) -> int:
 def check(schedule: Schedule, pipeline: Pipeline) -> None:
     """Raise PlanError for a pipeline that the schedule is not for."""
     replicas, many = pipeline.replicas, pipeline.micro_batches
-    wrong = schedule.check(len(pipeline.places), pipeline.virtual, many)
+    wrong = schedule.check(replicas, pipeline.virtual, many)
     if wrong is None and schedule.whole_batch and any(many % one for one in replicas):
         wrong = f"{many} micro-batches do not go round {max(replicas)} replicas"
     if wrong is None and not schedule.flushes and pipeline.tied:
