@@ -175,19 +175,23 @@ class DeployedBetween(Between):
         phase: Phase,
     ) -> Messages:
         """Of every layout in which the tensor is read, once."""
-        there = self._regions(source, producer, made(source.graph, producer))
+        forward = phase is Phase.FORWARD
+        layout = made(source.graph, producer)
+        there = self._regions(source, producer, layout, held=forward)
         layouts: dict[bytes, Messages] = {}
         for node in consumers:
-            here = self._regions(target, node, AS_READ)
+            here = self._regions(target, node, AS_READ, held=not forward)
             key = here.bounds.tobytes() + here.cores.tobytes()
             if key not in layouts:
-                pair = (there, here) if phase is Phase.FORWARD else (here, there)
+                pair = (there, here) if forward else (here, there)
                 layouts[key] = messages(*pair)
         return Messages(*(np.concatenate(parts) for parts in zip(*layouts.values(), strict=True)))
 
-    def _regions(self, rules: Rules, node: int, as_type: Sequence[PartitionType]) -> Regions:
+    def _regions(
+        self, rules: Rules, node: int, as_type: Sequence[PartitionType], *, held: bool
+    ) -> Regions:
         whole = self.execution.whole_shards
-        return regions(rules.root, rules.array.first, node, as_type, whole=whole)
+        return regions(rules.root, rules.array.first, node, as_type, whole=whole, once=held)
 
     def _jobs(self, found: Messages, size: float) -> tuple[Job, ...]:
         """All messages at once, at one pace."""
