@@ -190,8 +190,8 @@ def _slow(
             di, do = shapes[name].input.channels, shapes[name].output.channels
             b = rows // boards[rank]
             flops = b * do * (2 * di - 1), b * di * (2 * do - 1), di * do * (2 * b - 1)
-            stage.layers.append(SlowLayer(*(ps(amount, peak) for amount in flops)))
-            stage.own_sums += levels * ps(di * do * ELEMENT, port)
+            sums = levels * ps(di * do * ELEMENT, port)
+            stage.layers.append(SlowLayer(*(ps(amount, peak) for amount in flops), sums))
             sizes.append(di * do * ELEMENT)
         if replicas[rank] > 1:
             stage.replica_sums = [

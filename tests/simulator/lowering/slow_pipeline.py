@@ -19,20 +19,23 @@ Step = tuple[str, int, int]
 
 @dataclass
 class SlowLayer:
-    """Picoseconds of a layer: forward, errors, gradients of weights. A join has nothing to do."""
+    """Picoseconds of a layer: forward, errors, gradients of weights, their sums in the stage.
+
+    A join has nothing to do.
+    """
 
     forward: int = 0
     errors: int = 0
     weights: int = 0
+    sums: int = 0
     join: bool = False
 
 
 @dataclass
 class SlowStage:
-    """Layers; what it does by itself with gradients and then with replicas; then the update."""
+    """Layers; sums of gradients with replicas, behind those in the stage; then the update."""
 
     layers: list[SlowLayer]
-    own_sums: int = 0
     replica_sums: list[int] = field(default_factory=list)
     update: int = 0
     recompute: bool = False
@@ -161,17 +164,23 @@ class _Replica:
         flush = FLUSHES[pipe.schedule]
         each = pipe.micro_batches // pipe.replicas[self.rank] if pipe.schedule != "pipedream" else 1
         updates, counted = list[tuple[int, int]](), dict[int, int]()
+        senders = {send.target for send in pipe.sends}
         for kind, m, c in steps(pipe, self.rank, self.replica):
             stage = c * ranks + self.rank
-            yield from self.step(kind, m, stage)
             if kind in "BW":
                 counted[stage] = counted.get(stage, 0) + 1
-                if counted[stage] % each == 0:
-                    yield from self.sums(stage, counted[stage] // each, m)
-                    if flush:
-                        updates.append((stage, m))
-                    else:
-                        yield self.do(pipe.stages[stage].update, m)
+            last = kind in "BW" and counted[stage] % each == 0
+            at_once = last and stage not in senders  # no errors to send before
+            yield from self.step(kind, m, stage, sums=at_once)
+            if not last:
+                continue
+            if not at_once:
+                yield self.do(sum(layer.sums for layer in pipe.stages[stage].layers), m)
+            yield from self.sums(stage, counted[stage] // each, m)
+            if flush:
+                updates.append((stage, m))
+            else:
+                yield self.do(pipe.stages[stage].update, m)
         for stage, m in sorted(updates):
             yield self.do(pipe.stages[stage].update, m)
 
@@ -181,7 +190,7 @@ class _Replica:
         self.last, self.number = [name], self.number + 1
         return entry
 
-    def step(self, kind: str, m: int, stage: int) -> Iterator[Entry]:
+    def step(self, kind: str, m: int, stage: int, *, sums: bool) -> Iterator[Entry]:
         mine = self.pipe.stages[stage]
         if kind == "F":
             yield from self.forward(m, stage, again=False)
@@ -190,7 +199,7 @@ class _Replica:
             yield from self.forward(m, stage, again=True)
         if kind == "W":
             for layer in reversed([layer for layer in mine.layers if not layer.join]):
-                yield self.do(layer.weights, m)
+                yield self.do(layer.weights + layer.sums * sums, m)
             return
         leaving = [s for s in self.pipe.sends if s.source == stage]
         entering = [s for s in self.pipe.sends if s.target == stage]
@@ -201,7 +210,7 @@ class _Replica:
                 yield self.do(mine.layers[v].errors, m, self.got.pop((stage, m)))
             if kind == "B":
                 if not mine.layers[v].join:
-                    yield self.do(mine.layers[v].weights, m)
+                    yield self.do(mine.layers[v].weights + mine.layers[v].sums * sums, m)
             else:
                 first = [s for s in entering if min(s.readers) == v]
                 yield from self.send(first, "back", m, stage)
@@ -242,9 +251,8 @@ class _Replica:
                 self.last = [name]
 
     def sums(self, stage: int, round_: int, m: int) -> Iterator[Entry]:
-        """By itself, then with all other replicas, when the last of them has come."""
+        """With all other replicas, when the last of them has come."""
         mine = self.pipe.stages[stage]
-        yield self.do(mine.own_sums, m)
         for number, takes in enumerate(mine.replica_sums):
             came = ("came", stage, round_, number)
             yield Entry((*came, self.replica), list(self.last), 0, m)
