@@ -1,6 +1,6 @@
-"""Networks cut into stages: nothing is lost, nothing twice, and everything that crosses is named."""
+"""Networks cut into stages: nothing is lost or twice, and everything that crosses is named."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +14,15 @@ from workloads import (
     Network,
     NetworkError,
     Node,
+    Tensor,
     cut,
     load_network,
     partition_graph,
 )
 from workloads.layers import RECEIVED, SENT
 
+Crossed = dict[tuple[int, int, Tensor], list[int]]
+"""By producer, target stage and tensor, the nodes that read it."""
 SMALL = ("lenet", "alexnet", "vgg16", "resnet18")
 GRAPHS = ("gpt2", "bert-base:seq=16", "gnmt:seq=5", "inception-v3", "densenet121", "mobilenet-v2")
 
@@ -55,11 +58,9 @@ def check(network: Network, firsts: tuple[int, ...]) -> Cut:
     parts = [partition_graph(one) for one in found.networks]
     assert [plain(node) for part in parts for node in part] == [plain(node) for node in graph]
     behind = (*firsts, len(graph))
-    assert [len(part) for part in parts] == [b - a for a, b in zip(behind, behind[1:], strict=False)]
+    assert [len(part) for part in parts] == [b - a for a, b in pairwise(behind)]
     assert sum(one.macs for one in found.networks) == network.macs
-    copies = sum(
-        graph_weights(network, graph[tie.user].name) for tie in found.ties
-    )
+    copies = sum(graph_weights(network, graph[tie.user].name) for tie in found.ties)
     assert sum(map(weights_of, found.networks)) == weights_of(network) + copies
     own = [
         [layer.name for layer in one.layers if layer.operator not in (RECEIVED, SENT)]
@@ -72,7 +73,9 @@ def check(network: Network, firsts: tuple[int, ...]) -> Cut:
     for k, part in enumerate(parts):  # edges inside stay where they were
         for v, node in enumerate(part):
             whole = graph[firsts[k] + v]
-            inside = [(u, t) for u, t in zip(whole.producers, whole.reads, strict=True) if firsts[k] <= u]
+            inside = [
+                (u, t) for u, t in zip(whole.producers, whole.reads, strict=True) if firsts[k] <= u
+            ]
             assert [
                 (firsts[k] + u, t) for u, t in zip(node.producers, node.reads, strict=True)
             ] == inside
@@ -86,7 +89,7 @@ def graph_weights(network: Network, name: str) -> int:
     return by_name[layer.shared].parameters if layer.shared else 0
 
 
-def crossings(found: Cut) -> dict[tuple[int, int, object], list[int]]:
+def crossings(found: Cut) -> Crossed:
     many = {(c.producer, c.target, c.tensor): list(c.consumers) for c in found.crossings}
     assert len(many) == len(found.crossings)
     for one in found.crossings:
@@ -95,10 +98,10 @@ def crossings(found: Cut) -> dict[tuple[int, int, object], list[int]]:
     return many
 
 
-def by_brute_force(network: Network, firsts: tuple[int, ...]) -> dict[tuple[int, int, object], list[int]]:
+def by_brute_force(network: Network, firsts: tuple[int, ...]) -> Crossed:
     """Every pair of nodes: does the second read the first, and is a cut between them?"""
     graph = partition_graph(network)
-    wanted: dict[tuple[int, int, object], list[int]] = {}
+    wanted: Crossed = {}
     for u, v in combinations(range(len(graph)), 2):
         for number, producer in enumerate(graph[v].producers):
             cuts_between = [f for f in firsts if u < f <= v]
@@ -111,10 +114,7 @@ def by_brute_force(network: Network, firsts: tuple[int, ...]) -> dict[tuple[int,
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=[] if n in SMALL else [pytest.mark.slow])
-        for n in (*ZOO, *GRAPHS)
-    ],
+    [pytest.param(n, marks=[] if n in SMALL else [pytest.mark.slow]) for n in (*ZOO, *GRAPHS)],
 )
 def test_all_cuts_of_the_zoo_in_two(name: str) -> None:
     network = load_network(name)
@@ -147,12 +147,11 @@ def test_random_networks(data: st.DataObject) -> None:
         return
     behind = (*firsts, len(graph))
     weighted = {layer.name for layer in network.layers if layer.weighted}
-    have = [
-        any(node.name in weighted for node in graph[a:b])
-        for a, b in zip(behind, behind[1:], strict=False)
-    ]
+    have = [any(node.name in weighted for node in graph[a:b]) for a, b in pairwise(behind)]
     if len(firsts) > 1 and not all(have):
-        with pytest.raises(NetworkError, match=f"stage {have.index(False)} .*no layer with weights"):
+        with pytest.raises(
+            NetworkError, match=f"stage {have.index(False)} .*no layer with weights"
+        ):
             cut(network, firsts)
         return
     check(network, firsts)
@@ -219,4 +218,5 @@ def test_one_stage_is_the_network_itself() -> None:
     network = residual()
     found = cut(network, (0,))
     assert found.networks == (network,)
-    assert found.crossings == found.ties == ()
+    assert not found.crossings
+    assert not found.ties

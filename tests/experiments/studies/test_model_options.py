@@ -100,14 +100,14 @@ def test_one_option_after_the_other_keeps_what_was_said() -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "2.5", "", "x", "1048577", "9" * 5000, "\u0664"])
 def test_counts_are_whole_numbers(name: str, text: str) -> None:
     flag = name.replace("_", "-")
-    with pytest.raises(UsageError, match=f"{flag}=.*must be a whole number from 1 to 1,048,576"):
+    with pytest.raises(UsageError, match=rf"{flag}=.*must be a whole number from 1 to 1,048,576"):
         with_options(PUBLISHED, {name: text})
     assert with_options(PUBLISHED, {name: "1048576"}).staging is not None
 
 
 @pytest.mark.parametrize("text", ["some", "1,", "1,-1", "0;2"])
 def test_recomputing_stages_are_all_or_numbers(text: str) -> None:
-    with pytest.raises(UsageError, match="recompute=.*must be a whole number from 0"):
+    with pytest.raises(UsageError, match=r"recompute=.*must be a whole number from 0"):
         with_options(DEPLOYED, {"recompute": text})
     assert with_options(DEPLOYED, {"recompute": "all"}).staging == Staging(recompute="all")
 

@@ -80,7 +80,7 @@ def program(
             both.append(ways[0].operation)
         ports.append((both[0], both[1]))
     products = [_products(k, one) for k, one in enumerate(times)]
-    workers, first = [], dict[int, int]()
+    workers, first = list[Worker](), dict[int, int]()
     for rank in range(ranks):
         for replica in range(replicas[rank]):
             tasks, lines = _template(range(rank, len(times), ranks), products, ports)
@@ -89,9 +89,7 @@ def program(
             if rank == 0:
                 first |= versions
             route = Itinerary(mine, lines, routes, rank, replica, False, False, versions)
-            workers.append(
-                Worker(CORE, tuple(tasks), (), 1, len(workers), "core", itinerary=route)
-            )
+            workers.append(Worker(CORE, tuple(tasks), (), 1, len(workers), "core", itinerary=route))
     return Program(tuple(workers), tuple(sites))
 
 

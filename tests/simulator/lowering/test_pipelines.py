@@ -2,16 +2,9 @@
 
 import pytest
 
-from simulator import Timeline, simulate
+from simulator import simulate
 from tests.simulator.lowering.random_pipelines import random_case
 from tests.simulator.lowering.slow_pipeline import ends_of
-
-
-def ends(timeline: Timeline) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for record in timeline:
-        found[record.turn] = max(found.get(record.turn, 0), record.end_ps)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -24,7 +17,7 @@ def ends(timeline: Timeline) -> dict[int, int]:
 def test_random_pipelines_as_the_slow_implementation_has_them(seeds: range) -> None:
     for seed in seeds:
         case = random_case(seed)
-        wanted, turns = ends_of(case.slow)
+        wanted, _ = ends_of(case.slow)
         for folded in (True, False):
             found = simulate(case.network, case.plan, case.array, case.execution, folded=folded)
             assert found.makespan_ps == wanted, seed

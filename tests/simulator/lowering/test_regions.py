@@ -1,6 +1,6 @@
 """Who sends whom what of a tensor between two stages: by coordinates, cell by cell."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -110,9 +110,7 @@ def test_regions_and_messages_cell_by_cell(data: st.DataObject, rows: int, width
     check(messages(readers, made_), wants, has, rows * width)  # errors go back
 
 
-def check(
-    found: Messages, has: dict[int, Cells], wants: dict[int, Cells], all_cells: int
-) -> None:
+def check(found: Messages, has: dict[int, Cells], wants: dict[int, Cells], all_cells: int) -> None:
     assert len(found.sources) == len(found.targets) == len(found.shares)
     got: dict[int, list[tuple[int, int]]] = {core: [] for core in wants}
     for source, target, share in zip(*(part.tolist() for part in found), strict=True):
@@ -148,9 +146,9 @@ def test_nobody_sends_to_itself() -> None:
 def test_many_askers_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few are taken at once, everybody gets the same share."""
     columns = np.linspace(0, 1, 9)
-    held = Regions(np.arange(8), np.array([[0, 1, a, b] for a, b in zip(columns, columns[1:], strict=False)]))
+    held = Regions(np.arange(8), np.array([[0, 1, a, b] for a, b in pairwise(columns)]))
     rows = np.linspace(0, 1, 6)
-    asked = Regions(10 + np.arange(5), np.array([[a, b, 0, 1] for a, b in zip(rows, rows[1:], strict=False)]))
+    asked = Regions(10 + np.arange(5), np.array([[a, b, 0, 1] for a, b in pairwise(rows)]))
     at_once = messages(held, asked)
     monkeypatch.setattr("simulator.lowering.regions.AT_ONCE", 8)
     by_one = messages(held, asked)

@@ -27,9 +27,7 @@ def ran(
     vertical_sync: bool = False,
 ) -> tuple[Program, Timeline]:
     stages = len(replicas) * v
-    pipeline = pipeline_of(
-        schedule, stages, micro_batches, replicas, vertical_sync=vertical_sync
-    )
+    pipeline = pipeline_of(schedule, stages, micro_batches, replicas, vertical_sync=vertical_sync)
     made = program(pipeline, [TIMES] * stages, [3] * (stages - 1), batches)
     return made, run(made)
 
