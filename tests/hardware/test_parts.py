@@ -10,20 +10,21 @@ from hardware import Array, Device, Group, by_core, load_array
 from tests.strategies import arrays
 
 
-def leaves(group: Group) -> Iterator[tuple[Device, float]]:
-    """Every leaf's device and peak, by halving down to single ones."""
+def leaves(group: Group) -> Iterator[Device]:
+    """Every leaf's device, by halving down to single ones."""
     if group.size == 1:
-        yield group.kinds[0][0], group.peak_flops_per_s
+        yield group.kinds[0][0]
         return
     for half in group.halves():
         yield from leaves(half)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(arrays(5, 3), st.booleans(), st.data())
 def test_a_part_has_the_leaves_that_are_there(array: Array, cores: bool, data: st.DataObject) -> None:
     whole = by_core(array) if cores else array
-    every = [leaf for device, many in whole.group.kinds for leaf in _of(whole.group, device, many)]
+    each = [d.cores if cores else 1 for d, _ in whole.group.kinds]
+    every = [d for (d, many), n in zip(array.group.kinds, each, strict=True) for _ in range(many * n)]
     size = whole.group.size
     assert size == len(every)
     first = data.draw(st.integers(0, size - 1))
@@ -31,19 +32,14 @@ def test_a_part_has_the_leaves_that_are_there(array: Array, cores: bool, data: s
     part = whole.group.taken(first, count)
     assert part.size == count
     assert list(leaves(part)) == every[first : first + count]
-    assert part.peak_flops_per_s == pytest.approx(sum(peak for _, peak in every[first:][:count]))
+    peaks = [d.peak_flops_per_s / (d.cores if cores else 1) for d in every[first:][:count]]
+    assert part.peak_flops_per_s == pytest.approx(sum(peaks))
     own = whole.part(first, count)
     assert (own.group, own.first, own.whole) == (part, first, whole)
     inner = data.draw(st.integers(0, count - 1))
     again = own.part(inner, count - inner)
     assert (again.first, again.whole) == (first + inner, whole)
     assert list(leaves(again.group)) == every[first + inner : first + count]
-
-
-def _of(group: Group, device: Device, many: int) -> list[tuple[Device, float]]:
-    """The leaves of so many units of a device, all alike."""
-    alone = Group(((device, many),), group.unit, group.leaf)
-    return [(device, alone.peak_flops_per_s / alone.size)] * alone.size
 
 
 @settings(max_examples=50, deadline=None)
