@@ -11,6 +11,7 @@ from workloads import (
     ZOO,
     Builder,
     Cut,
+    Layer,
     Network,
     NetworkError,
     Node,
@@ -199,6 +200,23 @@ def test_weights_that_two_stages_use_are_in_both() -> None:
     user = {layer.name: layer for layer in found.networks[1].layers}[graph[tie.user].name]
     assert user.shared == ""
     assert user.parameters > 0
+
+
+def test_two_users_in_one_stage_share_one_copy() -> None:
+    """An embedding of 10 words of 4 numbers, used twice more: one copy in the second stage."""
+    words, rows = Tensor(1, 3), Tensor(4, 3)
+    layers = [Layer("table", "embedding", ("input",), words, rows, vocabulary=10)]
+    for name, source in (("head", "table"), ("back", "head"), ("other", "back")):
+        into, out = (Tensor(10, 3), rows) if name == "back" else (rows, Tensor(10, 3))
+        shared = "" if name == "back" else "table"
+        layers.append(Layer(name, "fc", (source,), into, out, shared=shared))
+    network = Network("tied", words, tuple(layers))
+    found = check(network, (0, 1))
+    by_name = {layer.name: layer for layer in found.networks[1].layers}
+    assert (by_name["head"].shared, by_name["other"].shared) == ("", "head")
+    (tie,) = found.ties
+    assert (tie.owner, tie.user) == (0, 1)
+    assert [sum(layer.parameters for layer in one.layers) for one in found.networks] == [40, 80]
 
 
 @pytest.mark.parametrize(
