@@ -21,10 +21,14 @@ def leaves(group: Group) -> Iterator[Device]:
 
 @settings(max_examples=60, deadline=None)
 @given(arrays(5, 3), st.booleans(), st.data())
-def test_a_part_has_the_leaves_that_are_there(array: Array, cores: bool, data: st.DataObject) -> None:
+def test_a_part_has_the_leaves_that_are_there(
+    array: Array, cores: bool, data: st.DataObject
+) -> None:
     whole = by_core(array) if cores else array
     each = [d.cores if cores else 1 for d, _ in whole.group.kinds]
-    every = [d for (d, many), n in zip(array.group.kinds, each, strict=True) for _ in range(many * n)]
+    every = [
+        d for (d, many), n in zip(array.group.kinds, each, strict=True) for _ in range(many * n)
+    ]
     size = whole.group.size
     assert size == len(every)
     first = data.draw(st.integers(0, size - 1))

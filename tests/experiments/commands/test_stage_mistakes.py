@@ -38,7 +38,10 @@ def message(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--stages", str(2**62)], "must be a whole number from 1 to 1,048,576"),
         (["--micro-batches", str(2**63)], "micro-batches="),
         (["--stages", str(2**20)], "1048576 stages on 'tpu-v3-8'"),
-        (["--stages", "2", "--virtual", "2", "--schedule", "1f1b"], "it has one stage a place, not 2"),
+        (
+            ["--stages", "2", "--virtual", "2", "--schedule", "1f1b"],
+            "it has one stage a place, not 2",
+        ),
         (["--stages", "4", "--virtual", "2", "--micro-batches", "2"], "no multiple of 4 places"),
         (["--stages", "2", "--cuts", "conv9_9"], "no layer 'conv9_9' to begin a stage with"),
         (["--stages", "3", "--cuts", "conv3_1"], "1 cuts make 2 stages, not 3"),
@@ -96,16 +99,38 @@ def forgetful(rank: Rank) -> Iterator[Pass]:
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        (backwards, ["schedule 'wrong': deadlock", "core0 (tpu-v3) waits in", "core3 (tpu-v3) waits in forward"]),
-        (forgetful, ["'wrong': rank 0 does not take each of its 4 micro-batches once through part"]),
+        (
+            backwards,
+            [
+                "schedule 'wrong': deadlock",
+                "core0 (tpu-v3) waits in",
+                "core3 (tpu-v3) waits in forward",
+            ],
+        ),
+        (
+            forgetful,
+            ["'wrong': rank 0 does not take each of its 4 micro-batches once through part"],
+        ),
     ],
 )
 def test_a_wrong_schedule_of_strangers_is_named(
-    order: Any, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    order: Any,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(registry.SCHEDULES, "wrong", Schedule("wrong", order, "a wrong one"))
     said = message(
-        capsys, *SIMULATE, "--batch", "64", "--stages", "4", "--micro-batches", "4", "--schedule", "wrong"
+        capsys,
+        *SIMULATE,
+        "--batch",
+        "64",
+        "--stages",
+        "4",
+        "--micro-batches",
+        "4",
+        "--schedule",
+        "wrong",
     )
     assert all(word in said for word in words), said
 

@@ -40,9 +40,7 @@ def with_replicas(plan: Plan, network: str) -> Plan:
     )
     places = [replace(place, replicas=2) for place in plan.pipeline.places]
     firsts = plan.pipeline.firsts
-    return planned_in_stages(
-        "data_parallel", net, planned, plan.batch, staging, firsts, places
-    )
+    return planned_in_stages("data_parallel", net, planned, plan.batch, staging, firsts, places)
 
 
 def ran(network: str, plan: Plan) -> Timeline:
@@ -61,7 +59,9 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
     assert route is not None
     lines = {task.operation: task for task in worker.template}
     stage_of = {
-        worker.template[i].operation: stage for (stage, _), some in route.lines.items() for i in some
+        worker.template[i].operation: stage
+        for (stage, _), some in route.lines.items()
+        for i in some
     }
     core = timeline.stations.workers[number].cores[0]
     rows = [i for i, r in enumerate(timeline.columns.resource) if r == core]

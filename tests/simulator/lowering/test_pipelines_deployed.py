@@ -53,12 +53,12 @@ def alone(network: Network, array: Array, rows: int, execution: Execution) -> Sl
     for record in simulate(network, plan, replace(one, whole=None), execution):
         if record.kind == "compute":
             spent[record.layer, record.phase] = record.end_ps - record.start_ps
-    layers = [
-        SlowLayer(
-            *(spent.get((node.name, phase), 0) for phase in ("forward", "backward", "gradient"))
+    layers = []
+    for node in partition_graph(network):
+        forward, errors, weights = (
+            spent.get((node.name, phase), 0) for phase in ("forward", "backward", "gradient")
         )
-        for node in partition_graph(network)
-    ]
+        layers.append(SlowLayer(forward, errors, weights))
     update = sum(takes for (_, phase), takes in spent.items() if phase == "update")
     return SlowStage(layers, update=update)
 
@@ -74,7 +74,9 @@ def test_links_that_nobody_shares(seed: int, overlap: bool) -> None:
     layers = rng.randint(ranks * v, ranks * v + 3)
     network, rows = chain(rng, layers), rng.randint(1, 40)
     port = rng.randint(10**8, 10**10)
-    array = Array("cores", "", Group(((device(port), ranks),)), topology=Topology("fully_connected"))
+    array = Array(
+        "cores", "", Group(((device(port), ranks),)), topology=Topology("fully_connected")
+    )
     firsts = [0, *sorted(rng.sample(range(1, layers), ranks * v - 1))]
     staging = Staging(ranks, micro, schedule, v, batches=batches)
     execution = replace(DEPLOYED, overlap=overlap)

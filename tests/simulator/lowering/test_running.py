@@ -23,7 +23,12 @@ def device(port: float = 1e21) -> Device:
 
 
 def staged(
-    network: Network, replicas: tuple[int, ...], schedule: str, micro: int, batches: int, port: float
+    network: Network,
+    replicas: tuple[int, ...],
+    schedule: str,
+    micro: int,
+    batches: int,
+    port: float,
 ) -> tuple[Plan, Array]:
     """One layer a stage, on single boards."""
     array = Array("fast", "", Group(((device(port), sum(replicas)),)))

@@ -135,7 +135,13 @@ class Trainer:
 
 
 def timeline_of(
-    schedule: str, replicas: tuple[int, ...], m: int, batches: int = 1, v: int = 1, *, sync: bool = False
+    schedule: str,
+    replicas: tuple[int, ...],
+    m: int,
+    batches: int = 1,
+    v: int = 1,
+    *,
+    sync: bool = False,
 ) -> Timeline:
     stages = len(replicas) * v
     pipeline = pipeline_of(schedule, stages, m, replicas, vertical_sync=sync)
@@ -205,8 +211,6 @@ def test_two_buffers_are_one_batch_late(replicas: tuple[int, ...], m: int) -> No
     for t in range(batches):
         met = history[max(t - 1, 0)]
         sums = [gradients(met, t * m + i) for i in range(m)]
-        history.append(
-            [w - RATE * sum(one[k] for one in sums) for k, w in enumerate(history[-1])]
-        )
+        history.append([w - RATE * sum(one[k] for one in sums) for k, w in enumerate(history[-1])])
     for found, wanted in zip(trainer.newest(), history[-1], strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
