@@ -76,7 +76,8 @@ class _Actions:
             if Part.WEIGHTS in one.parts:
                 count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
                 if count % per_update == 0:
-                    round_ = count // per_update - 1
+                    # all replicas name one turn: the last whose gradients are in the sum
+                    round_ = count * self._pipeline.replicas[self._rank] - 1
                     action = action._replace(parts=action.parts | SUMS, round=round_)
                     last.append(action._replace(parts=UPDATE, again=False))
             yield action

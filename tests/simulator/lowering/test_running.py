@@ -97,6 +97,23 @@ def test_replicas_that_end_at_once_are_one_round() -> None:
     assert 0 <= sums <= 100
 
 
+def test_sums_of_replicas_go_with_the_last_minibatch_in_them() -> None:
+    """So that a minibatch ends when it does, and a rhythm is said to begin where it begins."""
+    timeline = ran(64, 64, 96, replicas=(3, 1), port=1e9)
+    sums = [record for record in timeline if record.kind == "partial sums"]
+    assert [record.turn for record in sums] == list(range(2, len(sums) * 3, 3))
+    for record in sums:  # behind the gradient of each of the three
+        taken = [
+            r.end_ps
+            for r in timeline
+            if (r.layer, r.phase) == ("fc0", "gradient") and record.turn - 3 < r.turn <= record.turn
+        ]
+        assert len(taken) == 4  # the sum itself, too
+        assert record.start_ps == sorted(taken)[-2]
+    ends = turn_ends(timeline)
+    assert ends == sorted(ends)
+
+
 def test_so_many_batches_are_so_many() -> None:
     timeline = ran(64, 64, 96, replicas=(1, 1), batches=7)
     assert sorted({record.turn for record in timeline}) == list(range(7))

@@ -79,7 +79,7 @@ def test_steady_periods(
     middle = replicas[0] * 8
     measured = (ends[2 * middle] - ends[middle]) / middle / 1e12
     assert measured == pytest.approx(wanted_s, rel=1e-4)
-    period = steady_period(timeline, many - sum(replicas) - 1)
+    period = steady_period(timeline, many - sum(replicas) - 1, replicas[0])
     assert period is not None
     assert period.turn_ps / 1e12 == pytest.approx(wanted_s, rel=1e-4)
     assert period.turn_ps / 1e12 == pytest.approx(measured, rel=1e-9)
