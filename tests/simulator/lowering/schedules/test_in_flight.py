@@ -12,6 +12,7 @@ from simulator.analysis.held import held, peak
 from simulator.engine.operations import Part
 from simulator.lowering.schedules.itinerary import ahead, check
 from simulator.lowering.schedules.registry import schedule_of
+from simulator.lowering.schedules.versions import alive
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
 
 TIMES = Times(7, 9, 5)
@@ -224,6 +225,7 @@ def test_a_flush_has_one_version(schedule: str) -> None:
         assert route is not None
         assert set(route.versions.values()) == {0}
         assert {one.versions for one in held(worker, route)} == {1}
+        assert set(alive(route.actions, route.versions)) == {1}
         most = peak(worker, route)
         assert most is not None
         assert most.versions == 1
