@@ -1,11 +1,15 @@
 """What is not flushed: run until its rhythm is seen, and no longer."""
 
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from hardware import Array, Device, Group
 from planners import Pipeline, Place, Plan, PlanError, Stage, load_planner
 from simulator import Timeline, simulate
-from simulator.analysis.period import turn_ends
+from simulator.analysis.period import steady_period, turn_ends
 from simulator.engine.timeline import Period
 from workloads import Builder, Network, cut, partition_graph
 
@@ -112,6 +116,22 @@ def test_sums_of_replicas_go_with_the_last_minibatch_in_them() -> None:
         assert record.start_ps == sorted(taken)[-2]
     ends = turn_ends(timeline)
     assert ends == sorted(ends)
+
+
+def ends_at(*gaps: int) -> Timeline:
+    """A run whose turns end with these gaps between them."""
+    ends = [0, *accumulate(gaps)]
+    columns = SimpleNamespace(turn=list(range(len(ends))), end=ends)
+    return cast(Timeline, SimpleNamespace(columns=columns))
+
+
+def test_a_few_equal_gaps_at_the_end_are_no_rhythm() -> None:
+    """Four in flight that come back together: 5, 1, 1, 1, and the run is cut behind them."""
+    burst = (5, 1, 1, 1)
+    assert steady_period(ends_at(9, 9, *burst * 5)) == Period(8, 4, 2)
+    assert steady_period(ends_at(*burst * 6), 18) == Period(8, 4, 0)
+    assert steady_period(ends_at(3, 3, 7, 9, 1, 1, 1)) is None
+    assert steady_period(ends_at(7, *[2] * 9), unit=3) == Period(6, 3, 1)
 
 
 def test_so_many_batches_are_so_many() -> None:

@@ -30,7 +30,9 @@ def ran(
 
 def behind(timeline: Timeline, later: str, phase: str, *earlier: str) -> None:
     """A send begins when others have ended, for every micro-batch."""
-    spans = {(r.layer, r.phase, r.turn): (r.start_ps, r.end_ps) for r in timeline if r.kind == "send"}
+    spans = {
+        (r.layer, r.phase, r.turn): (r.start_ps, r.end_ps) for r in timeline if r.kind == "send"
+    }
     for turn in range(MICRO):
         starts = spans[later, phase, turn][0]
         for name in earlier:
@@ -49,8 +51,8 @@ def test_a_stage_that_begins_with_a_join(execution: Execution, schedule: str) ->
     net.fc("a", 32)
     net.fc("b", 32)
     net.add("sum", "a", "b")
-    net.fc("c", 32, after="sum")
-    net.add("both", "c", "sum")
+    net.fc("c", 2, after="sum")  # whose errors are back long before those of the sum
+    net.concat("both", "c", "sum")
     net.fc("d", 32, after="both")
     timeline = ran(net.build(), (0, 2, 4), execution, schedule)
     behind(timeline, "sum to stage 2", "forward", "a to stage 1", "b to stage 1")
