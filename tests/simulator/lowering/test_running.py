@@ -122,7 +122,7 @@ def ends_at(*gaps: int) -> Timeline:
     """A run whose turns end with these gaps between them."""
     ends = [0, *accumulate(gaps)]
     columns = SimpleNamespace(turn=list(range(len(ends))), end=ends)
-    return cast(Timeline, SimpleNamespace(columns=columns))
+    return cast("Timeline", SimpleNamespace(columns=columns))
 
 
 def test_a_few_equal_gaps_at_the_end_are_no_rhythm() -> None:

@@ -1,6 +1,6 @@
 """PipeDream's toy event model of VGG-16: four steady periods.
 
-Stage times are sums of the profile that PipeDream measured (minibatch 128, tests/data/pipedream);
+Stage times are sums of the profile that PipeDream measured (minibatch 128, experiments/published/profiles);
 links are pure latency, nothing is summed. The periods were computed by another program
 than ours (issue 12, design note of pipelines, section 2) and are given to six digits.
 """
@@ -13,7 +13,7 @@ from simulator import run
 from simulator.analysis.period import steady_period, turn_ends
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
 
-PROFILE = Path(__file__).parents[2] / "data" / "pipedream" / "profiles" / "vgg16.txt"
+PROFILE = Path(__file__).parents[3] / "experiments" / "published" / "profiles" / "vgg16.txt"
 GIGABYTE = 1e9
 
 
