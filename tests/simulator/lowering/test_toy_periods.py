@@ -1,8 +1,9 @@
 """PipeDream's toy event model of VGG-16: four steady periods.
 
-Stage times are sums of the profile that PipeDream measured (minibatch 128, experiments/published/profiles);
-links are pure latency, nothing is summed. The periods were computed by another program
-than ours (issue 12, design note of pipelines, section 2) and are given to six digits.
+Stage times are sums of the profile that PipeDream measured (minibatch 128,
+experiments/published/profiles); links are pure latency, nothing is summed. The periods were
+computed by another program than ours (issue 12, design note of pipelines, section 2) and are
+given to six digits.
 """
 
 from pathlib import Path
