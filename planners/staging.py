@@ -46,6 +46,16 @@ class Staging:
         """The schedule that is named, or else what is usual."""
         return self.schedule or ("interleaved" if self.virtual > 1 else "1f1b")
 
+    def check_recompute(self) -> None:
+        """Raise PlanError where a stage is to compute again that is not there."""
+        stages = self.stages * self.virtual
+        for word in self.recompute.replace(" ", "").split(","):
+            if word not in ("", "all") and not (word.isdecimal() and int(word) < stages):
+                raise PlanError(
+                    f"recompute={self.recompute}: there is no stage {word}; stages are 0 to "
+                    f"{stages - 1}, or all"
+                )
+
     def recomputes(self, stage: int) -> bool:
         """Whether a stage computes forward again for its backward."""
         if self.recompute == "all":
@@ -117,8 +127,10 @@ def planned_in_stages(
     """A plan whose stages begin at layers ``firsts``, each planned by ``planner`` at its place.
 
     What planners are ``told`` besides is for those that ask for it.
+    Raises PlanError for what is asked for and cannot be.
     """
     each, size = load_planner(planner), micro_batch(batch, staging.micro_batches)
+    staging.check_recompute()
     found = cut_into(network, firsts)
     stages = []
     for k, (first, part) in enumerate(zip(found.firsts, found.networks, strict=True)):

@@ -46,17 +46,23 @@ def simulate(
     it every core and link is. Times, bytes and FLOPs are the same. Whether
     the step fits in memory is for the caller to ask (``Timeline.memory``), unless
     ``execution.strict_memory``: then OutOfMemoryError. Raises PlanError when the
-    plan does not fit, SimulationError beyond the limits.
+    plan does not fit, SimulationError beyond the limits, or where a pipeline's schedule
+    deadlocks, with who waits for what.
     """
-    schedule = schedule_of(plan.pipeline.schedule) if plan.pipeline else None
-    if plan.pipeline is not None and schedule is not None and not schedule.flushes:
 
-        def program(batches: int) -> Program:
-            return program_of(network, plan, array, execution, folded=folded, batches=batches)
+    def program(batches: int = 1) -> Program:
+        return program_of(network, plan, array, execution, folded=folded, batches=batches)
 
+    if plan.pipeline is None:
+        return run(program())
+    schedule = schedule_of(plan.pipeline.schedule)
+    try:
+        if schedule.flushes:
+            return run(program())
         whole = schedule.whole_batch
         return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
-    return run(program_of(network, plan, array, execution, folded=folded))
+    except DeadlockError as error:
+        raise SimulationError(f"schedule {schedule.name!r}: {error}") from error
 
 
 def program_of(

@@ -27,7 +27,8 @@ SHADES = {
 }
 """Phase to its dark, middle and light shade."""
 OTHER = ("#444444", "#888888", "#cccccc")
-SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2}
+SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2, "send": 2}
+HATCH_OF_KIND = {"boundary": "//////", "send": "......"}
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
 
 WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
@@ -46,13 +47,13 @@ class Style(NamedTuple):
 
 
 def style(phase: str, kind: str) -> Style:
-    """Computing dark, sums in the phase's colour, boundaries light and hatched, HBM light."""
+    """Computing dark, sums in the phase's colour, boundaries hatched, sends dotted, HBM light."""
     shades = SHADES.get(phase, OTHER)
     shade = SHADE_OF_KIND.get(kind, 1)
     if kind == "memory":
         return Style(shades[2], "white", None, "black")
     if shade == 2:
-        return Style(shades[2], shades[1], "//////", "black")
+        return Style(shades[2], shades[1], HATCH_OF_KIND[kind], "black")
     return Style(shades[shade], "white", None, "white" if shade == 0 else "black")
 
 

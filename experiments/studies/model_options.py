@@ -45,13 +45,13 @@ def option_name(key: str) -> str:
 def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
     """An execution model with options changed; raises UsageError for what makes no sense."""
     for name, text in options.items():
+        if name in DEPLOYED_OPTIONS and execution.model == "published":
+            raise UsageError(f"{name}={text} has no meaning under the published execution model")
         if name in CHOICES and text not in CHOICES[name]:
             raise UsageError(f"{_flag(name)}={text}: one of {', '.join(CHOICES[name])}")
         if name in STAGE_OPTIONS:
             staging = _staged(execution.staging or Staging(), name, text)
             execution = replace(execution, staging=staging)
-        elif execution.model == "published":
-            raise UsageError(f"{name}={text} has no meaning under the published execution model")
         elif name == "bucket":
             execution = replace(execution, bucket_bytes=_bytes(text))
         elif name == "overlap":

@@ -24,8 +24,9 @@ def steady_period(timeline: Timeline, turns: int | None = None, unit: int = 1) -
     """The rhythm in which turns end once it is steady; None where none is seen.
 
     Found from the ends of turns: the shortest pattern of gaps between them
-    that repeats (at least LEAST_REPEATS times) to the last turn, and the first
-    turn from which it does. Turns that end at 5, 7, 10, 12, 15, 17, 20 do so
+    that repeats (at least LEAST_REPEATS times, and for half of the turns, since replicas
+    may end at once several times in a row) to the last turn, and the first turn from which
+    it does. Turns that end at 5, 7, 10, 12, 15, 17, 20 do so
     two at a time every 5. Near the end of a run turns may hurry, since none
     follow: let it run longer than the ``turns`` that are asked about. A pattern is
     of a multiple of ``unit`` turns (what goes round replicas repeats with them).
@@ -34,6 +35,6 @@ def steady_period(timeline: Timeline, turns: int | None = None, unit: int = 1) -
     for many in range(unit, len(gaps) // LEAST_REPEATS + 1, unit):
         differs = np.flatnonzero(gaps[many:] != gaps[:-many])
         warm_up = int(differs[-1]) + 1 if len(differs) else 0
-        if len(gaps) - warm_up >= LEAST_REPEATS * many:
+        if len(gaps) - warm_up >= max(LEAST_REPEATS * many, len(gaps) / 2):
             return Period(int(gaps[-many:].sum()), many, warm_up)
     return None

@@ -105,7 +105,7 @@ class Part(StrEnum):
 class Action(NamedTuple):
     """Some parts of a stage's lines, in their order, for one micro-batch (``turn``).
 
-    Sums of gradients that take in several turns are number ``round``. With
+    Sums of gradients that take in several turns go with the last of them, ``round``. With
     ``again`` forward is computed once more first, without what was received or sent.
     """
 

@@ -1,7 +1,8 @@
 """What goes between stages, and between replicas of a stage: sends, and sums of gradients.
 
 Published, a send takes the tensor's bytes over one accelerator's port, the
-slower side's, as an exchange of a split does; on a bus all boundaries of a
+slower side's, as an exchange of a split does, and none at all between stages at one
+place; on a bus all boundaries of a
 pipeline share the one medium evenly. R replicas sum W bytes in a ring,
 2 (R - 1) / R W over a port. Deployed, every core sends what another one reads over
 the array's wires, and replicas sum in the cheapest collective.
@@ -79,7 +80,8 @@ class PublishedBetween(Between):
     ) -> Operation:
         del ends
         receiver = target if phase is Phase.FORWARD else source
-        size = float(source.plan.batch * elements) * self._element_bytes
+        here = source.array.first == target.array.first
+        size = 0.0 if here else float(source.plan.batch * elements) * self._element_bytes
         rate = min(_port(source.array), _port(target.array)) / self._streams
         return Operation(
             Kind.SEND,
@@ -173,19 +175,23 @@ class DeployedBetween(Between):
         phase: Phase,
     ) -> Messages:
         """Of every layout in which the tensor is read, once."""
-        there = self._regions(source, producer, made(source.graph, producer))
+        forward = phase is Phase.FORWARD
+        layout = made(source.graph, producer)
+        there = self._regions(source, producer, layout, held=forward)
         layouts: dict[bytes, Messages] = {}
         for node in consumers:
-            here = self._regions(target, node, AS_READ)
+            here = self._regions(target, node, AS_READ, held=not forward)
             key = here.bounds.tobytes() + here.cores.tobytes()
             if key not in layouts:
-                pair = (there, here) if phase is Phase.FORWARD else (here, there)
+                pair = (there, here) if forward else (here, there)
                 layouts[key] = messages(*pair)
         return Messages(*(np.concatenate(parts) for parts in zip(*layouts.values(), strict=True)))
 
-    def _regions(self, rules: Rules, node: int, as_type: Sequence[PartitionType]) -> Regions:
+    def _regions(
+        self, rules: Rules, node: int, as_type: Sequence[PartitionType], *, held: bool
+    ) -> Regions:
         whole = self.execution.whole_shards
-        return regions(rules.root, rules.array.first, node, as_type, whole=whole)
+        return regions(rules.root, rules.array.first, node, as_type, whole=whole, once=held)
 
     def _jobs(self, found: Messages, size: float) -> tuple[Job, ...]:
         """All messages at once, at one pace."""

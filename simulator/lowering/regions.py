@@ -44,15 +44,24 @@ def made(graph: Graph, node: int) -> tuple[PartitionType, ...]:
 
 
 def regions(
-    root: Part, first: int, node: int, as_type: Sequence[PartitionType], *, whole: bool
+    root: Part,
+    first: int,
+    node: int,
+    as_type: Sequence[PartitionType],
+    *,
+    whole: bool,
+    once: bool = False,
 ) -> Regions:
     """The region that each core of a part has of a node's tensor; ``first`` is its first core.
 
     With ``whole`` shards odd samples and channels go to the first halves, as in
-    ``placement``.
+    ``placement``. Where two halves have the same and cut it differently, ``once`` leaves
+    the second away: any two regions are then equal, or have nothing in common. Of three
+    cores the first two have a row each, the third has both: it is left away.
     """
     found: list[tuple[Ints, Floats]] = []
-    _collect(root, first, node, as_type, whole, np.array([0.0, 1.0, 0.0, 1.0]), found)
+    everything = np.array([0.0, 1.0, 0.0, 1.0])
+    _collect(root, first, node, as_type, (whole, once), everything, found)
     if not found:
         return Regions(np.zeros(0, np.int64), np.zeros((0, 4)))
     cores, bounds = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -64,21 +73,32 @@ def _collect(
     first: int,
     node: int,
     as_type: Sequence[PartitionType],
-    whole: bool,
+    how: tuple[bool, bool],
     bounds: Floats,
     found: list[tuple[Ints, Floats]],
 ) -> None:
     if part.shards[node].empty:
         return
     if not part.halves:
-        found.append(_of_block(part, first, node, as_type, whole, bounds))
+        found.append(_of_block(part, first, node, as_type, how[0], bounds))
         return
     partition = part.partitions[node]
+    sides: list[list[tuple[Ints, Floats]]] = [[], []]
     for i, half in enumerate(part.halves):
         own = bounds.copy()
         _cut(own, as_type[partition.type], partition.share, i)
         behind = first + part.halves[0].cores * i
-        _collect(half, behind, node, as_type, whole, own, found)
+        _collect(half, behind, node, as_type, how, own, sides[i])
+    both = as_type[partition.type] not in (I, II)
+    if how[1] and both and sides[0] and _different(sides[0]) != _different(sides[1]):
+        sides.pop()
+    for side in sides:
+        found += side
+
+
+def _different(found: Sequence[tuple[Ints, Floats]]) -> set[tuple[float, ...]]:
+    """Regions, whoever has them."""
+    return {tuple(row) for _, bounds in found for row in _rounded(bounds).tolist()}
 
 
 def _cut(bounds: Floats, layout: PartitionType, share: float, half: int) -> None:
@@ -119,7 +139,7 @@ def _of_block(
 
 
 def messages(held: Regions, wanted: Regions) -> Messages:
-    """What every core that wants something gets, and from whom.
+    """What every core that wants something gets, and from whom; ``held`` has everything once.
 
     Where several cores hold the same, those who want it ask the one that stands
     opposite: of two holders the first serves the first half of the askers. Nobody

@@ -91,20 +91,34 @@ class StageWriter(Writer):
             return
         node = item.consumer if item.kind is Kind.BOUNDARY else item.node
         if item.phase is Phase.FORWARD:
-            self._send(Phase.FORWARD, (p for p in self.leaving if max(p.nodes) < node))
-            self._receive(Phase.FORWARD, (p for p in self.entering if min(p.nodes) <= node))
+            self._forward_to(node)
             return
-        self._send(Phase.FORWARD, self.leaving)
+        self._forward_to(len(self.rules.graph))
         whole = item.phase is Phase.GRADIENT and self.rules.graph[node].kind != "matmul"
-        self._send(
-            Phase.BACKWARD,
-            (p for p in self.entering if min(p.nodes) > node or (whole and node in p.nodes[:1])),
-        )
-        self._receive(Phase.BACKWARD, (p for p in self.leaving if max(p.nodes) >= node))
+        self._backward_to(node)
+        self._send(Phase.BACKWARD, (p for p in self.entering if whole and node in p.nodes[:1]))
+
+    def _forward_to(self, node: int) -> None:
+        """Sends of all nodes before one, and what those up to it receive.
+
+        Joins have no items of their own where they read what is received alone: those
+        that are passed receive before they send.
+        """
+        passed = {min(p.nodes) for p in self.entering if Phase.FORWARD not in p.done}
+        for v in (*sorted(u for u in passed if u < node), node):
+            self._send(Phase.FORWARD, (p for p in self.leaving if max(p.nodes) < v))
+            self._receive(Phase.FORWARD, (p for p in self.entering if min(p.nodes) <= v))
+
+    def _backward_to(self, node: int) -> None:
+        """The same for errors, the other way round."""
+        passed = {max(p.nodes) for p in self.leaving if Phase.BACKWARD not in p.done}
+        for v in (*sorted((u for u in passed if u > node), reverse=True), node):
+            self._send(Phase.BACKWARD, (p for p in self.entering if min(p.nodes) > v))
+            self._receive(Phase.BACKWARD, (p for p in self.leaving if max(p.nodes) >= v))
 
     def _send_what_is_left(self) -> None:
-        self._send(Phase.FORWARD, self.leaving)
-        self._send(Phase.BACKWARD, self.entering)
+        self._forward_to(len(self.rules.graph))
+        self._backward_to(-1)
 
     def _send(self, phase: Phase, ports: Iterable[Port]) -> None:
         for port in ports:

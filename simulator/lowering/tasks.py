@@ -68,7 +68,9 @@ class Script:
 
     def send(self, operation: Operation, after: Sequence[Key], parties: int, site: int) -> None:
         """Append what so many workers send together; nothing here waits for it."""
-        needs = self._last if self.in_order else self.makers(after)
+        needs = (
+            tuple(sorted((*self._last, *self._received))) if self.in_order else self.makers(after)
+        )
         self._append(Task(operation, needs, parties, site=site))
 
     def receive(self, operation: Operation, makes: Key) -> None:

@@ -7,7 +7,7 @@ backward the other way round. With v stages a rank the bubble is (p - 1) / (v m)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from simulator.lowering.schedules.schedule import BACKWARD, FORWARD, Pass, Rank, Schedule
 
@@ -36,10 +36,13 @@ def _pass(rank: Rank, place: int, *, forward: bool) -> Pass:
     return Pass(BACKWARD, number, rank.virtual - 1 - chunk)
 
 
-def _check(ranks: int, virtual: int, micro_batches: int) -> str | None:
+def _check(replicas: Sequence[int], virtual: int, micro_batches: int) -> str | None:
     del virtual
-    if micro_batches % ranks:
-        return f"{micro_batches} micro-batches are no multiple of {ranks} places"
+    if len(set(replicas)) > 1:
+        return f"every place has as many replicas, not {', '.join(map(str, replicas))}"
+    if micro_batches % (len(replicas) * replicas[0]):
+        each = f" with {replicas[0]} replicas" if replicas[0] > 1 else ""
+        return f"{micro_batches} micro-batches are no multiple of {len(replicas)} places{each}"
     return None
 
 

@@ -20,7 +20,7 @@ def ahead(replicas: Sequence[int], rank: int) -> int:
 def check(schedule: Schedule, pipeline: Pipeline) -> None:
     """Raise PlanError for a pipeline that the schedule is not for."""
     replicas, many = pipeline.replicas, pipeline.micro_batches
-    wrong = schedule.check(len(pipeline.places), pipeline.virtual, many)
+    wrong = schedule.check(replicas, pipeline.virtual, many)
     if wrong is None and schedule.whole_batch and any(many % one for one in replicas):
         wrong = f"{many} micro-batches do not go round {max(replicas)} replicas"
     if wrong is None and not schedule.flushes and pipeline.tied:
@@ -76,7 +76,8 @@ class _Actions:
             if Part.WEIGHTS in one.parts:
                 count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
                 if count % per_update == 0:
-                    round_ = count // per_update - 1
+                    # all replicas name one turn: the last whose gradients are in the sum
+                    round_ = count * self._pipeline.replicas[self._rank] - 1
                     action = action._replace(parts=action.parts | SUMS, round=round_)
                     last.append(action._replace(parts=UPDATE, again=False))
             yield action

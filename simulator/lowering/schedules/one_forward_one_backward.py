@@ -2,7 +2,9 @@
 
 As recalled: https://arxiv.org/abs/2104.04473. Rank s of p computes p - s - 1
 micro-batches ahead, then forward and backward in turn. The bubble is GPipe's, (p - 1) / m
-of the ideal time; at most p - s micro-batches are in flight instead of m.
+of the ideal time; at most p - s micro-batches are in flight instead of m. Where places
+have unlike numbers of replicas, p - s - 1 is PipeDream's number (``itinerary.ahead``):
+with fewer ahead, one replica in front of four would wait for the first for ever.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def alternate(ahead: int, micro_batches: int) -> Iterator[Pass]:
 
 
 def _order(rank: Rank) -> Iterator[Pass]:
-    return alternate(rank.ranks - rank.rank - 1, rank.micro_batches)
+    return alternate(rank.ahead, rank.micro_batches)
 
 
 ONE_FORWARD_ONE_BACKWARD = Schedule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,8 +18,8 @@ WEIGHTS = frozenset({Part.WEIGHTS})
 class Rank(NamedTuple):
     """Who asks: place ``rank`` of ``ranks``, which has ``virtual`` stages.
 
-    It takes ``micro_batches`` of a batch, and computes ``ahead`` of them forward before
-    its first backward where nothing is flushed.
+    It takes ``micro_batches``; where each forward pass is followed by a backward one it
+    computes ``ahead`` of them before (p - s - 1 where all have as many replicas).
     """
 
     rank: int
@@ -48,8 +48,8 @@ class Schedule:
     One that ``flushes`` ends with the batch: all of its gradients are summed, then
     weights are updated. Others go on with the next batch meanwhile, and update
     after each micro-batch, or after a ``whole_batch``; backward then needs the
-    version of the weights that forward used. ``check`` gives what is wrong with a
-    number of ranks, of virtual stages and of micro-batches, or nothing.
+    version of the weights that forward used. ``check`` gives what is wrong with the
+    replicas of each rank, a number of virtual stages and one of micro-batches, or nothing.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Schedule:
     says: str
     flushes: bool = True
     whole_batch: bool = True
-    check: Callable[[int, int, int], str | None] = lambda ranks, virtual, micro_batches: None
+    check: Callable[[Sequence[int], int, int], str | None] = lambda replicas, virtual, many: None
 
 
-def no_virtual(ranks: int, virtual: int, micro_batches: int) -> str | None:
+def no_virtual(replicas: Sequence[int], virtual: int, micro_batches: int) -> str | None:
     """For orders that know one stage a place."""
-    del ranks, micro_batches
+    del replicas, micro_batches
     return f"it has one stage a place, not {virtual}" if virtual > 1 else None

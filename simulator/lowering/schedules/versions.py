@@ -17,21 +17,24 @@ def versions_of(
     schedule: Schedule,
     pipeline: Pipeline,
     actions: Sequence[Action],
-    first: Mapping[int, int] | None = None,
+    first: Mapping[int, int],
 ) -> dict[int, int]:
     """The version of each turn on one replica, whose ``actions`` these are.
 
     With a flush there is one. Stashed it is the newest there is when the turn is
-    computed forward; with vertical sync that of the ``first`` stage. In two buffers
-    it is the one before the last: batch t is computed with version t - 1.
+    computed forward; with vertical sync that of the ``first`` stage, of whose R replicas
+    an update is R minibatches. In two buffers it is the one before the last: batch t is
+    computed with version t - 1.
     """
     turns = [action.turn for action in actions if Part.FORWARD in action.parts]
     if schedule.flushes:
         return dict.fromkeys(turns, 0)
     if schedule.whole_batch:
         return {turn: max(turn // pipeline.micro_batches - 1, 0) for turn in turns}
-    if pipeline.vertical_sync and first is not None:
-        return {turn: first[turn] for turn in turns}
+    rank = actions[0].stage % len(pipeline.places) if actions else 0
+    if pipeline.vertical_sync and rank:
+        each = pipeline.replicas
+        return {turn: first[turn] * each[0] // each[rank] for turn in turns}
     found, updates = dict[int, int](), 0
     for action in actions:
         if Part.FORWARD in action.parts:
@@ -46,8 +49,10 @@ def alive(actions: Sequence[Action], versions: Mapping[int, int]) -> list[int]:
     The newest, and every older one with which a turn is computed that is not through.
     """
     left: dict[int, int] = {}
-    for version in versions.values():
-        left[version] = left.get(version, 0) + 1
+    for action in actions:  # a turn goes through several stages of one place
+        if Part.WEIGHTS in action.parts:
+            version = versions[action.turn]
+            left[version] = left.get(version, 0) + 1
     found, updates, old = list[int](), 0, 0
     for action in actions:
         while old < updates and not left.get(old):

@@ -23,7 +23,7 @@ from simulator.lowering.schedules.schedule import (
 def _order(rank: Rank) -> Iterator[Pass]:
     """The last of three ranks, five micro-batches: F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4."""
     many = rank.micro_batches
-    ahead, late = min(rank.ranks - rank.rank - 1, many), rank.rank
+    ahead, late = min(rank.ahead, many), rank.rank
     for number in range(ahead):
         yield Pass(FORWARD, number)
     for number in range(many):

@@ -11,8 +11,9 @@ import pytest
 from experiments.cli import main
 
 DATA = Path(__file__).parents[2] / "data"
-VGG = str(DATA / "pipedream" / "profiles" / "vgg16.txt")
-GNMT_LARGE = str(DATA / "pipedream" / "profiles" / "gnmt_large.txt")
+PROFILES = Path(__file__).parents[3] / "experiments" / "published" / "profiles"
+VGG = str(PROFILES / "vgg16.txt")
+GNMT_LARGE = str(PROFILES / "gnmt_large.txt")
 BERT = str(DATA / "dnn_partitioning" / "bert24_training.json")
 PIPEDREAM = ("--profile", VGG, "--planner", "pipedream", "--hierarchy")
 MAX_LOAD = ("--profile", BERT, "--planner", "max-load")

@@ -1,10 +1,18 @@
-"""Options of the deployed model, as people write them."""
+"""Options of the deployed model, and of pipelines, as people write them."""
 
 import pytest
 
 from experiments.output import UsageError
-from experiments.studies.model_options import CHOICES, MODEL_OPTIONS, with_options
-from simulator import DEPLOYED, PUBLISHED
+from experiments.studies.model_options import (
+    CHOICES,
+    DEPLOYED_OPTIONS,
+    MODEL_OPTIONS,
+    STAGE_OPTIONS,
+    option_name,
+    with_options,
+)
+from planners import Staging
+from simulator import DEPLOYED, PUBLISHED, Execution
 
 
 def test_each_option_changes_its_own_field() -> None:
@@ -15,7 +23,7 @@ def test_each_option_changes_its_own_field() -> None:
         "algorithm": with_options(DEPLOYED, {"algorithm": "ring"}).algorithm,
     }
     assert changed == {"overlap": False, "shards": False, "bucket": 25e6, "algorithm": "ring"}
-    assert set(changed) == set(MODEL_OPTIONS)
+    assert set(changed) == set(DEPLOYED_OPTIONS)
     defaults = {"overlap": "full", "shards": "whole", "algorithm": "auto"}
     assert with_options(DEPLOYED, defaults) == DEPLOYED
     assert with_options(DEPLOYED, {}) is DEPLOYED
@@ -26,7 +34,8 @@ def test_each_option_changes_its_own_field() -> None:
 def test_every_choice_is_taken_and_no_other(name: str) -> None:
     for text in CHOICES[name]:
         with_options(DEPLOYED, {name: text})
-    with pytest.raises(UsageError, match=f"{name}=half: one of {CHOICES[name][0]}, "):
+    flag = name.replace("_", "-")
+    with pytest.raises(UsageError, match=f"^{flag}=half: one of {', '.join(CHOICES[name])}$"):
         with_options(DEPLOYED, {name: "half"})
 
 
@@ -46,7 +55,66 @@ def test_buckets_are_bytes(text: str) -> None:
         with_options(DEPLOYED, {"bucket": text})
 
 
-@pytest.mark.parametrize("name", MODEL_OPTIONS)
-def test_the_published_model_has_none(name: str) -> None:
+@pytest.mark.parametrize("name", DEPLOYED_OPTIONS)
+def test_the_published_model_has_none_of_the_deployed(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name}=x has no meaning under the published"):
         with_options(PUBLISHED, {name: "x"})
+
+
+STAGED = {
+    "stages": ("4", 4),
+    "schedule": ("gpipe", "gpipe"),
+    "micro_batches": ("8", 8),
+    "virtual": ("2", 2),
+    "recompute": ("0,3", "0,3"),
+    "tied": ("copies", "copies"),
+    "vertical_sync": ("yes", True),
+    "batches": ("16", 16),
+    "cuts": ("conv2, fc1", ("conv2", "fc1")),
+}
+"""Every option of a pipeline as people write it, and the field that it becomes."""
+
+
+@pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED], ids=lambda e: e.model)
+def test_stages_are_for_both_models_each_option_in_its_own_field(execution: Execution) -> None:
+    assert set(STAGED) == set(STAGE_OPTIONS) == set(MODEL_OPTIONS) - set(DEPLOYED_OPTIONS)
+    plain = Staging()
+    for name, (text, value) in STAGED.items():
+        staging = with_options(execution, {name: text}).staging
+        assert staging is not None
+        changed = {f for f in STAGED if getattr(staging, f) != getattr(plain, f)}
+        assert changed == {name}
+        assert getattr(staging, name) == value
+    together = with_options(execution, {name: text for name, (text, _) in STAGED.items()})
+    assert together.staging == Staging(**{name: value for name, (_, value) in STAGED.items()})  # type: ignore[arg-type]
+
+
+def test_one_option_after_the_other_keeps_what_was_said() -> None:
+    first = with_options(DEPLOYED, {"stages": "4", "overlap": "none"})
+    both = with_options(first, {"micro_batches": "8"})
+    assert (both.staging, both.overlap) == (Staging(4, 8), False)
+    assert with_options(both, {"vertical_sync": "no"}) == both
+
+
+@pytest.mark.parametrize("name", ["stages", "micro_batches", "virtual", "batches"])
+@pytest.mark.parametrize("text", ["0", "-1", "2.5", "", "x", "1048577", "9" * 5000, "\u0664"])
+def test_counts_are_whole_numbers(name: str, text: str) -> None:
+    flag = name.replace("_", "-")
+    with pytest.raises(UsageError, match=rf"{flag}=.*must be a whole number from 1 to 1,048,576"):
+        with_options(PUBLISHED, {name: text})
+    assert with_options(PUBLISHED, {name: "1048576"}).staging is not None
+
+
+@pytest.mark.parametrize("text", ["some", "1,", "1,-1", "0;2"])
+def test_recomputing_stages_are_all_or_numbers(text: str) -> None:
+    with pytest.raises(UsageError, match=r"recompute=.*must be a whole number from 0"):
+        with_options(DEPLOYED, {"recompute": text})
+    assert with_options(DEPLOYED, {"recompute": "all"}).staging == Staging(recompute="all")
+
+
+def test_options_of_stages_may_have_hyphens_and_no_others() -> None:
+    assert [option_name(n) for n in ("micro-batches", "vertical-sync", "batch-size")] == [
+        "micro_batches",
+        "vertical_sync",
+        "batch-size",
+    ]

@@ -1,0 +1,89 @@
+"""Where a case is cut, and which accelerators each stage has."""
+
+import pytest
+
+from experiments.studies.staged import first_layers, staged_plan
+from hardware import Array, Device, Group, load_array
+from planners import PlanError, Staging
+from planners.objective import TIME
+from planners.staging import places_of
+from simulator import DEPLOYED, PUBLISHED
+from simulator.lowering.layer_times import layer_times
+from workloads import Builder, Network, load_network, partition_graph
+
+
+def alike(layers: int) -> Network:
+    net = Builder("alike", 64, 1)
+    net.flatten("flat")
+    for i in range(layers):
+        net.fc(f"fc{i}", 64)
+    return net.build()
+
+
+def device(peak: float) -> Device:
+    return Device(f"d{peak:g}", 1, 1, peak, 1e9, 1e9, 1e9)
+
+
+def firsts(network: Network, array: Array, **more: object) -> tuple[int, ...]:
+    staging = Staging(**more)  # type: ignore[arg-type]
+    return first_layers(network, array, 64, PUBLISHED, staging, places_of(array, staging.stages))
+
+
+def test_alike_layers_on_alike_places_are_cut_evenly() -> None:
+    array = Array("four", "", Group(((device(1e9), 4),)))
+    assert firsts(alike(12), array, stages=4) == (0, 3, 6, 9)
+    assert firsts(alike(12), array, stages=2, virtual=3) == (0, 2, 4, 6, 8, 10)
+
+
+def test_a_faster_place_gets_more_layers() -> None:
+    """One of three times the peak: nine layers of twelve."""
+    array = Array("two", "", Group(((device(1e9), 1), (device(3e9), 1))))
+    assert firsts(alike(12), array, stages=2) == (0, 3)
+
+
+def test_a_place_is_as_fast_as_all_that_it_has() -> None:
+    """Three of one kind and a slow one: of five accelerators the first place has three.
+
+    1 + 1 + 1 to 1 + 3: of fourteen layers six and eight take the same.
+    """
+    array = Array("five", "", Group(((device(1e9), 4), (device(3e9), 1))))
+    assert [place.count for place in places_of(array, 2)] == [3, 2]
+    assert firsts(alike(14), array, stages=2) == (0, 6)
+
+
+def test_the_slowest_stage_is_no_slower_than_by_equal_numbers_of_layers() -> None:
+    network, array = load_network("vgg16"), load_array("tpu-v3-8")
+    planned = DEPLOYED.planned(array)
+    staging = Staging(4, 4)
+    found = first_layers(network, planned, 64, DEPLOYED, staging, places_of(planned, 4))
+    seconds = [one.seconds for one in layer_times(network, array, 16, DEPLOYED)]
+
+    def slowest(cuts: tuple[int, ...]) -> float:
+        ends = (*cuts[1:], len(seconds))
+        return max(sum(seconds[a:b]) for a, b in zip(cuts, ends, strict=True))
+
+    assert slowest(found) < slowest((0, 4, 8, 12))
+
+
+def test_cuts_by_name_are_where_they_are_said() -> None:
+    network, array = load_network("vgg16"), load_array("accpar-homogeneous")
+    names = [node.name for node in partition_graph(network)]
+    cuts = ("conv2_1", "conv4_2", "fc6")
+    assert firsts(network, array, stages=4, cuts=cuts) == (0, *(names.index(c) for c in cuts))
+    with pytest.raises(PlanError, match="no layer 'fc9'"):
+        firsts(network, array, stages=2, cuts=("fc9",))
+
+
+def test_the_plan_is_of_all_that() -> None:
+    network, array = load_network("vgg16"), load_array("accpar-homogeneous")
+    staging = Staging(4, 8, "gpipe", recompute="1,2")
+    plan = staged_plan("owt", network, array, 256, TIME, PUBLISHED, staging)
+    assert plan.pipeline is not None
+    assert (plan.planner, plan.batch, plan.pipeline.schedule) == ("owt", 256, "gpipe")
+    assert [stage.recompute for stage in plan.pipeline.stages] == [False, True, True, False]
+    assert [place.count for place in plan.pipeline.places] == [32] * 4
+
+
+def test_no_virtual_stages_at_all() -> None:
+    with pytest.raises(PlanError, match="0 stages a place"):
+        firsts(alike(3), load_array("accpar-homogeneous"), stages=2, virtual=0)

@@ -1,0 +1,143 @@
+"""Deployed pipelines against the slow implementation, where no two share a link.
+
+Each stage is on one core, and a link joins every two of them in each direction. What a stage
+takes by itself is measured on a core alone; a send takes its bytes over the link,
+then its latency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from random import Random
+
+import pytest
+
+from hardware import Array, Device, Group
+from hardware.topology import Topology
+from planners import Plan, load_planner, planned_in_stages
+from planners.staging import Staging, places_of
+from simulator import DEPLOYED, Execution, shares, simulate
+from tests.simulator.lowering.random_pipelines import SCHEDULES
+from tests.simulator.lowering.slow_pipeline import (
+    SlowLayer,
+    SlowPipeline,
+    SlowSend,
+    SlowStage,
+    ends_of,
+)
+from workloads import Builder, Network, cut, load_network, partition_graph
+
+LATENCY_PS = 3_000_000
+
+
+def device(port: int) -> Device:
+    latency = LATENCY_PS / 10**12
+    return Device("core", 1, 1, 1e12, 1e12, 1e11, float(port), network_latency_s=latency)
+
+
+def chain(rng: Random, layers: int) -> Network:
+    net = Builder("chain", rng.randint(8, 400), 1)
+    net.flatten("flat")
+    for i in range(layers):
+        net.fc(f"fc{i}", rng.randint(8, 400))
+    return net.build()
+
+
+def alone(network: Network, array: Array, rows: int, execution: Execution) -> SlowStage:
+    """Times of a stage's layers on a core of its own: picoseconds by layer and phase."""
+    one = array.part(0, 1)
+    plan = load_planner("data_parallel")(network, one, rows)
+    spent: dict[tuple[str, str], int] = {}
+    for record in simulate(network, plan, replace(one, whole=None), execution):
+        if record.kind == "compute":
+            spent[record.layer, record.phase] = record.end_ps - record.start_ps
+    layers = []
+    for node in partition_graph(network):
+        forward, errors, weights = (
+            spent.get((node.name, phase), 0) for phase in ("forward", "backward", "gradient")
+        )
+        layers.append(SlowLayer(forward, errors, weights))
+    update = sum(takes for (_, phase), takes in spent.items() if phase == "update")
+    return SlowStage(layers, update=update)
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_links_that_nobody_shares(seed: int, overlap: bool) -> None:
+    rng = Random(seed)  # noqa: S311 (the same every time)
+    schedule = SCHEDULES[seed % len(SCHEDULES)]
+    ranks, v = rng.randint(2, 5), 2 if schedule == "interleaved" else 1
+    micro = ranks * rng.randint(1, 2) if schedule != "pipedream" else 1
+    batches = {"pipedream": 11, "2bw": 3}.get(schedule, 0)
+    layers = rng.randint(ranks * v, ranks * v + 3)
+    network, rows = chain(rng, layers), rng.randint(1, 40)
+    port = rng.randint(10**8, 10**10)
+    array = Array(
+        "cores", "", Group(((device(port), ranks),)), topology=Topology("fully_connected")
+    )
+    firsts = [0, *sorted(rng.sample(range(1, layers), ranks * v - 1))]
+    staging = Staging(ranks, micro, schedule, v, batches=batches)
+    execution = replace(DEPLOYED, overlap=overlap)
+    planned = execution.planned(array)
+    plan = planned_in_stages(
+        *("data_parallel", network, planned, rows * micro, staging, firsts),
+        places_of(planned, ranks),
+    )
+    stages = [alone(one, planned, rows, execution) for one in cut(network, firsts).networks]
+    shapes, sends = {layer.name: layer for layer in network.layers}, []
+    for k, first in enumerate(firsts[1:]):
+        size = rows * shapes[f"fc{first - 1}"].output.channels * 2
+        takes = {(0, 0): ceil(Fraction(size, port) * 10**12) + LATENCY_PS}
+        sends.append(SlowSend(k, len(stages[k].layers) - 1, k + 1, [0], takes, takes))
+    slow = SlowPipeline(
+        stages, sends, [1] * ranks, schedule, micro, max(batches, 1), blocking=not overlap
+    )
+    wanted, _ = ends_of(slow)
+    for folded in (True, False):
+        found = simulate(network, plan, array, execution, folded=folded)
+        assert found.makespan_ps == wanted
+
+
+def staged(name: str, planner: str, array: Array, execution: Execution, staging: Staging) -> Plan:
+    network = load_network(name)
+    nodes, planned = len(partition_graph(network)), execution.planned(array)
+    many = staging.stages * staging.virtual
+    firsts = [k * nodes // many for k in range(many)]
+    places = places_of(planned, staging.stages)
+    return planned_in_stages(planner, network, planned, 64, staging, firsts, places)
+
+
+@pytest.mark.parametrize(
+    ("name", "planner", "staging", "topology"),
+    [
+        ("vgg16", "data_parallel", Staging(4, 4, "1f1b"), "torus"),
+        ("vgg16", "hypar", Staging(2, 4, "gpipe", 2), "fully_connected"),
+        ("alexnet", "owt", Staging(2, 4, "zero-bubble"), "switch"),
+        ("alexnet", "hypar", Staging(2, 2, "pipedream", batches=6, vertical_sync=True), "ring"),
+        ("resnet18", "data_parallel", Staging(4, 8, "1f1b", recompute="all"), "tree"),
+        ("resnet18", "accpar", Staging(2, 4, "interleaved", 2), "torus"),
+        ("resnet18", "data_parallel", Staging(2, 4, "2bw", batches=4), "ring"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("overlap", [True, False])
+def test_folded_and_unfolded_are_one(
+    name: str, planner: str, staging: Staging, topology: str, overlap: bool
+) -> None:
+    """Where links are shared, and stages have several cores: both ways to follow them."""
+    board = Device("board", 1, 1, 1e13, 1e12, 1e11, 1e10, network_latency_s=1e-6)
+    array = Array("eight", "", Group(((board, 8),)), topology=Topology(topology))
+    execution = replace(DEPLOYED, overlap=overlap)
+    plan = staged(name, planner, array, execution, staging)
+    folded, unfolded = (
+        simulate(load_network(name), plan, array, execution, folded=f) for f in (True, False)
+    )
+    assert folded.makespan_ps == unfolded.makespan_ps
+    assert folded.iteration_ps == unfolded.iteration_ps
+    assert folded.totals() == unfolded.totals()
+    assert shares(folded) == shares(unfolded)
+    assert folded.link_bytes == pytest.approx(unfolded.link_bytes)
+    peaks = [[m.peak_bytes for m in one.memory] for one in (folded, unfolded)]
+    assert peaks[0] == peaks[1]
