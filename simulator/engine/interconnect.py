@@ -19,23 +19,39 @@ _LAST = simpy.events.EventPriority(2)
 
 @dataclass(slots=True)
 class _Running:
+    """A job under way: ``left_bytes`` of each of its flows at ``settled_ps``.
+
+    It ``shares`` some link with another one, or has all of its links for itself.
+    """
+
     job: Job
     done: simpy.Event
     left_bytes: float
     rate: float = 0.0
     end_ps: int = 0
+    settled_ps: int = 0
+    number: int = 0
+    shares: bool = False
 
 
 class _Region:
-    """Links (B/s each) that jobs may hold together; ``first`` is the number of its first link."""
+    """Links (B/s each) that jobs may hold together; ``first`` is the number of its first link.
+
+    A job that has its links for itself changes nobody's rate when it comes or goes.
+    """
 
     def __init__(self, env: simpy.Environment, bandwidth: Floats, first: int) -> None:
         self._env = env
         self._bandwidth = bandwidth
         self._first = first
         self._running: list[_Running] = []
-        self._settled_ps = 0
         self._next: simpy.Event | None = None
+        self._users = np.zeros(len(bandwidth), dtype=np.int64)
+        self._numbers = np.zeros(len(bandwidth), dtype=np.int64)
+        """Per link the sum of its jobs' numbers: where there is one, whose it is."""
+        self._alone: dict[int, _Running] = {}
+        """By number, those who share no link."""
+        self._last = 0
         self.link_bytes = np.zeros(len(bandwidth))
 
     def submit(self, job: Job) -> simpy.Event:
@@ -44,12 +60,12 @@ class _Region:
         if len(job.load.links) == 0 or job.flow_bytes <= 0:
             self._finish(running)
             return done
+        self._running.append(running)
         if len(self._bandwidth) == 1:  # one link: who shares it is known at once
-            self._settle()
-            self._running.append(running)
-            self._share()
+            self._share(self._running)
+            self._wake_next()
         else:
-            self._running.append(running)
+            self._take(running)
             self._wake(0)
         return done
 
@@ -60,30 +76,87 @@ class _Region:
         event.callbacks.append(self._look)
         self._env.schedule(event, _LAST, delay_ps)
 
-    def _look(self, event: simpy.Event) -> None:
-        """Let finished jobs go, and share the links anew among the others."""
-        if event is not self._next:
-            return
-        self._settle()
-        now = int(self._env.now)
-        for running in self._running:
-            if running.rate and running.end_ps <= now:
-                self._finish(running)
-        self._running = [r for r in self._running if not r.rate or r.end_ps > now]
+    def _wake_next(self) -> None:
+        """Look again when the next job is through."""
         self._next = None
         if self._running:
-            self._share()
+            now = int(self._env.now)
+            self._wake(min(running.end_ps for running in self._running) - now)
 
-    def _share(self) -> None:
-        """Give every job its rate from now on."""
+    def _look(self, event: simpy.Event) -> None:
+        """Let finished jobs go, and share the links anew among those whom that concerns."""
+        if event is not self._next:
+            return
         now = int(self._env.now)
-        for running, rate in zip(self._running, self._rates(), strict=True):
+        finished = [r for r in self._running if r.rate and r.end_ps <= now]
+        for running in finished:
+            self._finish(running)
+        if finished:
+            self._running = [r for r in self._running if not r.rate or r.end_ps > now]
+        if len(self._bandwidth) == 1:
+            self._share(self._running)
+        else:
+            self._share(self._concerned(finished))
+        self._wake_next()
+
+    def _take(self, running: _Running) -> None:
+        """Put a job on its links; whoever was alone on one of them shares it now."""
+        links = running.job.load.links - self._first
+        self._last += 1
+        running.number = self._last
+        before = self._users[links]
+        running.shares = bool(before.any())
+        if running.shares:
+            for number in set(self._numbers[links[before == 1]].tolist()):
+                if number in self._alone:
+                    self._alone.pop(number).shares = True
+        else:
+            self._alone[running.number] = running
+        self._users[links] += 1
+        self._numbers[links] += running.number
+
+    def _leave(self, running: _Running) -> None:
+        links = running.job.load.links - self._first
+        self._users[links] -= 1
+        self._numbers[links] -= running.number
+        self._alone.pop(running.number, None)
+
+    def _concerned(self, finished: Sequence[_Running]) -> list[_Running]:
+        """Who may get another rate: who is new; if one who shares comes or goes all who share.
+
+        Of jobs A and B on one link and C on another, C goes on as it did when B ends.
+        """
+        for running in finished:
+            self._leave(running)
+        new = [running for running in self._running if not running.rate]
+        left = any(running.shares for running in finished)
+        if not left and not any(running.shares for running in new):
+            return new
+        found = [running for running in self._running if running.shares or not running.rate]
+        if left:
+            for running in found:
+                links = running.job.load.links - self._first
+                if running.shares and not (self._users[links] > 1).any():
+                    running.shares = False
+                    self._alone[running.number] = running
+        return found
+
+    def _share(self, concerned: Sequence[_Running]) -> None:
+        """Give some jobs their rates from now on; nobody else is on their links."""
+        if not concerned:
+            return
+        now = int(self._env.now)
+        for running in concerned:
+            if passed_ps := (now - running.settled_ps if running.rate else 0):
+                moved = running.rate * passed_ps / PICOSECONDS
+                running.left_bytes = max(running.left_bytes - moved, 0.0)
+            running.settled_ps = now
+        for running, rate in zip(concerned, self._rates(concerned), strict=True):
             running.rate = rate
             running.end_ps = now + whole_ps(running.left_bytes / rate)
-        self._wake(min(running.end_ps for running in self._running) - now)
 
-    def _rates(self) -> list[float]:
-        loads = [running.job.load for running in self._running]
+    def _rates(self, concerned: Sequence[_Running]) -> list[float]:
+        loads = [running.job.load for running in concerned]
         if len(loads) == 1:
             links, flows = loads[0].links, loads[0].flows
             return [float((self._bandwidth[links - self._first] / flows).min())]
@@ -91,15 +164,6 @@ class _Region:
             return [float(self._bandwidth[0] / sum(load.flows[0] for load in loads))] * len(loads)
         rates: list[float] = fair_rates(loads, self._bandwidth, self._first).tolist()
         return rates
-
-    def _settle(self) -> None:
-        """Move the bytes of the time since the last look."""
-        now = int(self._env.now)
-        if passed_ps := now - self._settled_ps:
-            for running in self._running:
-                moved = running.rate * passed_ps / PICOSECONDS
-                running.left_bytes = max(running.left_bytes - moved, 0.0)
-            self._settled_ps = now
 
     def _finish(self, running: _Running) -> None:
         job, done = running.job, running.done
