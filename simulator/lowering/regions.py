@@ -8,6 +8,7 @@ every core of one receives what it reads from those of the other who have it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -145,28 +146,37 @@ def messages(held: Regions, wanted: Regions) -> Messages:
     opposite: of two holders the first serves the first half of the askers. Nobody
     sends to itself.
     """
-    sources: list[Ints] = []
-    targets: list[Ints] = []
-    shares: list[Floats] = []
-    distinct, number = np.unique(_rounded(held.bounds), axis=0, return_inverse=True)
+    holder, asker, of = _who(held.bounds.tobytes(), wanted.bounds.tobytes())
+    a, b = held.cores[holder], wanted.cores[asker]
+    goes = a != b
+    return Messages(a[goes], b[goes], of[goes])
+
+
+@lru_cache(maxsize=64)
+def _who(held: bytes, wanted: bytes) -> tuple[Ints, Ints, Floats]:
+    """Holders and askers by their places among the bounds, and what of the tensor they pass on.
+
+    Equal stages at other cores do it alike.
+    """
+    has, asks = (np.frombuffer(bounds).reshape(-1, 4) for bounds in (held, wanted))
+    found: list[tuple[Ints, Ints, Floats]] = []
+    distinct, number = np.unique(_rounded(has), axis=0, return_inverse=True)
     number = number.ravel()
     order = np.argsort(number, kind="stable")
     starts = np.searchsorted(number[order], np.arange(len(distinct)))
     many = np.bincount(number, minlength=len(distinct))
     step = max(AT_ONCE // max(len(distinct), 1), 1)
-    for begin in range(0, len(wanted.cores), step):
-        some = slice(begin, begin + step)
-        area = _overlap(distinct, wanted.bounds[some])
+    for begin in range(0, len(asks), step):
+        area = _overlap(distinct, asks[begin : begin + step])
         which, asker = np.nonzero(area > ROUNDING**2)
         asking = np.bincount(which, minlength=len(distinct))
         before = np.concatenate([[0], np.cumsum(asking)])[which]
         place = (np.arange(len(which)) - before) * many[which] // asking[which]
-        sources.append(held.cores[order[starts[which] + place]])
-        targets.append(wanted.cores[asker + begin])
-        shares.append(area[which, asker])
-    a, b, of = (np.concatenate(parts) for parts in (sources, targets, shares))
-    goes = a != b
-    return Messages(a[goes], b[goes], of[goes])
+        found.append((order[starts[which] + place], asker + begin, area[which, asker]))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    holders, askers, shares = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return holders, askers, shares
 
 
 def _rounded(bounds: Floats) -> Floats:
