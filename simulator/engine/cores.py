@@ -78,10 +78,13 @@ class Cores:
     is one event, whose end wakes all of them.
     """
 
-    __slots__ = ("_env", "_free", "_log", "last", "resources")
+    __slots__ = ("_env", "_free", "_log", "_memory", "last", "resources")
 
-    def __init__(self, env: simpy.Environment, resources: Sequence[int], log: Log) -> None:
+    def __init__(
+        self, env: simpy.Environment, resources: Sequence[int], memory: int, log: Log
+    ) -> None:
         self._env = env
+        self._memory = memory
         self._log = log
         self.resources = resources
         self.last: Span | None = None
@@ -103,7 +106,9 @@ class Cores:
             if span.chain is not None:
                 if first:
                     cause = number_of(span.cause)
-                    span.numbers = span.chain.write(log, span.turn, span.start_ps, cause)
+                    span.numbers = span.chain.write(
+                        log, self._memory, span.turn, span.start_ps, cause
+                    )
                     span.number = span.numbers[-1]
                 log.resource.extend([resource] * len(span.numbers))
                 log.done.extend(span.numbers)

@@ -9,14 +9,14 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulator.engine.chains import Chain
+from simulator.engine.chains import Chain, runs_of
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Cores, Done, Span, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.meeting import Meeting
 from simulator.engine.memories import Memories
-from simulator.engine.operations import Operation, Program
+from simulator.engine.operations import Operation, Program, Task
 from simulator.engine.records import Log
 from simulator.engine.stations import names_of, stations
 from simulator.engine.timeline import Timeline
@@ -42,12 +42,15 @@ class Machine:
         self.program = program
         self.stations = stations(program)
         self._log = Log()
+        self._chains: dict[tuple[tuple[Operation, ...], float | None], Chain] = {}
+        self._runs: dict[int, list[tuple[int, ...]]] = {}
         self._processes: list[tuple[simpy.Process, int]] = []
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
         self._deliveries: dict[Hashable, Meeting] = {}
         self._cores = [
-            Cores(self.env, station.cores, self._log) for station in self.stations.workers
+            Cores(self.env, station.cores, next(iter(station.memories), -1), self._log)
+            for station in self.stations.workers
         ]
         self._links = program.followed()
         self._wires = len(self._links.bandwidth)
@@ -75,16 +78,25 @@ class Machine:
             self._open(worker, operation, span, latest(before))
         return span
 
-    def chain(self, worker: int, operations: Sequence[Operation]) -> Chain | None:
+    def chain(self, worker: int, operations: tuple[Operation, ...]) -> Chain | None:
         """What ``compute_chain`` takes; None where the pace differs, or the HBM is shared."""
-        mine, station = self.program.workers[worker], self.stations.workers[worker]
+        mine = self.program.workers[worker]
         if mine.pace is not None or not self._memories.is_own(mine.hbm):
             return None
-        numbers = [self._log.number(operation) for operation in operations]
-        if mine.hbm is None:
-            return Chain(operations, numbers)
-        traffic = [self._log.number(self._memories.traffic(operation)) for operation in operations]
-        return Chain(operations, numbers, self.program.hbms[mine.hbm], station.memories[0], traffic)
+        bandwidth = None if mine.hbm is None else self.program.hbms[mine.hbm]
+        key = operations, bandwidth
+        if key not in self._chains:
+            number, traffic = self._log.number, self._memories.traffic
+            crossing = [] if bandwidth is None else [number(traffic(one)) for one in operations]
+            numbers = [number(operation) for operation in operations]
+            self._chains[key] = Chain(operations, numbers, bandwidth, crossing)
+        return self._chains[key]
+
+    def runs(self, template: tuple[Task, ...]) -> list[tuple[int, ...]]:
+        """A template's lines, those that compute in one go together (``chains.runs_of``)."""
+        if id(template) not in self._runs:
+            self._runs[id(template)] = runs_of(template, range(len(template)))
+        return self._runs[id(template)]
 
     def compute_chain(
         self, worker: int, chain: Chain, turn: int = 0, after: Sequence[Done] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from planners.order import Kind
-from simulator.engine.chains import Chain
+from simulator.engine.chains import Chain, runs_of
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
@@ -29,17 +29,29 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     Its cores compute in order, so it waits for each computation; exchanges
     go on while it does, and are waited for by those lines that need them.
     """
-    done: list[Done] = []
-    for operation, needs, parties, *_ in machine.program.workers[worker].template:
+    template = machine.program.workers[worker].template
+    done: dict[int, Done] = {}
+    for run in machine.runs(template):
+        operation, needs, parties, *_ = template[run[0]]
         after = [done[i] for i in needs]
         if parties:
-            done.append(machine.meet(worker, operation, parties, turn, after))
+            done[run[0]] = machine.meet(worker, operation, parties, turn, after)
             continue
         for event in after:
             if event.callbacks is not None:
                 yield event
-        done.append(machine.compute(worker, operation, turn, after))
-        yield done[-1]
+        chain = None
+        if len(run) > 1:
+            chain = machine.chain(worker, tuple(template[line].operation for line in run))
+        if chain is not None:
+            found = machine.compute_chain(worker, chain, turn, after)
+            yield found
+            done.update(dict.fromkeys(run, found))
+            continue
+        for line in run:
+            operation, needs, *_ = template[line]
+            done[line] = machine.compute(worker, operation, turn, [done[i] for i in needs])
+            yield done[line]
 
 
 def follow(machine: Machine, worker: int, itinerary: Itinerary) -> Process:
@@ -142,37 +154,17 @@ class _Follower:
         """Lines, of those that compute one behind the other the first with all of them."""
         key = tuple(lines)
         if key not in self._chains:
-            self._chains[key] = [item for run in self._runs(key) for item in self._chain(run)]
+            runs = runs_of(self._template, key)
+            self._chains[key] = [item for run in runs for item in self._chain(run)]
         return self._chains[key]
 
-    def _runs(self, lines: Sequence[int]) -> Iterator[list[int]]:
-        """Lines that compute in one go: none but the first needs what does not compute here."""
-        run: list[int] = []
-        for line in lines:
-            task = self._template[line]
-            computes = not task.parties and not task.receives
-            alone = computes and all(self._computes(i) for i in task.needs)
-            if run and not alone:
-                yield run
-                run = []
-            if computes:
-                run.append(line)
-            else:
-                yield [line]
-        if run:
-            yield run
-
-    def _computes(self, line: int) -> bool:
-        task = self._template[line]
-        return not task.parties and not task.receives
-
-    def _chain(self, run: list[int]) -> list[tuple[int, _Chained | None]]:
+    def _chain(self, run: tuple[int, ...]) -> list[tuple[int, _Chained | None]]:
         """A run as a chain where there can be one, else line by line."""
         if len(run) > 1:
-            operations = [self._template[line].operation for line in run]
+            operations = tuple(self._template[line].operation for line in run)
             chain = self._machine.chain(self._worker, operations)
             if chain is not None:
-                return [(run[0], _Chained(chain, tuple(run)))]
+                return [(run[0], _Chained(chain, run))]
         return [(line, None) for line in run]
 
     def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:
