@@ -1,0 +1,65 @@
+"""What explain says of a pipeline, and what else it tries."""
+
+import json
+
+import pytest
+
+from experiments.cli import main
+from experiments.explain.pipelining import pipeline_side, steps_beside
+from experiments.studies.case import Case, step_of
+from experiments.studies.model_options import with_options
+from hardware import load_array
+from simulator import DEPLOYED
+from simulator.analysis.stages import stage_uses
+from workloads import load_network
+
+
+def case(**options: str) -> Case:
+    given = {"stages": "4", "micro_batches": "8"} | options
+    execution = with_options(DEPLOYED, given)
+    return Case(
+        load_network("vgg16"), "data_parallel", load_array("tpu-v3-8"), 256, execution=execution
+    )
+
+
+def test_alternatives_are_what_simulating_them_gives() -> None:
+    heard: list[str] = []
+    mine = case()
+    side = pipeline_side(mine, *step_of(mine), heard.append)
+    assert side is not None
+    assert len(heard) == len(side.alternatives) == steps_beside(mine)
+    by_what = {one.what: one for one in side.alternatives}
+    assert by_what["16 micro-batches"].seconds == step_of(case(micro_batches="16"))[1].iteration_s
+    other = step_of(case(schedule="zero-bubble"))[1].iteration_s
+    assert by_what["schedule zero-bubble"].seconds == other
+    slowest = max(stage_uses(step_of(mine)[1]), key=lambda use: use.busy)
+    (number,) = slowest.stages
+    assert any(said.startswith(f"Stage {number} (") for said in side.sentences)
+    plan = step_of(mine)[0]
+    assert plan.pipeline is not None
+    for what, cut, step in (
+        ("first layer to the stage before", 0, 1),
+        ("last layer to the next", 1, -1),
+    ):
+        found = by_what[f"the slowest stage gives its {what}"]
+        firsts = list(plan.pipeline.firsts)
+        if number + cut in (0, len(firsts)):
+            assert (found.seconds, found.reason) == (None, "there is no such stage")
+            continue
+        firsts[number + cut] += step
+        cuts = ",".join(plan.nodes[first] for first in firsts[1:])
+        assert found.seconds == step_of(case(cuts=cuts))[1].iteration_s
+
+
+def test_a_step_without_stages_has_none() -> None:
+    plain = Case(load_network("lenet"), "data_parallel", load_array("tpu-v3-8"), 64)
+    assert pipeline_side(plain, *step_of(plain), lambda _: None) is None
+    assert steps_beside(plain) == 0
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "explain lenet --planner data_parallel --array tpu-v3-8 --stages 2 --micro-batches 4"
+    assert main([*words.split(), "--batch", "64", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["pipeline"]
+    assert {"bubble", "stages", "alternatives", "notes", "schedule"} <= found.keys()
+    assert len(found["stages"]) == 2

@@ -1,0 +1,71 @@
+"""What stages did, counted by hand on equal stages."""
+
+import itertools
+
+import pytest
+
+from experiments.studies.case import Case, step_of
+from experiments.studies.model_options import with_options
+from hardware import load_array
+from planners import Plan
+from simulator import PUBLISHED, Timeline
+from simulator.analysis.stages import bubble, passes, stage_uses
+from workloads import Builder, Network
+
+STAGES, MANY = 4, 8
+
+
+def chain(count: int) -> Network:
+    builder = Builder("chain", 256, 1)
+    builder.flatten("flat")
+    for i in range(count):
+        builder.fc(f"fc{i}", 256)
+    return builder.build()
+
+
+def step(schedule: str, recompute: str = "") -> tuple[Plan, Timeline]:
+    settings = [f"devices.0.count={STAGES}", "devices.0.network.bandwidth=1e11 GB/s"]
+    options = {"stages": str(STAGES), "micro_batches": str(MANY), "schedule": schedule}
+    options |= {"recompute": recompute} if recompute else {}
+    execution = with_options(PUBLISHED, options)
+    array = load_array("accpar-homogeneous", settings)
+    return step_of(Case(chain(STAGES), "data_parallel", array, 64, execution=execution))
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_the_bubble_is_that_of_the_books(schedule: str) -> None:
+    _, timeline = step(schedule)
+    uses = stage_uses(timeline)
+    assert bubble(uses) == pytest.approx((STAGES - 1) / MANY, rel=1e-3)
+    wanted = [MANY] * STAGES if schedule == "gpipe" else [4, 3, 2, 1]
+    assert [use.in_flight for use in uses] == wanted
+    assert [use.versions for use in uses] == [1] * STAGES
+    assert all(use.busy + use.waiting == use.run_ps for use in uses)
+
+
+def test_passes_are_in_the_schedules_order() -> None:
+    _, timeline = step("1f1b")
+    order = [(one.letter, one.turn) for one in passes(timeline, STAGES - 1)]
+    assert order == [(letter, turn) for turn in range(MANY) for letter in "FB"]
+    for worker in range(STAGES):
+        found = list(passes(timeline, worker))
+        assert all(a.end_ps <= b.start_ps for a, b in itertools.pairwise(found))
+
+
+def test_forward_again_costs_forward_and_may_begin_before_errors_come() -> None:
+    _, plain = step("1f1b")
+    _, again = step("1f1b", recompute="all")
+    forward = next(passes(plain, 0))
+    for one, other in zip(stage_uses(plain), stage_uses(again), strict=True):
+        assert other.computing - one.computing == MANY * (forward.end_ps - forward.start_ps)
+    first, second = (next(p for p in passes(t, 0) if p.letter == "B") for t in (plain, again))
+    assert second.start_ps < first.start_ps
+
+
+def test_versions_without_a_flush() -> None:
+    _, timeline = step("pipedream")
+    for worker in range(STAGES):
+        ahead = STAGES - 1 - worker
+        for one in passes(timeline, worker):
+            assert one.version == max(one.turn - ahead, 0)
+    assert [use.versions for use in stage_uses(timeline)] == [4, 3, 2, 1]
