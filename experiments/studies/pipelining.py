@@ -47,7 +47,7 @@ def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -
         "layers": [[names[k][0], names[k][-1]] for k in use.stages],
         "replica": use.replica,
         "replicas": pipeline.replicas[use.rank],
-        "accelerators": use.accelerators,
+        "accelerators": pipeline.places[use.rank].each,
         "computing_s": use.computing / PICOSECONDS,
         "exposed_s": use.exposed / PICOSECONDS,
         "receiving_s": use.receiving / PICOSECONDS,

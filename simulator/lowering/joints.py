@@ -26,13 +26,21 @@ class Chunk:
 class Joints:
     """Ports and sums of all stages; ``sites`` are where they are recorded.
 
-    ``routes`` say with which replica one sends or receives, by turn.
+    ``routes`` say with which replica one sends or receives, by turn. The chunks stand
+    for so many ``copies`` of alike pipelines.
     """
 
-    def __init__(self, cut: Cut, chunks: Sequence[Sequence[Chunk]], between: Between) -> None:
+    def __init__(
+        self,
+        cut: Cut,
+        chunks: Sequence[Sequence[Chunk]],
+        between: Between,
+        copies: int = 1,
+    ) -> None:
         self._cut = cut
         self._chunks = chunks
         self._between = between
+        self._copies = copies
         self.sites: list[Site] = []
         self.routes: dict[Operation, tuple[Sent, ...]] = {}
 
@@ -44,8 +52,9 @@ class Joints:
             self._sum_replicas(chunks)
         self._sum_copies()
 
-    def _site(self, name: str) -> int:
-        self.sites.append(Site(0, 1, name))
+    def _site(self, name: str, *, once: bool = False) -> int:
+        """A site of every copy, or ``once`` for all of them."""
+        self.sites.append(Site(0, 1 if once else self._copies, name))
         return len(self.sites) - 1
 
     def _cross(self, crossing: Crossing) -> None:
@@ -107,11 +116,11 @@ class Joints:
 
     def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:
         """Replicas of a stage sum their gradients, bucket by bucket."""
-        if len(chunks) < 2:
+        rules = [chunk.writer.rules for chunk in chunks] * self._copies
+        if len(rules) < 2:
             return
-        rules = [chunk.writer.rules for chunk in chunks]
         parties = sum(chunk.writer.workers() for chunk in chunks)
-        site = self._site(f"replicas of stage {chunks[0].stage}")
+        site = self._site(f"replicas of stage {chunks[0].stage}", once=True)
         for nodes, size in chunks[0].writer.buckets():
             graph = rules[0].graph
             more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import gcd
 
 from hardware import Array
-from planners import Plan, PlanError
+from planners import Place, Plan, PlanError
 from planners.plan import COPIES, Pipeline
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
@@ -92,6 +93,35 @@ def _check_places(pipeline: Pipeline, array: Array) -> None:
         )
 
 
+def _alike_copies(
+    pipeline: Pipeline, schedule: Schedule, array: Array, execution: Execution
+) -> int:
+    """Into how many pipelines this one falls apart that do the same at the same time.
+
+    Replicas of 4 and 2 take micro-batches in turn: those of even number meet the first
+    and third replica of the one and the first of the other, and no others. On the papers'
+    links such pipelines do not meet but to sum gradients. On wires they may.
+    """
+    if execution.model == "deployed" or not schedule.flushes:
+        return 1
+    for place in pipeline.places:
+        firsts = range(place.first, place.first + place.count, place.each)
+        if len({array.part(first, place.each).group for first in firsts}) > 1:
+            return 1
+    return gcd(*pipeline.replicas, pipeline.micro_batches)
+
+
+def _one_copy(pipeline: Pipeline, copies: int) -> Pipeline:
+    """One of the alike pipelines: its replicas, and its micro-batches."""
+    if copies == 1:
+        return pipeline
+    places = tuple(
+        Place(place.first, place.count // copies, place.replicas // copies)
+        for place in pipeline.places
+    )
+    return replace(pipeline, places=places, micro_batches=pipeline.micro_batches // copies)
+
+
 class _Writing:
     def __init__(
         self,
@@ -104,7 +134,8 @@ class _Writing:
         rules: MakeRules,
         folded: bool,
     ) -> None:
-        self._pipeline = pipeline
+        self._copies = _alike_copies(pipeline, schedule, array, execution) if folded else 1
+        self._pipeline = _one_copy(pipeline, self._copies)
         self._plan = plan
         self._first: dict[int, int] = {}
         """The version of the weights that each turn meets in the first stage."""
@@ -114,7 +145,8 @@ class _Writing:
         self._array = array
         self._chunks = [self._replicas(k, rules, folded) for k in range(len(pipeline.stages))]
         boundaries = len(pipeline.places) - 1
-        self._joints = Joints(stages, self._chunks, between(array, execution, boundaries))
+        links = between(array, execution, boundaries)
+        self._joints = Joints(stages, self._chunks, links, self._copies)
 
     def _replicas(self, stage: int, rules: MakeRules, folded: bool) -> list[Chunk]:
         """A stage's chunks, one for each replica."""
@@ -123,7 +155,8 @@ class _Writing:
         network = self._cut.networks[stage]
         found = []
         for replica in range(place.replicas):
-            part = self._array.part(place.first + replica * place.each, place.each)
+            first = place.first + replica * self._copies * place.each
+            part = self._array.part(first, place.each)
             own = rules(network, of.plan, part, self._execution, folded=folded)
             found.append(Chunk(stage, replica, StageWriter(own)))
         return found
@@ -167,6 +200,7 @@ class _Writing:
                     workers.append(
                         replace(
                             worker,
+                            multiplicity=worker.multiplicity * self._copies,
                             template=tasks,
                             sites=tuple(site + len(sites) for site in each),
                             hbm=None if worker.hbm is None else worker.hbm + len(hbms),
@@ -183,7 +217,10 @@ class _Writing:
                             ),
                         )
                     )
-                sites += deepest.sites
+                sites += [
+                    site._replace(multiplicity=site.multiplicity * self._copies)
+                    for site in deepest.sites
+                ]
                 hbms += trees[0].hbms
         return workers, sites, hbms
 
