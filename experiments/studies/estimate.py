@@ -39,6 +39,9 @@ FOLDED = {"published": Rate(16e-6, 2e3), "deployed": Rate(200e-6, 5e3)}
 UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
 """Of a node at a level, for each core that is simulated by itself."""
 
+PIPELINED = {"published": Rate(13e-6, 1.1e3), "deployed": Rate(290e-6, 2.6e3)}
+"""Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -65,6 +68,11 @@ def estimate(case: Case) -> Estimate:
     model = "deployed" if deployed else "published"
     work = nodes * levels * len(group.kinds)
     seconds, held = (a + work * b for a, b in zip(EACH, FOLDED[model], strict=True))
+    staging = case.execution.staging
+    if staging is not None:
+        passes = nodes * staging.micro_batches * max(staging.batches, 1)
+        seconds += passes * PIPELINED[model].seconds
+        held += passes * PIPELINED[model].held_bytes
     if not case.folded:
         work = nodes * levels * group.size
         seconds += work * UNFOLDED[model].seconds

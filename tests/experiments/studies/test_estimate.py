@@ -20,6 +20,7 @@ from experiments.studies.estimate import (
     together,
 )
 from hardware import load_array
+from planners import Staging
 from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import load_network
 
@@ -160,3 +161,23 @@ def test_python_is_warned_as_the_command_line_is(monkeypatch: pytest.MonkeyPatch
     ):
         with pytest.warns(accelarray.AccelarrayWarning, match="will take about"):
             asked()
+
+
+def test_micro_batches_take_their_time() -> None:
+    """A pipeline of 512 micro-batches is announced, one of a few is not."""
+    network, array = load_network("llama3-405b"), load_array("tpu-v3-pod")
+    few, many = (
+        estimate(
+            Case(
+                network,
+                "data_parallel",
+                array,
+                4096,
+                execution=replace(DEPLOYED, staging=Staging(64, micro_batches)),
+            )
+        )
+        for micro_batches in (1, 512)
+    )
+    assert not few.large
+    assert many.large
+    assert many.seconds > 10 * few.seconds
