@@ -134,8 +134,8 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
             "phase": str(phase),
             "kind": str(kind),
             "core_s": spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS,
-            "bytes": total.bytes,
-            "flops": total.flops,
+            "bytes": total.bytes / timeline.batches,
+            "flops": total.flops / timeline.batches,
         }
         for (phase, kind), total in sorted(timeline.totals().items())
     ]

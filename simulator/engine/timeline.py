@@ -112,6 +112,8 @@ class Timeline:
     """Of a run of several batches: what one takes once the rhythm is steady."""
     period: Period | None = None
     """That rhythm, where one was seen."""
+    batches: int = 1
+    """How many were run."""
 
     @property
     def link_bytes(self) -> Floats:
@@ -236,20 +238,22 @@ class Timeline:
 
     @property
     def traffic_bytes(self) -> float:
-        """Bytes received in the whole array, summed over its records; HBM traffic is not."""
+        """Bytes received in the whole array for a batch, by its records; HBM traffic is not."""
         amounts = self._amounts(lambda operation: operation.bytes).items()
-        return math.fsum(amount for (_, kind), amount in amounts if kind is not Kind.MEMORY)
+        moved = math.fsum(amount for (_, kind), amount in amounts if kind is not Kind.MEMORY)
+        return moved / self.batches
 
     @property
     def energy_j(self) -> float | None:
-        """Joules of the whole array, summed over its records.
+        """Joules of the whole array for a batch, by its records.
 
         None where the spec of a device has no ``[energy]``.
         """
         devices = {resource.device for resource in self.resources} - {None}
         if any(device.energy is None for device in devices if device is not None):
             return None
-        return math.fsum(self._amounts(lambda operation: operation.energy_j).values())
+        joules = self._amounts(lambda operation: operation.energy_j).values()
+        return math.fsum(joules) / self.batches
 
     def flops_by_device(self) -> dict[Device, float]:
         """FLOPs done on the cores of each device."""

@@ -45,7 +45,8 @@ def in_the_long_run(
             break
         batches *= 2
     each = period.turn_ps if period else _mean(turn_ends(timeline)[:turns])
-    return replace(timeline, batch_ps=round(each * pipeline.micro_batches), period=period)
+    batch_ps = round(each * pipeline.micro_batches)
+    return replace(timeline, batch_ps=batch_ps, period=period, batches=batches)
 
 
 def _enough(turns: int, pipeline: Pipeline) -> int:

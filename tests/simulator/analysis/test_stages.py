@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from experiments.studies.case import Case, step_of
+from experiments.studies.difference import core_ps_by_phase
 from experiments.studies.model_options import with_options
 from hardware import load_array
 from planners import Plan
@@ -69,3 +70,13 @@ def test_versions_without_a_flush() -> None:
         for one in passes(timeline, worker):
             assert one.version == max(one.turn - ahead, 0)
     assert [use.versions for use in stage_uses(timeline)] == [4, 3, 2, 1]
+
+
+def test_what_a_batch_takes_of_a_run_of_many() -> None:
+    """Without a flush traffic is a batch's, whatever was run, and a core's time its step."""
+    _, timeline = step("pipedream")
+    _, flushed = step("1f1b")
+    assert timeline.batches > 1
+    assert timeline.traffic_bytes == pytest.approx(flushed.traffic_bytes)
+    spent = sum(core_ps_by_phase(timeline).values())
+    assert 0 < spent <= timeline.iteration_ps * timeline.cores
