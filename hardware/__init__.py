@@ -9,6 +9,7 @@ from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
 from hardware.quantity import format_quantity, in_bytes, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_models, catalog_names, catalog_rows, spec_kind
 from hardware.topology import Topology
+from hardware.units import MatrixUnit, Units, VectorUnit
 
 if TYPE_CHECKING:
     from hardware.interconnect.routing import Wires
@@ -38,12 +39,15 @@ __all__ = [
     "Energy",
     "Group",
     "Half",
+    "MatrixUnit",
     "Model",
     "Roofline",
     "Section",
     "Setting",
     "SpecError",
     "Topology",
+    "Units",
+    "VectorUnit",
     "Wires",
     "bisection_of",
     "by_core",

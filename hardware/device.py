@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hardware.units.description import Units
+
 
 @dataclass(frozen=True, slots=True)
 class ChipLinks:
@@ -119,6 +121,7 @@ class Device:
     roofline: Roofline = Roofline()
     arithmetic: Arithmetic = BFLOAT16
     energy: Energy | None = None
+    units: Units | None = None
 
     @property
     def cores(self) -> int:

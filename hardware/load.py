@@ -23,6 +23,7 @@ from hardware.schema import (
 )
 from hardware.spec import Settings, beneath, command_line, load_settings, rejoined, words_of
 from hardware.topology import TIERS, Tier, Topology
+from hardware.units.table import units_of
 
 MOST_ACCELERATORS = 1 << 17
 FORMAT_OF_WIDTH = {8.0: "fp64", 4.0: "fp32", 2.0: "bf16", 1.0: "fp8"}
@@ -182,19 +183,28 @@ def _checked(settings: Settings, file: str, prefix: str = "") -> tuple[Any, list
     table, faults = check(DeviceTable, settings, file, prefix)
     if table is not None:
         faults += [
-            f"{settings[key].origin}: {prefix}{key}: {what}" for key, what in device_faults(table)
+            f"{_origin(key, settings, file)}: {prefix}{key}: {what}"
+            for key, what in device_faults(table)
         ]
     return table, faults
+
+
+def _origin(key: str, settings: Settings, file: str) -> str:
+    """Where a value, or one of a table's, was written."""
+    beside = (e for k, e in settings.items() if k == key or k.startswith(f"{key}."))
+    found = next(beside, None)
+    return found.origin if found else file
 
 
 def _device(label: str, table: DeviceTable) -> Device:
     links = table.links
     network_bytes_per_s, network_latency_s = _reached(table.network)
+    units = units_of(table.units) if table.units else None
     return Device(
         name=label,
         chips=table.chips,
         cores_per_chip=table.chip.cores,
-        chip_peak_flops_per_s=_peak(table),
+        chip_peak_flops_per_s=table.chip.cores * units.flops_per_s if units else _peak(table),
         hbm_capacity_bytes=table.hbm.capacity,
         hbm_bytes_per_s=table.hbm.bandwidth,
         network_bytes_per_s=network_bytes_per_s,
@@ -210,6 +220,7 @@ def _device(label: str, table: DeviceTable) -> Device:
         ),
         arithmetic=_arithmetic(table.arithmetic),
         energy=_energy(table.energy),
+        units=units,
     )
 
 
@@ -220,7 +231,7 @@ def _peak(table: DeviceTable) -> float:
     ``chip.peak`` is the peak in every format that has none of its own.
     """
     format_ = table.arithmetic.compute or FORMAT_OF_WIDTH.get(table.arithmetic.element, "")
-    return peaks_of(table).get(format_, table.chip.peak)
+    return peaks_of(table).get(format_) or table.chip.peak or 0.0
 
 
 def _arithmetic(table: ArithmeticTable) -> Arithmetic:

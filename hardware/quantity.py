@@ -17,6 +17,7 @@ _UNITS = {
     "s": {"s": 1.0},
     "J": {"J": 1.0},
     "J/B": {"J/B": 1.0, "J/bit": 8.0},
+    "Hz": {"Hz": 1.0},
 }
 _EXAMPLES = {
     "FLOP/s": "180 TFLOP/s",
@@ -25,6 +26,7 @@ _EXAMPLES = {
     "s": "1.5 us",
     "J": "4.6 pJ",
     "J/B": "640 pJ/B",
+    "Hz": "700 MHz",
 }
 _RANGES = {"s": (0.0, 1e3), "J": (1e-18, 1.0), "J/B": (1e-18, 1.0)}
 """Least and most of units that have their own range."""
@@ -34,7 +36,7 @@ SMALLEST, LARGEST = 1.0, 1e21
 
 
 def parse_quantity(text: object, unit: str) -> float:
-    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "s", "J" or "J/B").
+    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "s", "J", "J/B" or "Hz").
 
     Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10;
     durations and energies have m u n p f, and durations may be zero. Raises

@@ -45,6 +45,8 @@ KEYS = {
     "energy.mac_j": ("energy.mac",),
     "energy.hbm_j_per_byte": ("energy.hbm",),
     "energy.transfer_j_per_byte": ("energy.transfer",),
+    "units.clock_hz": ("units.clock",),
+    "units.buffer_bytes": ("units.buffer",),
     "topology.kind": ("topology.kind",),
     "topology.joins": ("topology.joins",),
     "topology.shape": ("topology.shape",),
@@ -151,6 +153,9 @@ def _given(values: Mapping[str, str], noted: set[str]) -> set[str]:
         given |= _peak(values)
     for table, prefix in (("network", "network_"), ("links", "links.")):
         given |= _link(values, noted, table, prefix)
+    for kind in ("matrix", "vector"):
+        if f"units.{kind}" in noted:
+            given.update(key for key in values if key.startswith(f"units.{kind}."))
     if "topology.levels" in noted:
         given.update(key for key in values if key.startswith("topology.levels."))
     return given
@@ -169,6 +174,8 @@ def _link(values: Mapping[str, str], noted: set[str], table: str, prefix: str) -
 
 def _peak(values: Mapping[str, str]) -> set[str]:
     """The keys that say at which peak products are computed."""
+    if "units.clock" in values:
+        return {key for key in values if key.startswith(("units.clock", "units.matrix."))}
     compute = values.get("arithmetic.compute")
     width = values.get("arithmetic.element")
     usual = FORMAT_OF_WIDTH.get(2.0 if width is None else parse_quantity(width, "B"), "")

@@ -6,22 +6,30 @@ import difflib
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from hardware.device import Roofline
 from hardware.interconnect.topologies import DESIGNS
 from hardware.quantity import parse_quantity
 from hardware.spec import Settings, unflatten
+from hardware.tables import (
+    ByteRate,
+    Bytes,
+    Duration,
+    Efficiency,
+    EnergyEach,
+    EnergyPerByte,
+    FlopRate,
+    Table,
+    Text,
+)
+from hardware.units.table import UnitsTable, units_faults
 
 MOST_KINDS = 16
 MOST_MOMENTS = 8
 MOST_LEVELS = 8
 WIDEST_NUMBER = 16
 _DEFAULT = Roofline()
-
-
-def _quantity(unit: str) -> BeforeValidator:
-    return BeforeValidator(lambda text: parse_quantity(text, unit))
 
 
 def _width(text: object) -> float:
@@ -32,15 +40,7 @@ def _width(text: object) -> float:
     return size
 
 
-FlopRate = Annotated[float, _quantity("FLOP/s")]
-ByteRate = Annotated[float, _quantity("B/s")]
-Duration = Annotated[float, _quantity("s")]
-Efficiency = Annotated[float, Field(gt=0, le=1)]
-Bytes = Annotated[float, _quantity("B")]
 NumberBytes = Annotated[float, BeforeValidator(_width)]
-EnergyEach = Annotated[float, _quantity("J")]
-EnergyPerByte = Annotated[float, _quantity("J/B")]
-Text = Annotated[str, Field(max_length=2000)]
 
 
 def _known_topology(name: str) -> str:
@@ -49,12 +49,6 @@ def _known_topology(name: str) -> str:
     near = difflib.get_close_matches(name, DESIGNS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(map(repr, DESIGNS))}"
     raise ValueError(f"no such topology; {hint}")
-
-
-class Table(BaseModel):
-    """Strict: no unknown keys, no conversions but those of quantities."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class PeakTable(Table):
@@ -70,10 +64,10 @@ class PeakTable(Table):
 
 
 class ChipTable(Table):
-    """``[chip]``: one chip's cores and their peak together."""
+    """``[chip]``: one chip's cores and their peak together, which ``[units]`` may say instead."""
 
     cores: int = Field(ge=1, le=4096)
-    peak: FlopRate
+    peak: FlopRate | None = None
     peak_by_format: PeakTable = PeakTable()
 
 
@@ -149,6 +143,7 @@ class DeviceTable(Table):
     roofline: RooflineTable = RooflineTable()
     arithmetic: ArithmeticTable = ArithmeticTable()
     energy: EnergyTable | None = None
+    units: UnitsTable | None = None
 
 
 class EntryTable(Table):
@@ -215,6 +210,10 @@ class ArrayTable(Table):
 def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
     """What does not go together in a device: key and what is wrong."""
     arithmetic, peaks = table.arithmetic, peaks_of(table)
+    if table.units is not None:
+        yield from units_faults(table.units, arithmetic.element)
+    elif table.chip.peak is None:
+        yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
     if arithmetic.compute is not None and arithmetic.compute not in peaks:
         known = f"has {', '.join(peaks)}" if peaks else "is not given"
         yield (

@@ -77,7 +77,9 @@ class Operator:
     ``row`` what is moved for a row which gathers or scatters (an embedding's);
     ``kernel`` the weights of a pair. ``channel`` is what is moved for each
     output channel. ``steps`` run one after the other, each with the overhead
-    of an operator. Everything is counted in numbers; a core's formats
+    of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and
+    output channel; a product of ``each_sample`` has no operand that samples share.
+    Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
 
@@ -92,6 +94,8 @@ class Operator:
     row: Moved = NOTHING
     kernel: float = 1.0
     steps: int = 1
+    lanes: float = 0.0
+    each_sample: bool = False
 
 
 @dataclass(frozen=True, slots=True)

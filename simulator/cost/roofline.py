@@ -12,11 +12,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hardware import Device
+from hardware import Device, Units
 from planners.order import Phase
 from planners.partition import II, I, Shard
 from simulator.cost.number_bytes import NumberBytes, number_bytes
 from simulator.cost.operators import Map, Minor, Operator
+from simulator.cost.units.pricing import price
 
 TILE = (8, 128)
 """How XLA lays a tensor out in a TPU's HBM: its minor dimensions in tiles, either way round."""
@@ -26,7 +27,8 @@ TILE = (8, 128)
 class OperatorCost:
     """An operator on a core: FLOPs and HBM bytes, both with padding, and its time.
 
-    ``overhead_s`` is the part of ``seconds`` in which it neither computes nor moves.
+    ``overhead_s`` is the part of ``seconds`` in which it neither computes nor moves,
+    ``compute_s`` what computing alone would take.
     """
 
     name: str
@@ -35,13 +37,15 @@ class OperatorCost:
     bytes: float
     seconds: float
     overhead_s: float
+    compute_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
     """What an operator may count on: rates of one core after their efficiencies, in SI units.
 
-    ``bytes`` are those of each kind of number.
+    ``bytes`` are those of each kind of number. With ``units`` an operator computes for
+    as long as they take for it, whatever their rate.
     """
 
     flops_per_s: float
@@ -51,6 +55,8 @@ class Core:
     tile: bool
     pad_matrix_unit: int
     bytes: NumberBytes
+    units: Units | None = None
+    whole: bool = True
 
 
 def core_of(device: Device, *, whole: bool = True) -> Core:
@@ -68,6 +74,8 @@ def core_of(device: Device, *, whole: bool = True) -> Core:
         tile=model.tile and whole,
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
         bytes=number_bytes(device.arithmetic),
+        units=device.units,
+        whole=whole,
     )
 
 
@@ -80,9 +88,16 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     """One operator on one core; the shard is not empty."""
     work = flops(operator, shard, core.pad_matrix_unit)
     moved = traffic(operator, shard, core)
-    busy_s = max(work / core.flops_per_s, moved / core.hbm_bytes_per_s)
+    compute_s = work / core.flops_per_s
+    if core.units is not None:
+        of = price(operator, shard, core.units, core.whole, core.bytes.activation)
+        compute_s, moved = of.busy_s, moved + of.missed_bytes
+    busy_s = max(compute_s, moved / core.hbm_bytes_per_s)
     overhead_s = operator.steps * core.overhead_s
-    return OperatorCost(operator.name, operator.phase, work, moved, busy_s + overhead_s, overhead_s)
+    seconds = busy_s + overhead_s
+    return OperatorCost(
+        operator.name, operator.phase, work, moved, seconds, overhead_s, compute_s
+    )
 
 
 def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, float]:
@@ -95,7 +110,7 @@ def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, floa
     by_traffic: list[float] = []
     overheads_s: list[float] = []
     for item in done:
-        compute_s, move_s = item.flops / core.flops_per_s, item.bytes / core.hbm_bytes_per_s
+        compute_s, move_s = item.compute_s, item.bytes / core.hbm_bytes_per_s
         (by_flops if compute_s >= move_s else by_traffic).append(max(compute_s, move_s))
         overheads_s.append(item.overhead_s)
     return math.fsum(by_flops), math.fsum(by_traffic), math.fsum(overheads_s)

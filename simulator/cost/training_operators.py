@@ -15,6 +15,7 @@ from planners.order import Phase
 from simulator.cost.hbm_tensors import rides
 from simulator.cost.operands import Operands
 from simulator.cost.operators import NOTHING, Map, Moved, NodeOperators, Operator, Operators
+from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layers import CELLS, INPUT, JOINS
 
@@ -214,6 +215,8 @@ class _TrainingOperators:
         index, _ = self.maps.owner[layer.name]
         pairs = self.maps.pairs(index)
         row_share = layer.input.area / layer.vocabulary if layer.vocabulary else 0.0
+        riders = map(self.all.layers.__getitem__, self.all.riders.get(layer.name, ()))
+        lanes = worked_by(layer, riders, what, phase)
         return Operator(
             f"{layer.name} {what or phase}",
             index,
@@ -225,6 +228,8 @@ class _TrainingOperators:
             row=work.rows.times(row_share),
             kernel=layer.kernel_area if layer.kind == "conv" else 1.0,
             steps=work.steps,
+            lanes=lanes / self.all.graph[index].out_channels,
+            each_sample=layer.kind == "matmul",
         )
 
 

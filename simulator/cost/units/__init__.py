@@ -1,0 +1,1 @@
+"""How long the matrix and vector units inside a device take for products and element-wise work."""

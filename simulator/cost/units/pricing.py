@@ -1,0 +1,104 @@
+"""An operator on the units of a core: which product it is, and how long each unit takes for it."""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+from typing import NamedTuple
+
+from hardware import Units
+from planners.order import Phase
+from planners.partition import Shard
+from simulator.cost.operators import Operator
+from simulator.cost.units.matrix import ROUNDING, cycles, ideal_cycles, parts
+from simulator.cost.units.product import Product
+from simulator.cost.units.vectors import UPDATED
+
+ACCUMULATOR_BYTES = 4
+
+
+class UnitCost(NamedTuple):
+    """Seconds on the best matrix unit (``unit``, None without a product) and on vector units.
+
+    ``missed_bytes`` cross HBM again, as the buffer could not hold them.
+    """
+
+    unit: int | None
+    matrix_s: float
+    vector_s: float
+    missed_bytes: float
+
+    @property
+    def busy_s(self) -> float:
+        """Both work at once, element-wise work on what products read or make."""
+        return max(self.matrix_s, self.vector_s)
+
+
+def price(
+    operator: Operator, shard: Shard, units: Units, whole: bool = True, element_bytes: float = 2.0
+) -> UnitCost:
+    """An operator on one core's units; what is not ``whole`` fills every multiplier."""
+    lanes = operator.lanes * shard.rows * shard.outputs * shard.groups
+    lanes += UPDATED * (operator.pair.updated * shard.inputs * shard.outputs * shard.groups)
+    lanes += UPDATED * operator.channel.updated * shard.outputs * shard.groups
+    vector_s = ceil(lanes / units.lanes - ROUNDING) / units.clock_hz
+    if not operator.macs:
+        return UnitCost(None, 0.0, vector_s, 0.0)
+    product = product_of(operator, shard)
+    count = cycles if whole else ideal_cycles
+    by_unit = [count(unit, product) for unit in units.matrix]
+    best = min(range(len(by_unit)), key=by_unit.__getitem__)
+    missed = missed_bytes(product, operator.kernel, units.buffer_bytes, element_bytes)
+    return UnitCost(best, by_unit[best] / units.clock_hz, vector_s, missed)
+
+
+def product_of(operator: Operator, shard: Shard) -> Product:
+    """The matrix product of a weighted layer, or of the heads of a ``matmul``.
+
+    Forward, p positions of each sample times a matrix of inputs (and the kernel's
+    elements) by outputs; backward by its transpose; of the weights' gradient the
+    positions of all samples are what is summed over. A layer that runs
+    step by step repeats a product of the samples of one step, its gates side by side.
+    A matmul has a product for each sample and group:
+
+        forward    p x i  by  i x o        (p x i x o multiply-accumulates)
+        backward   p x o  by  o x i        the first operand's gradient
+        gradient   i x p  by  p x o        the second one's
+    """
+    rows, ins, outs, groups = shard.rows, shard.inputs, shard.outputs, shard.groups
+    place, kernel, times = operator.macs / operator.kernel, operator.kernel, groups
+    if operator.each_sample:
+        rows, times = 1, groups * shard.rows
+    if operator.steps > 1:
+        outs, times, place = outs * place / operator.steps, groups * operator.steps, 1.0
+    m, k, n = rows * place, ins * kernel, outs
+    if operator.phase is Phase.BACKWARD:
+        m, k, n = m, outs * kernel, ins
+    elif operator.phase is Phase.GRADIENT:
+        m, k, n = ins * kernel, m, outs
+    return Product(operator.name, *(_whole(side) for side in (m, k, n, times)))
+
+
+def _whole(side: float) -> int:
+    """A side of fractions is rounded up."""
+    return max(1, ceil(side - ROUNDING))
+
+
+def missed_bytes(
+    product: Product, kernel: float, buffer_bytes: float, element_bytes: float
+) -> float:
+    """Bytes of the operands that are read again, beyond once, as the buffer is too small.
+
+    Half of it holds what stays, the other half what comes. Where one operand fits there, it
+    stays and all is read once. Otherwise outputs are made in blocks of t x t, which
+    stay as float32 sums: the first operand is read once for each block column, the second once
+    for each block row. A convolution's input is in the buffer without the repetitions
+    of its windows (1 / kernel). 4096 x 4096 by 4096 x 4096, 2 B each, from a buffer of 8 MiB:
+    32 MiB each, t = sqrt(4 Mi / 4) = 1024, 4 blocks a side: 3 x 64 MiB more.
+    """
+    _, m, k, n, times = product
+    first, second = m * k * element_bytes / kernel, k * n * element_bytes
+    half = buffer_bytes / 2
+    if min(first, second) <= half:
+        return 0.0
+    side = max(1, int(sqrt(half / ACCUMULATOR_BYTES)))
+    return times * (first * (parts(n, side) - 1) + second * (parts(m, side) - 1))
