@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from experiments.reproduce.figure import Figure
 
-PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop")
+PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm")
 TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",
     "accpar": "AccPar (Song et al., HPCA 2020)",
     "pipedream": "PipeDream (Narayanan et al., arXiv 2018, SOSP 2019)",
     "ripples": "Ripples (arXiv 1909.08029) and Prague (Luo et al., ASPLOS 2020)",
     "hop": "Hop (Luo et al., ASPLOS 2019)",
+    "charm": "CHARM (Zhuang et al., FPGA 2023)",
 }
 
 

@@ -58,7 +58,8 @@ def _bars(figure: Figure) -> Picture:
     colour = colours(planners)
     for i, planner in enumerate(planners):
         rows = [row for row in figure.rows if row["planner"] == planner]
-        places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
+        beside = (i - (len(planners) - 1) / 2) * width
+        places = [groups.index(row["network"]) + beside for row in rows]
         heights = [row["ours"] for row in rows]
         axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
         for place, row in zip(places, rows, strict=True):
@@ -75,7 +76,9 @@ def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
     if row["published"] is not None:
         ends, height = [place - width / 2, place + width / 2], row["published"]
         axes.plot(ends, [height, height], "k-", lw=PAPER_WIDTH, label="_the paper's")
-    write_value(axes, place, row["ours"], f"{row['ours']:.3g}", row["published"])
+    ours = row["ours"]
+    text = f"{ours:.3g}" if ours < 1000 else f"{ours:,.0f}"
+    write_value(axes, place, ours, text, row["published"])
 
 
 def _lines(figure: Figure) -> Picture:

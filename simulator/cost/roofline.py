@@ -95,9 +95,7 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     busy_s = max(compute_s, moved / core.hbm_bytes_per_s)
     overhead_s = operator.steps * core.overhead_s
     seconds = busy_s + overhead_s
-    return OperatorCost(
-        operator.name, operator.phase, work, moved, seconds, overhead_s, compute_s
-    )
+    return OperatorCost(operator.name, operator.phase, work, moved, seconds, overhead_s, compute_s)
 
 
 def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, float]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from math import ceil
+from math import ceil, comb, factorial
 from typing import NamedTuple
 
 from simulator.cost.units.product import Product
@@ -33,6 +33,7 @@ LOAD_ALONE, STORE_ALONE, TWO_STREAMS, THREE_STREAMS = 14.0, 11.0, 11.0, 8.0
 REACHED = 0.92
 """Part of these that is reached."""
 ENGINES = 400
+MOST_ASSIGNMENTS = 1_000_000
 
 
 class UnitError(ValueError):
@@ -129,6 +130,9 @@ def assign(
         raise UnitError(f"a share of the DDR of {ddr_share:g}; it is above 0 and at most 1")
     if (asked := sum(unit.number for unit in units)) > ENGINES:
         raise UnitError(f"{asked} engines in {len(units)} units; the chip has {ENGINES}")
+    cuts = comb(len(products) + len(units) - 1, len(units) - 1)
+    if factorial(len(units)) * cuts > MOST_ASSIGNMENTS:
+        raise UnitError(f"{len(products)} products, {len(units)} units: too many ways to assign")
     ranked = sorted(range(len(products)), key=lambda i: products[i].operations)
     each = ddr_share / len(units)
     seconds = [[u.cycles(p, each) / CLOCK_HZ for p in products] for u in units]

@@ -1,0 +1,202 @@
+"""Operators on units: the products are the FLOPs, element-wise work and misses by counting."""
+
+from dataclasses import replace
+from itertools import product as every
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware import MatrixUnit, Units, VectorUnit, load_array, load_device
+from planners import load_planner
+from planners.order import Phase
+from planners.partition import Shard
+from simulator import DEPLOYED, simulate
+from simulator.cost.operators import Moved, Operator
+from simulator.cost.roofline import bounds, core_of, costs, flops
+from simulator.cost.training_operators import operators
+from simulator.cost.units.pricing import missed_bytes, price, product_of
+from simulator.cost.units.product import Product
+from simulator.cost.units.vectors import element_cycles
+from workloads import Layer, Tensor, load_network
+
+UNITS = Units(1e9, (MatrixUnit(128, 128),), (VectorUnit(128, 8),), 2.0**24)
+NETWORKS = ("lenet", "alexnet", "resnet50", "mobilenet-v2", "bert-base", "gnmt", "gpt2")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_products_have_the_operators_flops(name: str) -> None:
+    """Whatever the layer and the phase: m k n of all repetitions is what the roofline counts."""
+    ops = operators(load_network(name))
+    seen = set()
+    for operator in ops.schedule():
+        node = ops.graph[operator.node]
+        groups = node.groups
+        shard = Shard(8, node.in_channels / groups, node.out_channels / groups, groups)
+        if operator.macs:
+            seen.add(operator.phase)
+            found = product_of(operator, shard)
+            assert found.operations == pytest.approx(flops(operator, shard), rel=1e-9)
+    assert seen == {Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT}
+
+
+def conv(phase: Phase) -> Operator:
+    """3x3 windows on 14 x 14 outputs."""
+    return Operator("c", 0, phase, macs=9.0 * 196, pair=Moved(9.0), kernel=9.0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "sides"),
+    [
+        (Phase.FORWARD, (4 * 196, 9 * 32, 64)),
+        (Phase.BACKWARD, (4 * 196, 9 * 64, 32)),
+        (Phase.GRADIENT, (9 * 32, 4 * 196, 64)),
+    ],
+)
+def test_a_convolution_is_its_windows_by_its_kernels(
+    phase: Phase, sides: tuple[int, int, int]
+) -> None:
+    assert product_of(conv(phase), Shard(4, 32, 64, 1))[1:] == (*sides, 1)
+
+
+@pytest.mark.parametrize(
+    ("phase", "sides"),
+    [
+        (Phase.FORWARD, (100, 64, 50)),
+        (Phase.BACKWARD, (100, 50, 64)),
+        (Phase.GRADIENT, (64, 100, 50)),
+    ],
+)
+def test_heads_have_a_product_for_each_sample(phase: Phase, sides: tuple[int, int, int]) -> None:
+    matmul = Operator("m", 0, phase, macs=100.0, each_sample=True)
+    assert product_of(matmul, Shard(4, 64, 50, 8))[1:] == (*sides, 32)
+
+
+def test_a_cell_repeats_a_step_with_its_gates_side_by_side() -> None:
+    """An LSTM of 64 to 64 over 10 steps: 4 gates read 64 + 64, as 8 times 64 outputs."""
+    cell = Operator("l", 0, Phase.FORWARD, macs=10 * 4 * 2.0, steps=10)
+    assert product_of(cell, Shard(16, 64, 64, 1))[1:] == (16, 64, 8 * 64, 10)
+
+
+@given(*[st.integers(1, 40)] * 3, st.integers(1, 4000))
+def test_misses_are_those_of_the_blocks(m: int, k: int, n: int, buffer: int) -> None:
+    """Block by block: each needs k columns of some rows, and k rows of some columns."""
+    first, second, half = 2 * m * k, 2 * k * n, buffer / 2
+    found = missed_bytes(Product("p", m, k, n), 1.0, buffer, 2.0)
+    if min(first, second) <= half:
+        assert found == 0
+        return
+    side = max(1, int((half / 4) ** 0.5))
+    assert side == 1 or 4 * side * side <= half
+    read = 0
+    for top, left in every(range(0, m, side), range(0, n, side)):
+        read += 2 * k * (min(side, m - top) + min(side, n - left))
+    assert found == read - first - second
+
+
+def test_the_docstrings_misses() -> None:
+    mib = 2**20
+    found = missed_bytes(Product("p", 4096, 4096, 4096), 1.0, 8 * mib, 2.0)
+    assert found == 3 * 64 * mib
+
+
+def test_lanes_work_on_elements_and_parameters() -> None:
+    relu = Operator("r", 0, Phase.FORWARD, lanes=3.0)
+    assert price(relu, Shard(10, 5, 700, 1), UNITS).vector_s == 21 * 1e-9  # 21,000 / 1024
+    update = Operator("u", 0, Phase.UPDATE, pair=Moved(updated=1.0), channel=Moved(updated=2.0))
+    found = price(update, Shard(10, 32, 64, 1), UNITS)
+    assert found == (None, 0.0, pytest.approx(13e-9), 0.0)  # 6 (2048 + 128) / 1024
+
+
+def test_the_best_of_unlike_units_is_taken() -> None:
+    large, small = MatrixUnit(256, 256), MatrixUnit(8, 8, 64)
+    both = replace(UNITS, matrix=(large, small))
+    heads = Operator("m", 0, Phase.FORWARD, macs=64.0, each_sample=True)
+    square = Operator("f", 0, Phase.FORWARD, macs=1024.0, pair=Moved(1.0))
+    for operator, shard, unit in (
+        (heads, Shard(8, 8, 8, 12), 1),
+        (square, Shard(4, 512, 512, 1), 0),
+    ):
+        found = price(operator, shard, both)
+        alone = [price(operator, shard, replace(UNITS, matrix=(u,))) for u in (large, small)]
+        assert found.unit == unit
+        assert found.matrix_s == min(one.matrix_s for one in alone)
+
+
+def test_fractions_fill_every_multiplier() -> None:
+    operator, shard = Operator("f", 0, Phase.FORWARD, macs=1.0, pair=Moved(1.0)), Shard(3, 5, 7, 1)
+    exact = price(operator, shard, UNITS, whole=False)
+    assert exact.matrix_s == pytest.approx(3 * 5 * 7 / 16384 / 1e9)
+    assert price(operator, shard, UNITS).matrix_s > 100 * exact.matrix_s
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator", "forward", "backward"),
+    [
+        ("relu", "", 1, 1),
+        ("softmax", "", 10, 2),
+        ("other", "tanh", 27, 2),
+        ("other", "gelu", 15, 1),
+        ("other", "sqrt", 15, 16),
+        ("flatten", "", 0, 0),
+        ("add", "", 1, 1),
+    ],
+)
+def test_cycles_of_an_element(kind: str, operator: str, forward: int, backward: int) -> None:
+    shape = Tensor(4, 2, 2)
+    layer = Layer("x", kind, ("input",), shape, shape, operator=operator)
+    assert element_cycles(layer, Phase.FORWARD) == forward
+    assert element_cycles(layer, Phase.BACKWARD) == backward
+
+
+def test_pools_look_at_their_windows_and_products_at_nothing() -> None:
+    shape = Tensor(4, 2, 2)
+    pool = Layer("x", "max_pool", ("input",), shape, shape, kernel=3)
+    assert element_cycles(pool, Phase.FORWARD) == 9
+    product = Layer("x", "conv", ("input",), shape, shape)
+    assert element_cycles(product, Phase.FORWARD) == 0
+
+
+def test_a_network_works_on_every_element_once_forward() -> None:
+    """All lanes of a forward pass: each layer's own elements, statistics twice."""
+    network = load_network("resnet50")
+    ops = operators(network)
+    lanes = sum(
+        operator.lanes * ops.graph[operator.node].out_channels
+        for node in ops.nodes
+        for operator in node.forward
+    )
+    by_layer = sum(
+        element_cycles(layer, Phase.FORWARD) * layer.output.elements
+        + (2 * layer.output.elements if layer.kind == "batch_norm" else 0)
+        for layer in network.layers
+    )
+    assert lanes == pytest.approx(by_layer)
+
+
+def test_bounds_are_the_units() -> None:
+    """An operator that units compute longer than its bytes take is bound by them."""
+    core = core_of(load_device("tpu-v2-units")[0])
+    (done,) = costs([conv(Phase.FORWARD)], Shard(1, 8, 8, 1), core)
+    by_units, by_traffic, overhead = bounds([done], core)
+    assert (by_units > 0) != (by_traffic > 0)
+    assert by_units + by_traffic + overhead == pytest.approx(done.seconds)
+    assert done.compute_s == price(conv(Phase.FORWARD), Shard(1, 8, 8, 1), core.units).busy_s  # type: ignore[arg-type]
+
+
+def test_a_step_takes_its_units_time_and_its_misses_cross_hbm() -> None:
+    network = load_network("vgg16")
+    bytes_of, seconds = {}, {}
+    for name, changes in {
+        "large": ["units.buffer=1 GiB"],
+        "small": ["units.buffer=64 KiB"],
+        "slow": ["units.buffer=1 GiB", "units.clock=7 MHz"],
+    }.items():
+        keys = [f"devices.0.{change}" for change in changes]
+        array = load_array("tpu-v2-8", ["devices.0.device=tpu-v2-units", *keys])
+        plan = load_planner("data_parallel")(network, DEPLOYED.planned(array), 64)
+        timeline = simulate(network, plan, array, DEPLOYED)
+        bytes_of[name], seconds[name] = timeline.memory_bytes[0], timeline.iteration_s
+    assert bytes_of["small"] > 1.1 * bytes_of["large"]
+    assert bytes_of["slow"] == bytes_of["large"]
+    assert seconds["slow"] > 20 * seconds["large"]
