@@ -46,5 +46,5 @@ class Area:
         return self.um2(units) * MM2
 
 
-AREA = Area(789.7546, 5445.5184, 774.9176, 6046.5389, 1.3182, 616544.1433)
+AREA = Area(789.7546, 5445.5184, 774.9176, 6046.5389, 1.318159, 616544.1433)
 """The fit on all of the designs."""

@@ -75,7 +75,7 @@ def core_of(device: Device, *, whole: bool = True) -> Core:
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
         bytes=number_bytes(device.arithmetic),
         units=device.units,
-        whole=whole,
+        whole=whole or device.units is None,
     )
 
 

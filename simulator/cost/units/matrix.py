@@ -5,11 +5,11 @@ ISPASS 2020), with double buffers at both ends, so that loading a tile and drain
 before it go on while a third is computed:
 
     output stationary   a tile of d x w outputs stays; its k terms stream past
-                        tiles = ceil(m / d) ceil(n / w), each max(k, d) cycles
+                        tiles = ceil(m / d) ceil(n / w), max(k, d) cycles apart
     weight stationary   d x w of one operand stay; the rows of the other stream past
-                        tiles = ceil(k / d) ceil(n / w), each max(m, d) cycles
+                        tiles = ceil(k / d) ceil(n / w), max(m, d) cycles apart
 
-The first of them fills the array and the last one drains it: d + w - 2 cycles more. Of
+The last one takes k, or m, and filling and draining the array d + w - 2 cycles more. Of
 the two operands the one is held with which fewer cycles are taken. Tiles are dealt
 out to ``count`` equal arrays; where there are more arrays than tiles, several share what
 streams past one held tile. An example: 1024 x 64 by 64 x 1024 on one array of 128 x 128,
@@ -19,18 +19,13 @@ multipliers have nothing to do as k is 64.
 
 from __future__ import annotations
 
-from math import ceil
-
 from hardware import MatrixUnit
 from simulator.cost.units.product import Product
 
-ROUNDING = 1e-9
-"""Less than this above a whole number is a float's error."""
 
-
-def parts(length: float, side: int) -> int:
+def parts(length: int, side: int) -> int:
     """How many tiles of a side a length needs."""
-    return max(1, ceil(length / side - ROUNDING))
+    return -(-length // side)
 
 
 def cycles(unit: MatrixUnit, product: Product) -> int:
@@ -38,17 +33,22 @@ def cycles(unit: MatrixUnit, product: Product) -> int:
     m, k, n, times = product[1:]
     if unit.dataflow == "output_stationary":
         tiles = parts(m, unit.depth) * parts(n, unit.width) * times
-        each = parts(tiles, unit.count) * max(ceil(k - ROUNDING), unit.depth)
+        each = _streamed(unit, parts(tiles, unit.count), k)
     else:
         each = min(_held(unit, m, k, n, times), _held(unit, n, k, m, times))
     return each + unit.depth + unit.width - 2
 
 
-def _held(unit: MatrixUnit, rows: float, k: float, columns: float, times: float) -> int:
+def _held(unit: MatrixUnit, rows: int, k: int, columns: int, times: int) -> int:
     """Cycles with the operand of k x columns held, while rows stream past."""
-    tiles = parts(k, unit.depth) * parts(columns, unit.width) * ceil(times - ROUNDING)
+    tiles = parts(k, unit.depth) * parts(columns, unit.width) * times
     sharing = max(1, unit.count // tiles)
-    return parts(tiles, unit.count) * max(parts(rows, sharing), unit.depth)
+    return _streamed(unit, parts(tiles, unit.count), parts(rows, sharing))
+
+
+def _streamed(unit: MatrixUnit, tiles: int, length: int) -> int:
+    """Cycles in which so much streams past each of an array's tiles, one after the other."""
+    return (tiles - 1) * max(length, unit.depth) + length
 
 
 def ideal_cycles(unit: MatrixUnit, product: Product) -> float:

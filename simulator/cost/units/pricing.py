@@ -9,11 +9,13 @@ from hardware import Units
 from planners.order import Phase
 from planners.partition import Shard
 from simulator.cost.operators import Operator
-from simulator.cost.units.matrix import ROUNDING, cycles, ideal_cycles, parts
+from simulator.cost.units.matrix import cycles, ideal_cycles, parts
 from simulator.cost.units.product import Product
 from simulator.cost.units.vectors import UPDATED
 
 ACCUMULATOR_BYTES = 4
+ROUNDING = 1e-9
+"""Less than this above a whole number is a float's error."""
 
 
 class UnitCost(NamedTuple):

@@ -21,7 +21,7 @@ from simulator.cost.units.product import Product
 
 UNITS = st.builds(
     CharmUnit,
-    st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6)),
+    st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5)),
     st.tuples(st.integers(1, 8), st.integers(1, 4), st.integers(1, 4)),
 )
 SIDES = st.integers(1, 1500)

@@ -33,8 +33,7 @@ def clashes(spacing: int, depth: int, width: int, streamed: int, tiles: int) -> 
 def walked(depth: int, width: int, streamed: int, tiles: int) -> int:
     """Cycles until the last multiplier is done, tiles as close as they can be."""
     spacing = next(s for s in count(1) if not clashes(s, depth, width, streamed, min(tiles, 3)))
-    last = (tiles - 1) * spacing + max(streamed, spacing) - 1
-    return last + depth - 1 + width - 1 + 1
+    return (tiles - 1) * spacing + (depth - 1) + (width - 1) + (streamed - 1) + 1
 
 
 def tiled(length: int, side: int) -> int:
