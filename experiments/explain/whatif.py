@@ -45,7 +45,9 @@ def doubled(array: Array, what: str) -> Array:
         if what == "HBM":
             return replace(device, hbm_bytes_per_s=2 * device.hbm_bytes_per_s)
         if what == "cores":
-            return replace(device, chip_peak_flops_per_s=2 * device.chip_peak_flops_per_s)
+            units = device.units and replace(device.units, clock_hz=2 * device.units.clock_hz)
+            peak = 2 * device.chip_peak_flops_per_s
+            return replace(device, chip_peak_flops_per_s=peak, units=units)
         links = device.links and replace(device.links, bytes_per_s=2 * device.links.bytes_per_s)
         return replace(device, links=links, network_bytes_per_s=2 * device.network_bytes_per_s)
 

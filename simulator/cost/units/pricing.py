@@ -39,10 +39,7 @@ def price(
     operator: Operator, shard: Shard, units: Units, whole: bool = True, element_bytes: float = 2.0
 ) -> UnitCost:
     """An operator on one core's units; what is not ``whole`` fills every multiplier."""
-    lanes = operator.lanes * shard.rows * shard.outputs * shard.groups
-    lanes += UPDATED * (operator.pair.updated * shard.inputs * shard.outputs * shard.groups)
-    lanes += UPDATED * operator.channel.updated * shard.outputs * shard.groups
-    vector_s = ceil(lanes / units.lanes - ROUNDING) / units.clock_hz
+    vector_s = ceil(lanes_of(operator, shard) / units.lanes - ROUNDING) / units.clock_hz
     if not operator.macs:
         return UnitCost(None, 0.0, vector_s, 0.0)
     product = product_of(operator, shard)
@@ -51,6 +48,13 @@ def price(
     best = min(range(len(by_unit)), key=by_unit.__getitem__)
     missed = missed_bytes(product, operator.kernel, units.buffer_bytes, element_bytes)
     return UnitCost(best, by_unit[best] / units.clock_hz, vector_s, missed)
+
+
+def lanes_of(operator: Operator, shard: Shard) -> float:
+    """Cycles of one lane for all of an operator's element-wise work, and its updates."""
+    updated = operator.pair.updated * shard.inputs + operator.channel.updated
+    each = operator.lanes * shard.rows + UPDATED * updated
+    return each * shard.outputs * shard.groups
 
 
 def product_of(operator: Operator, shard: Shard) -> Product:
@@ -99,8 +103,12 @@ def missed_bytes(
     """
     _, m, k, n, times = product
     first, second = m * k * element_bytes / kernel, k * n * element_bytes
-    half = buffer_bytes / 2
-    if min(first, second) <= half:
+    if min(first, second) <= buffer_bytes / 2:
         return 0.0
-    side = max(1, int(sqrt(half / ACCUMULATOR_BYTES)))
+    side = block_side(buffer_bytes)
     return times * (first * (parts(n, side) - 1) + second * (parts(m, side) - 1))
+
+
+def block_side(buffer_bytes: float) -> int:
+    """The side of a square block of float32 sums that half of a buffer holds."""
+    return max(1, int(sqrt(buffer_bytes / 2 / ACCUMULATOR_BYTES)))

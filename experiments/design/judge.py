@@ -1,0 +1,195 @@
+"""What a design is worth: its step's time against the base design's, area, power; each asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log
+from typing import Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+
+from experiments.design.space import Design, Space
+from hardware import Units
+from hardware.units import AREA, POWER
+from simulator.lowering.unit_steps import UnitStep
+from simulator.lowering.unit_tasks import list_schedule, urgency
+
+Aim = Literal["throughput", "throughput-per-watt", "throughput-per-mm2"]
+AIMS: tuple[Aim, ...] = get_args(Aim)
+
+
+class BudgetSpent(Exception):  # noqa: N818 - it ends a search, it is not an error
+    """No further design may be evaluated."""
+
+
+class Limits(NamedTuple):
+    """What a chip may have (mm2, W); it has ``cores`` equal cores and HBM of that bandwidth."""
+
+    area_mm2: float
+    power_w: float
+    cores: int
+    hbm_bytes_per_s: float
+
+    def area(self, units: Units) -> float:
+        """A chip's, mm2."""
+        return self.cores * AREA.mm2(units)
+
+    def power(self, units: Units) -> float:
+        """A chip's with all units and the HBM busy, W."""
+        return self.cores * POWER.watts(units, self.hbm_bytes_per_s / self.cores)
+
+    def allow(self, units: Units) -> bool:
+        """Whether both are kept; a design of just the limit is allowed."""
+        within = 1 + 1e-9
+        return (
+            self.area(units) <= self.area_mm2 * within
+            and self.power(units) <= self.power_w * within
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A design's worth: gain over the base design by the aim; seconds of each step, mm2, W."""
+
+    design: Design
+    value: float
+    seconds: tuple[float, ...]
+    area_mm2: float
+    power_w: float
+
+
+class Delays(NamedTuple):
+    """Seconds of the critical path by what bounds them, conflicts among those who are busiest."""
+
+    matrix: float
+    vector: float
+    memory: float
+
+
+class Kept(Protocol):
+    """Where evaluations are kept from run to run."""
+
+    def get(self, design: Design) -> tuple[float, ...] | None:
+        """Seconds of each step, if they were evaluated before."""
+
+    def put(self, design: Design, seconds: tuple[float, ...]) -> None:
+        """Keep them."""
+
+
+class Judge:
+    """Evaluates designs for some steps; what was evaluated is known from then on.
+
+    ``evaluations`` counts designs that were asked for the first time, whether they had been
+    kept or not: that is what a search has spent.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        steps: Sequence[UnitStep],
+        limits: Limits,
+        base: Units,
+        aim: Aim = "throughput",
+        *,
+        kept: Kept | None = None,
+        progress: Callable[[str], None] = lambda done: None,
+    ) -> None:
+        self.space = space
+        self.limits = limits
+        self.scores: dict[Design, Score] = {}
+        self.budget: int | None = None
+        self._steps = list(steps)
+        self._aim = aim
+        self._kept = kept
+        self._progress = progress
+        self._base_s = [step.estimate_s(base) for step in self._steps]
+        self._base = (limits.area(base), limits.power(base))
+
+    @property
+    def evaluations(self) -> int:
+        """Designs evaluated so far."""
+        return len(self.scores)
+
+    def fresh(self) -> Judge:
+        """Another judge of the same, that has evaluated nothing."""
+        other = object.__new__(Judge)
+        other.__dict__ = dict(self.__dict__)
+        other.scores, other.budget = {}, None
+        return other
+
+    def allows(self, design: Design) -> bool:
+        """Whether a design's tiles fit its buffer and it keeps the limits."""
+        return self.space.fits(design) and self.limits.allow(self.space.units(design))
+
+    def score(self, design: Design) -> Score:
+        """A design's worth; raises BudgetSpent where that would be one evaluation too many."""
+        if (known := self.scores.get(design)) is not None:
+            return known
+        if self.budget is not None and len(self.scores) >= self.budget:
+            raise BudgetSpent
+        units = self.space.units(design)
+        seconds = self._kept.get(design) if self._kept else None
+        if seconds is None:
+            seconds = tuple(step.estimate_s(units) for step in self._steps)
+            if self._kept:
+                self._kept.put(design, seconds)
+        area, power = self.limits.area(units), self.limits.power(units)
+        found = Score(design, self.value(seconds, area, power), seconds, area, power)
+        self.scores[design] = found
+        self._progress(str(design))
+        return found
+
+    def value(self, seconds: Sequence[float], area_mm2: float, power_w: float) -> float:
+        """Geometric mean of the gains in throughput over the base, by the aim."""
+        gains = (log(base / own) for base, own in zip(self._base_s, seconds, strict=True))
+        value = exp(fsum(gains) / len(seconds))
+        if self._aim == "throughput-per-watt":
+            value *= self._base[1] / power_w
+        elif self._aim == "throughput-per-mm2":
+            value *= self._base[0] / area_mm2
+        return value
+
+    def top(self, count: int) -> list[Score]:
+        """The best of what was evaluated; of equal ones that with less area, then by its fields."""
+        ranked = sorted(self.scores.values(), key=lambda s: (-s.value, s.area_mm2, s.design))
+        return ranked[:count]
+
+    def delays(self, design: Design) -> Delays:
+        """What delays the steps of a design, relative to each step's time on the base."""
+        units = self.space.units(design)
+        parts = [delays(step, units) for step in self._steps]
+        weights = [1 / base for base in self._base_s]
+        sums = (
+            fsum(w * d for w, d in zip(weights, column, strict=True))
+            for column in zip(*parts, strict=True)
+        )
+        return Delays(*sums)
+
+
+def delays(step: UnitStep, units: Units) -> Delays:
+    """A step's critical path: operators without slack, by what bounds them.
+
+    An operator's earliest start is the longest way to it, its slack what is left of the
+    longest way through it. Where units are in conflict, the schedule is longer than that
+    path: the difference is put down to the unit that works longest.
+    """
+    priced = step.priced(units)
+    tasks = step.tasks(priced, alone=True)
+    left, earliest = urgency(tasks), [0] * len(tasks)
+    for i, task in enumerate(tasks):
+        earliest[i] = max((earliest[b] + tasks[b].duration_ps for b in task.needs), default=0)
+    path = max(left)
+    critical = np.array([e + r == path for e, r in zip(earliest, left, strict=True)])
+    memory = priced.alone_s > priced.compute_s
+    matrix = ~memory & (priced.matrix_s >= priced.vector_s)
+    starts = list_schedule(tasks, len(units.matrix) + 1)
+    whole = max(s + t.duration_ps for s, t in zip(starts, tasks, strict=True))
+    conflict = (whole - path) * 1e-12
+    busy = [float(priced.alone_s[which].sum()) for which in (matrix, ~memory & ~matrix, memory)]
+    sums = [
+        float(priced.alone_s[critical & which].sum())
+        for which in (matrix, ~memory & ~matrix, memory)
+    ]
+    sums[busy.index(max(busy))] += conflict
+    return Delays(*sums)

@@ -1,0 +1,139 @@
+"""WHAM's local search: what delays the critical path gets more units; a pruned tree of shapes.
+
+The search begins with one large matrix unit and one large vector unit. Of whichever kind
+delays the critical path the next larger number is tried, until area or power binds or nothing
+is gained. Then the tree: a design's children have matrix or vector units of another
+shape with as many multipliers, or more of what delays it in exchange for something
+else. The best child is grown and expanded next; what is much worse than the best is
+pruned, and the search ends when some expansions in a row have found nothing better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+
+from experiments.design.judge import BudgetSpent, Judge, Score
+from experiments.design.space import Design
+
+SLACK = 0.20
+"""A design this much worse than the best so far is pruned."""
+PATIENCE = 8
+"""Expansions in a row without a better design, after which the search ends."""
+GAIN = 1e-4
+"""Less than that is no gain."""
+MATTERS = 0.03
+"""A kind that accounts for less of the critical path is not given more."""
+SHRUNK = ("buffer_bytes", "matrix_width", "matrix_depth", "vector_width")
+SIDES = (
+    ("matrix_width", "matrix_count"),
+    ("matrix_depth", "matrix_count"),
+    ("vector_width", "vector_count"),
+)
+GROWN = {"matrix": "matrix_count", "vector": "vector_count", "memory": "buffer_bytes"}
+
+
+def search(judge: Judge, budget: int) -> None:
+    """Evaluate at most so many designs; the judge has them. Nothing where no design is allowed."""
+    judge.budget = budget
+    start = first(judge)
+    try:
+        if start is not None:
+            _tree(judge, start)
+    except BudgetSpent:
+        pass
+    finally:
+        judge.budget = None
+
+
+def first(judge: Judge) -> Design | None:
+    """One unit of each kind, as large as the limits allow; the largest part shrinks first."""
+    values = judge.space.values
+    design = Design(
+        int(values["matrix_count"][0]),
+        *(int(values[field][-1]) for field in ("matrix_width", "matrix_depth")),
+        int(values["vector_count"][0]),
+        int(values["vector_width"][-1]),
+        values["buffer_bytes"][-1],
+    )
+    while not judge.allows(design):
+        smaller = [d for field in SHRUNK if (d := judge.space.moved(design, field, -1))]
+        if not smaller:
+            return None
+        design = min(smaller, key=lambda d: judge.limits.area(judge.space.units(d)))
+    return design
+
+
+def _tree(judge: Judge, start: Design) -> None:
+    best, stale = judge.score(start), 0
+    waiting = [(-best.value, start)]
+    expanded = set[Design]()
+    while waiting and stale < PATIENCE:
+        _, design = heappop(waiting)
+        node = grown(judge, design)
+        stale = 0 if node.value > best.value * (1 + GAIN) else stale + 1
+        best = max(best, node, key=lambda score: score.value)
+        if node.design in expanded:
+            stale -= 1
+            continue
+        expanded.add(node.design)
+        for child in children(judge, node.design):
+            if child not in judge.scores:
+                found = judge.score(child)
+                if found.value >= best.value * (1 - SLACK):
+                    heappush(waiting, (-found.value, child))
+
+
+def grown(judge: Judge, design: Design) -> Score:
+    """More of what delays the critical path most, until nothing is gained or allowed."""
+    score = judge.score(design)
+    while True:
+        better = None
+        for field in delaying(judge, score.design):
+            larger = judge.space.moved(score.design, field, 1)
+            if larger is None or not judge.allows(larger):
+                continue
+            if (found := judge.score(larger)).value > score.value * (1 + GAIN):
+                better = found
+                break
+        if better is None:
+            return score
+        score = better
+
+
+def delaying(judge: Judge, design: Design) -> list[str]:
+    """The fields of which more would help, by how much of the critical path they account for."""
+    delays = judge.delays(design)._asdict()
+    whole = sum(delays.values())
+    kinds = sorted(delays, key=lambda kind: -delays[kind])
+    return [GROWN[kind] for kind in kinds if delays[kind] > MATTERS * whole]
+
+
+def children(judge: Judge, design: Design) -> Iterator[Design]:
+    """Other shapes with as many multipliers or lanes; more of what delays, less of the rest."""
+    for side, count in SIDES:
+        for step in (-1, 1):
+            other = judge.space.moved(design, side, step)
+            other = other and judge.space.moved(other, count, -step)
+            if other is not None and judge.allows(other):
+                yield other
+    fields = delaying(judge, design)
+    others = [field for field in reversed(GROWN.values()) if field not in fields]
+    ranked = [*others, *reversed(fields)]
+    for field in fields:
+        donors = [donor for donor in ranked if donor != field]
+        for some in (*((donor,) for donor in donors), tuple(donors)):
+            if (found := exchanged(judge, design, field, some)) is not None:
+                yield found
+
+
+def exchanged(
+    judge: Judge, design: Design, field: str, donors: Sequence[str]
+) -> Design | None:
+    """A step more of a field for as many steps less of others, in turns, as the limits ask for."""
+    larger = judge.space.moved(design, field, 1)
+    turns = 0
+    while larger is not None and not judge.allows(larger):
+        larger = judge.space.moved(larger, donors[turns % len(donors)], -1)
+        turns += 1
+    return larger

@@ -1,0 +1,200 @@
+"""Spaces of designs: which counts, sides and buffers a core's units may have."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib import resources
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from hardware import MatrixUnit, SpecError, Units, VectorUnit, format_quantity
+from hardware.schema import check
+from hardware.spec import flatten
+from hardware.tables import Bytes, Frequency, Table, Text
+from hardware.units import Dataflow
+from hardware.units.table import tile_bytes
+
+MOST_VALUES = 24
+_LARGEST_FILE = 1 << 20
+ELEMENT_BYTES = 2.0
+Counts = Annotated[list[int], Field(min_length=1, max_length=MOST_VALUES)]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Design:
+    """A core's units: equal matrix units, equal vector units, and a buffer."""
+
+    matrix_count: int
+    matrix_width: int
+    matrix_depth: int
+    vector_count: int
+    vector_width: int
+    buffer_bytes: float
+
+    def __str__(self) -> str:
+        buffer = format_quantity(self.buffer_bytes / 2**20, "", 6).strip()
+        return (
+            f"{self.matrix_count} x {self.matrix_depth}x{self.matrix_width}, "
+            f"{self.vector_count} x {self.vector_width}, {buffer} MiB"
+        )
+
+    def units(self, clock_hz: float, dataflow: Dataflow) -> Units:
+        """As a device's spec describes them."""
+        return Units(
+            clock_hz,
+            (MatrixUnit(self.matrix_width, self.matrix_depth, self.matrix_count, dataflow),),
+            (VectorUnit(self.vector_width, self.vector_count),),
+            self.buffer_bytes,
+        )
+
+
+FIELDS = tuple(field.name for field in fields(Design))
+
+
+class _Matrix(Table):
+    count: Counts
+    width: Counts
+    depth: Counts
+
+
+class _Vector(Table):
+    count: Counts
+    width: Counts
+
+
+class _Buffer(Table):
+    size: list[Bytes] = Field(min_length=1, max_length=MOST_VALUES)
+
+
+class _SpaceTable(Table):
+    description: Text = ""
+    clock: Frequency
+    dataflow: Dataflow = "weight_stationary"
+    matrix: _Matrix
+    vector: _Vector
+    buffer: _Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Ascending values for each field of a design, at one clock and with one dataflow."""
+
+    name: str
+    clock_hz: float
+    dataflow: Dataflow
+    values: dict[str, tuple[float, ...]]
+
+    def __len__(self) -> int:
+        return prod(len(values) for values in self.values.values())
+
+    def __iter__(self) -> Iterator[Design]:
+        """Every design whose tiles fit its buffer, in the order of its fields."""
+        return (one for one in map(_design, product(*self.values.values())) if self.fits(one))
+
+    def at(self, place: int) -> Design:
+        """The design of that number, whether its tiles fit or not."""
+        chosen: list[float] = []
+        for values in reversed(self.values.values()):
+            place, here = divmod(place, len(values))
+            chosen.append(values[here])
+        return _design(tuple(reversed(chosen)))
+
+    def units(self, design: Design) -> Units:
+        """A design's units."""
+        return design.units(self.clock_hz, self.dataflow)
+
+    def fits(self, design: Design) -> bool:
+        """Whether the buffer holds the tiles of all matrix units."""
+        sides = design.matrix_width, design.matrix_depth, design.matrix_count
+        return tile_bytes(*sides, ELEMENT_BYTES) <= design.buffer_bytes
+
+    def moved(self, design: Design, field: str, steps: int) -> Design | None:
+        """The design with a field's next larger or smaller value; None at the end of the space."""
+        values = self.values[field]
+        place = values.index(getattr(design, field)) + steps
+        if not 0 <= place < len(values):
+            return None
+        value = values[place]
+        return replace(design, **{field: value if field == "buffer_bytes" else int(value)})
+
+
+def _design(values: tuple[float, ...]) -> Design:
+    *counts, buffer_bytes = values
+    return Design(*map(int, counts), buffer_bytes)
+
+
+@cache
+def spaces() -> dict[str, str]:
+    """Name to text of the spaces that come with accelarray."""
+    folder = resources.files("experiments") / "design" / "spaces"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return {f.name.removesuffix(".toml"): f.read_text() for f in files if f.name.endswith(".toml")}
+
+
+def load_space(name: str) -> Space:
+    """A space by name or path; raises SpecError."""
+    known = spaces()
+    text, origin = (known[name], name) if name in known else (_read(name, list(known)), name)
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError(f"{origin}: not valid TOML: {error}") from None
+    if data.pop("kind", None) != "space":
+        raise SpecError(f'{origin}: kind: this must be a space of designs, with kind = "space"')
+    table, faults = check(_SpaceTable, flatten(data, origin), origin)
+    if faults:
+        raise SpecError("\n".join(faults))
+    lists = {
+        "matrix_count": ("matrix.count", table.matrix.count),
+        "matrix_width": ("matrix.width", table.matrix.width),
+        "matrix_depth": ("matrix.depth", table.matrix.depth),
+        "vector_count": ("vector.count", table.vector.count),
+        "vector_width": ("vector.width", table.vector.width),
+        "buffer_bytes": ("buffer.size", table.buffer.size),
+    }
+    faults = [f"{origin}: {key}: {what}" for key, vs in lists.values() if (what := _fault(key, vs))]
+    if faults:
+        raise SpecError("\n".join(faults))
+    values = {field: tuple(sorted(found)) for field, (_, found) in lists.items()}
+    space = Space(Path(origin).stem, table.clock, table.dataflow, values)
+    if next(iter(space), None) is None:
+        raise SpecError(
+            f"{origin}: no design: not even the smallest matrix unit's tiles fit the largest "
+            "buffer.size; make it larger"
+        )
+    return space
+
+
+def _fault(key: str, values: list[float]) -> str | None:
+    """The tree of a search halves counts and sides, so they are powers of two."""
+    if len(set(values)) < len(values):
+        return f"{values}: a value is there twice"
+    if key == "buffer.size":
+        return None
+    for value in values:
+        if value < 1 or value > 1 << 16 or int(value) & (int(value) - 1):
+            return f"{value}: must be a power of two from 1 to 65536, as searches halve it"
+    return None
+
+
+def _read(name: str, known: list[str]) -> str:
+    if not name.endswith(".toml") and "/" not in name:
+        names = ", ".join(known)
+        raise SpecError(f"unknown space {name!r}; one of {names} (or the path of a .toml file)")
+    try:
+        with Path(name).open("rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
+        if len(raw) > _LARGEST_FILE:
+            raise SpecError(f"{name}: larger than {_LARGEST_FILE >> 20} MiB; not a space")
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise SpecError(f"{name}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpecError(f"{name}: not a text file (TOML is UTF-8)") from None
