@@ -14,6 +14,7 @@ from experiments.commands import (
     catalog,
     collective,
     compare,
+    design,
     explain,
     plan,
     report,
@@ -46,6 +47,7 @@ COMMANDS = (
     reproduce,
     validate,
     collective,
+    design,
     catalog,
 )
 

@@ -57,6 +57,10 @@ EXAMPLES = {
         'collective all-reduce --bytes "100 MB" --array tpu-v3-pod',
         "collective all-gather --bytes 1e8 --array ring-8 --algorithm ring",
     ),
+    "design": (
+        "design lenet --space small --baselines",
+        "design resnet50 bert-base --batch 8 --area 60 --device winner.toml --plot pareto.png",
+    ),
     "list": (
         "list networks",
         "list arrays --format json",

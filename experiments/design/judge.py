@@ -1,8 +1,9 @@
-"""What a design is worth: its step's time against the base design's, area, power; each asked once."""
+"""What a design is worth: its steps' time against the base design's, its area and power."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import exp, fsum, log
 from typing import Literal, NamedTuple, Protocol, get_args
@@ -111,11 +112,11 @@ class Judge:
         """Designs evaluated so far."""
         return len(self.scores)
 
-    def fresh(self) -> Judge:
-        """Another judge of the same, that has evaluated nothing."""
-        other = object.__new__(Judge)
-        other.__dict__ = dict(self.__dict__)
+    def fresh(self, progress: Callable[[str], None] = lambda done: None) -> Judge:
+        """Another judge of the same, that has evaluated nothing and keeps nothing."""
+        other = copy(self)
         other.scores, other.budget = {}, None
+        other._kept, other._progress = None, progress
         return other
 
     def allows(self, design: Design) -> bool:

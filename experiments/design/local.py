@@ -51,7 +51,8 @@ def first(judge: Judge) -> Design | None:
     values = judge.space.values
     design = Design(
         int(values["matrix_count"][0]),
-        *(int(values[field][-1]) for field in ("matrix_width", "matrix_depth")),
+        int(values["matrix_width"][-1]),
+        int(values["matrix_depth"][-1]),
         int(values["vector_count"][0]),
         int(values["vector_width"][-1]),
         values["buffer_bytes"][-1],
@@ -127,9 +128,7 @@ def children(judge: Judge, design: Design) -> Iterator[Design]:
                 yield found
 
 
-def exchanged(
-    judge: Judge, design: Design, field: str, donors: Sequence[str]
-) -> Design | None:
+def exchanged(judge: Judge, design: Design, field: str, donors: Sequence[str]) -> Design | None:
     """A step more of a field for as many steps less of others, in turns, as the limits ask for."""
     larger = judge.space.moved(design, field, 1)
     turns = 0

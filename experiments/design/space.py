@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -104,7 +104,7 @@ class Space:
         for values in reversed(self.values.values()):
             place, here = divmod(place, len(values))
             chosen.append(values[here])
-        return _design(tuple(reversed(chosen)))
+        return _design(chosen[::-1])
 
     def units(self, design: Design) -> Units:
         """A design's units."""
@@ -121,13 +121,13 @@ class Space:
         place = values.index(getattr(design, field)) + steps
         if not 0 <= place < len(values):
             return None
-        value = values[place]
-        return replace(design, **{field: value if field == "buffer_bytes" else int(value)})
+        changed = [values[place] if name == field else getattr(design, name) for name in FIELDS]
+        return _design(changed)
 
 
-def _design(values: tuple[float, ...]) -> Design:
-    *counts, buffer_bytes = values
-    return Design(*map(int, counts), buffer_bytes)
+def _design(values: Sequence[float]) -> Design:
+    count, width, depth, vectors, lanes = map(int, values[:-1])
+    return Design(count, width, depth, vectors, lanes, values[-1])
 
 
 @cache

@@ -103,15 +103,26 @@ class Store:
 
     def put(self, key: str, inputs: dict[str, Any], outputs: Outputs) -> None:
         """Keep a finished case; a key that is there already stays as it is."""
-        row = (
-            key,
-            json.dumps(inputs, sort_keys=True, allow_nan=False),
-            json.dumps(outputs, allow_nan=False),
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            version(),
-        )
+        self.put_all([(key, inputs, outputs)])
+
+    def put_all(self, cases: Iterable[tuple[str, dict[str, Any], Outputs]]) -> None:
+        """Keep several at once, or none of them."""
+        rows = [
+            (
+                key,
+                json.dumps(inputs, sort_keys=True, allow_nan=False),
+                json.dumps(outputs, allow_nan=False),
+                datetime.now(UTC).isoformat(timespec="seconds"),
+                version(),
+            )
+            for key, inputs, outputs in cases
+        ]
         with self._errors():
-            self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", row)
+            if len(rows) > 1:
+                self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", rows)
+            if len(rows) > 1:
+                self._db.execute("COMMIT")
 
     def get(self, keys: Iterable[str]) -> dict[str, Outputs]:
         """The outputs of those keys that are there."""

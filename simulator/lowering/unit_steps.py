@@ -6,6 +6,7 @@ units: here operators that do not need one another are on several units at once.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware import Units
-from planners.order import Phase, consumers
+from planners.order import consumers
 from planners.partition import Shard
 from simulator.cost.operators import Operator, Operators
 from simulator.cost.roofline import Core, flops, traffic
@@ -130,6 +131,15 @@ class UnitStep:
         self._overhead_s = core.overhead_s * np.array([float(op.steps) for op in ops])
         self.flops = np.array([flops(op, shard) for op, shard in pairs])
 
+    def digest(self) -> str:
+        """SHA-256 of all that its times depend on, units apart."""
+        text = repr((self.parts, self._core))
+        arrays = (self._sides, self._kernel, self._lanes, self._bytes, self._overhead_s)
+        digest = hashlib.sha256(text.encode())
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
     @property
     def memory_bytes_per_s(self) -> float:
         """What the units share."""
@@ -188,5 +198,3 @@ class UnitStep:
         busy = np.maximum(priced.matrix_s, priced.vector_s)
         moved_s = priced.hbm_bytes / self._core.hbm_bytes_per_s
         return float((np.maximum(busy, moved_s) + self._overhead_s).sum())
-
-

@@ -41,9 +41,7 @@ def _parts(length: Ints, side: int) -> Ints:
     return -(-length // side)
 
 
-def missed_by_all(
-    sides: Ints, kernel: Floats, buffer_bytes: float, element_bytes: float
-) -> Floats:
+def missed_by_all(sides: Ints, kernel: Floats, buffer_bytes: float, element_bytes: float) -> Floats:
     """Bytes that each product's operands cross HBM beyond once; 0 for none."""
     m, k, n, times = sides
     first, second = m * k * element_bytes / kernel, k * n * element_bytes

@@ -1,0 +1,47 @@
+"""Evaluations that survive: rows of a store, written a few at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+
+from experiments.design.space import Design
+from experiments.studies.store import Store
+
+AT_ONCE = 32
+"""Evaluations that are written together: a tenth of a second's work at most is done again."""
+
+
+class StoredEvaluations:
+    """A store's evaluations of some steps, of the identity ``of``; the rest is put there."""
+
+    def __init__(self, store: Store, of: str) -> None:
+        self._store = store
+        self._of = of
+        self._waiting: list[tuple[str, Design, tuple[float, ...]]] = []
+
+    def key(self, design: Design) -> str:
+        """SHA-256 of the steps' identity and the design."""
+        text = json.dumps([self._of, asdict(design)], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def get(self, design: Design) -> tuple[float, ...] | None:
+        """Seconds of each step, if they were kept."""
+        key = self.key(design)
+        found = self._store.get([key]).get(key)
+        return None if found is None else tuple(found["seconds"])
+
+    def put(self, design: Design, seconds: tuple[float, ...]) -> None:
+        """Keep them, with others."""
+        self._waiting.append((self.key(design), design, seconds))
+        if len(self._waiting) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._store.put_all(
+            (key, {"design": str(design), "of": self._of}, {"seconds": list(seconds)})
+            for key, design, seconds in self._waiting
+        )
+        self._waiting = []
