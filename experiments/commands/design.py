@@ -11,15 +11,12 @@ from experiments.commands.resolve import execution_of, forewarn, network_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from experiments.design.study import Asked, Found
     from experiments.studies.case import Case
     from experiments.studies.store import Store
 
 AIMS = ("throughput", "throughput-per-watt", "throughput-per-mm2")
 SEARCHES = ("wham", "random", "exhaustive")
-MOST_ROWS = 10
 
 
 def configure(commands: Any) -> None:
@@ -60,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Search, run the best on the engine, deliver."""
     from contextlib import nullcontext
 
+    from experiments.design.shown import rows, tables, to_dict
     from experiments.design.spec import spec_of
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver
@@ -82,13 +80,13 @@ def run(args: argparse.Namespace) -> int:
             asked = _asked(args, group)
             found = _searched(args, asked, store)
             results.append((asked, found, _baselines(args, asked, found)))
-    data = [_to_dict(args, *result) for result in results]
+    data = [to_dict(args, *result) for result in results]
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
     output["warnings"] = [*told, *(note for case in cases for note in case.network.notes)]
     shown = Shown(
         output,
-        lambda: [row for one in data for row in _rows(one)],
-        lambda: [part for one in data for part in _tables(one)],
+        lambda: [row for one in data for row in rows(one)],
+        lambda: [part for one in data for part in tables(one)],
     )
     deliver(written(shown, args.format), args.output)
     asked, found, _ = results[0]
@@ -223,114 +221,6 @@ def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dic
             }
         )
     return rows
-
-
-def _to_dict(
-    args: argparse.Namespace, asked: Asked, found: Found, baselines: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """What ``--format json`` prints."""
-    from experiments.design.study import fields_of
-
-    ours = found.judges[-1]
-    return {
-        "networks": [case.network.name for case in asked.cases],
-        "array": asked.cases[0].array.name,
-        "planner": args.planner,
-        "batch": args.batch,
-        "mode": args.mode,
-        "execution": str(asked.cases[0].execution),
-        "objective": args.objective,
-        "space": asked.space.name,
-        "designs": len(asked.space),
-        "area_mm2": asked.limits.area_mm2,
-        "power_w": asked.limits.power_w,
-        "search": args.search,
-        "budget": found.budget,
-        "evaluations": found.evaluations,
-        "search_s": found.search_s,
-        "base": fields_of(found.base, asked.cases),
-        "winner": fields_of(found.winner, asked.cases),
-        "candidates": [fields_of(ran, asked.cases) for ran in found.candidates],
-        "best_estimate": ours.top(1)[0].value,
-        "baselines": baselines,
-        "published": {
-            "gain_over_tpu_v2_like": 1.12,
-            "search_time_ratio": 31,
-            "source": "WHAM (Adnan et al., 2024), abstract: 12 % over a TPU-like design of equal "
-            "area and power; 31 times less search time than Spotlight, another program: not the "
-            "same comparison as with our exhaustive search",
-        },
-    }
-
-
-def _name(ran: dict[str, Any]) -> str:
-    from experiments.design.space import Design
-
-    return "base" if ran["design"] is None else str(Design(**ran["design"]))
-
-
-def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """A line for each network and candidate, the base first."""
-    return [
-        {"network": network, "design": _name(ran)}
-        | {key: ran[key] for key in ("value", "estimated_value", "area_mm2", "power_w")}
-        | fields
-        for ran in (data["base"], *data["candidates"])
-        for network, fields in ran["networks"].items()
-    ]
-
-
-def _tables(data: dict[str, Any]) -> list[Table | str]:
-    from experiments.output import table
-
-    rows = [
-        {
-            "design": _name(ran),
-            "value": f"{ran['value']:.3f}",
-            "mm2": f"{ran['area_mm2']:.1f}",
-            "W": f"{ran['power_w']:.0f}",
-            "samples/s": ", ".join(f"{n['samples_per_s']:,.0f}" for n in ran["networks"].values()),
-        }
-        for ran in (data["base"], *data["candidates"][:MOST_ROWS])
-    ]
-    names = ", ".join(data["networks"])
-    parts: list[Table | str] = [
-        table(f"{names} on {data['array']}: {data['objective']} over the base design", rows),
-        f"{data['search']} search: {data['evaluations']:,} evaluations of {data['designs']:,} "
-        f"designs in {data['search_s']:.2f} s; at most {data['area_mm2']:.1f} mm2 and "
-        f"{data['power_w']:.0f} W a chip.",
-        "A design is matrix units x depth x width, vector units x lanes, buffer; values are "
-        "runs on the engine.",
-    ]
-    if data["baselines"]:
-        lines = [
-            {
-                "search": row["search"] + (" (all)" if row["whole_space"] else ""),
-                "evaluations": row["evaluations"],
-                "seconds": f"{row['search_s']:.2f}",
-                "best estimate": f"{row['estimated_value']:.3f}",
-                "design": row["design"],
-            }
-            for row in data["baselines"]
-        ]
-        ours = (
-            f"Searches compared by estimate; {data['search']}'s best: {data['best_estimate']:.3f}"
-        )
-        parts += [table(ours, lines)]
-    gain = data["winner"]["value"] - 1
-    if data["objective"] == "throughput":
-        parts.append(
-            f"Winner over the base design: {gain:+.0%} (WHAM over a TPU-v2-like design of equal "
-            "area and power: +12 %)."
-        )
-    for row in data["baselines"]:
-        if row["search"] == "exhaustive" and row["whole_space"]:
-            longer = row["search_s"] / max(data["search_s"], 1e-9)
-            parts.append(
-                f"Exhaustive search takes {longer:.0f} times as long (WHAM's 31 times are against "
-                "another program: not the same comparison)."
-            )
-    return parts
 
 
 def _picture(asked: Asked, found: Found) -> Any:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from hardware import Device
 from planners.order import Kind, Phase
-from simulator.analysis.period import rhythm, turn_ends
+from simulator.analysis.period import steady_period, turn_ends
 from simulator.engine.cores import Done
 from simulator.engine.errors import SimulationError
 from simulator.engine.machine import Machine
@@ -180,10 +180,11 @@ def in_the_long_run(
     batches = 4 * in_flight + 16
     while True:
         timeline = run_tasks(device, units, tasks, memory_bytes_per_s, batches)
-        over = turn_ends(timeline)[:-in_flight]
-        if (found := rhythm(over)) is not None:
+        turns = batches - in_flight
+        if (found := steady_period(timeline, turns)) is not None:
             return Steady(found.turn_ps / PICOSECONDS, in_flight, True, timeline)
         if 2 * batches * len(tasks) > MOST_RUNS:
+            over = turn_ends(timeline)[:turns]
             middle = len(over) // 2
             mean = (over[-1] - over[middle]) / (len(over) - 1 - middle)
             return Steady(mean / PICOSECONDS, in_flight, False, timeline)

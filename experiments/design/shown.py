@@ -1,0 +1,118 @@
+"""A design study's result, as JSON, as rows and as tables."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.design.space import Design
+from experiments.design.study import Asked, Found, fields_of
+from experiments.output import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MOST_ROWS = 10
+
+
+def to_dict(
+    args: argparse.Namespace, asked: Asked, found: Found, baselines: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What ``--format json`` prints."""
+    ours = found.judges[-1]
+    return {
+        "networks": [case.network.name for case in asked.cases],
+        "array": asked.cases[0].array.name,
+        "planner": args.planner,
+        "batch": args.batch,
+        "mode": args.mode,
+        "execution": str(asked.cases[0].execution),
+        "objective": args.objective,
+        "space": asked.space.name,
+        "designs": len(asked.space),
+        "area_mm2": asked.limits.area_mm2,
+        "power_w": asked.limits.power_w,
+        "search": args.search,
+        "budget": found.budget,
+        "evaluations": found.evaluations,
+        "search_s": found.search_s,
+        "base": fields_of(found.base, asked.cases),
+        "winner": fields_of(found.winner, asked.cases),
+        "candidates": [fields_of(ran, asked.cases) for ran in found.candidates],
+        "best_estimate": ours.top(1)[0].value,
+        "baselines": baselines,
+        "published": {
+            "gain_over_tpu_v2_like": 1.12,
+            "search_time_ratio": 31,
+            "source": "WHAM (Adnan et al., 2024), abstract: 12 % over a TPU-like design of equal "
+            "area and power; 31 times less search time than Spotlight, another program: not the "
+            "same comparison as with our exhaustive search",
+        },
+    }
+
+
+def _name(ran: dict[str, Any]) -> str:
+    return "base" if ran["design"] is None else str(Design(**ran["design"]))
+
+
+def rows(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """A line for each network and candidate, the base first."""
+    return [
+        {"network": network, "design": _name(ran)}
+        | {key: ran[key] for key in ("value", "estimated_value", "area_mm2", "power_w")}
+        | fields
+        for ran in (data["base"], *data["candidates"])
+        for network, fields in ran["networks"].items()
+    ]
+
+
+def tables(data: dict[str, Any]) -> list[Table | str]:
+    """The base and the candidates, then how they were found, as people read it."""
+    shown = [
+        {
+            "design": _name(ran),
+            "value": f"{ran['value']:.3f}",
+            "mm2": f"{ran['area_mm2']:.1f}",
+            "W": f"{ran['power_w']:.0f}",
+            "samples/s": ", ".join(f"{n['samples_per_s']:,.0f}" for n in ran["networks"].values()),
+        }
+        for ran in (data["base"], *data["candidates"][:MOST_ROWS])
+    ]
+    names = ", ".join(data["networks"])
+    parts: list[Table | str] = [
+        table(f"{names} on {data['array']}: {data['objective']} over the base design", shown),
+        f"{data['search']} search: {data['evaluations']:,} evaluations of {data['designs']:,} "
+        f"designs in {data['search_s']:.2f} s; at most {data['area_mm2']:.1f} mm2 and "
+        f"{data['power_w']:.0f} W a chip.",
+        "A design is matrix units x depth x width, vector units x lanes, buffer; values are "
+        "runs on the engine.",
+    ]
+    if data["baselines"]:
+        lines = [
+            {
+                "search": row["search"] + (" (all)" if row["whole_space"] else ""),
+                "evaluations": row["evaluations"],
+                "seconds": f"{row['search_s']:.2f}",
+                "best estimate": f"{row['estimated_value']:.3f}",
+                "design": row["design"],
+            }
+            for row in data["baselines"]
+        ]
+        ours = (
+            f"Searches compared by estimate; {data['search']}'s best: {data['best_estimate']:.3f}"
+        )
+        parts += [table(ours, lines)]
+    gain = data["winner"]["value"] - 1
+    if data["objective"] == "throughput":
+        parts.append(
+            f"Winner over the base design: {gain:+.0%} (WHAM over a TPU-v2-like design of equal "
+            "area and power: +12 %)."
+        )
+    for row in data["baselines"]:
+        if row["search"] == "exhaustive" and row["whole_space"]:
+            longer = row["search_s"] / max(data["search_s"], 1e-9)
+            parts.append(
+                f"Exhaustive search takes {longer:.0f} times as long (WHAM's 31 times are against "
+                "another program: not the same comparison)."
+            )
+    return parts
