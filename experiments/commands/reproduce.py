@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from experiments.reproduce.figure import Figure
 
-PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm")
+PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red")
+TITLES = {
 TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",
     "accpar": "AccPar (Song et al., HPCA 2020)",
@@ -21,6 +22,8 @@ TITLES = {
     "ripples": "Ripples (arXiv 1909.08029) and Prague (Luo et al., ASPLOS 2020)",
     "hop": "Hop (Luo et al., ASPLOS 2019)",
     "charm": "CHARM (Zhuang et al., FPGA 2023)",
+    "spacx": "SPACX (Li et al., HPCA 2022)",
+    "red": "RED (DATE 2019, TCAD 2020)",
 }
 
 
