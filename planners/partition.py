@@ -183,7 +183,7 @@ def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes
     if node.kind == "embedding":  # a gather: nothing to multiply, and ids have no error
         return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
     flops = _flops(node, rows, shard, source, output, weights, saved)
-    return Sizes(weights, source, output, pooled, flops, reads)
+    return Sizes(weights / node.block, source, output, pooled, flops, reads)
 
 
 def _flops(
@@ -205,12 +205,12 @@ def _flops(
     into = node.in_channels * shard.inputs / node.groups * node.kernel_area
     out = node.out_channels * shard.outputs / node.groups * node.kernel_area
     area = node.in_area if node.transposed else node.out_area
-    gradient = weights * max(0.0, 2 * rows * area - saved)
+    gradient = weights * max(0.0, 2 * rows * area - saved) * node.work
     if node.transposed:
         forward = source * max(0.0, 2 * out - saved)
         return forward, forward, gradient
-    forward = output * max(0.0, 2 * into - saved)
-    backward = source * max(0.0, 2 * out - saved) if node.kind == "fc" else forward
+    forward = output * max(0.0, 2 * into - saved) * node.work
+    backward = source * max(0.0, 2 * out - saved) * node.work if node.kind == "fc" else forward
     return forward, backward, gradient
 
 

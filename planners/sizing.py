@@ -67,6 +67,8 @@ class Sizing:
         self._out_area = column(node.out_area for node in graph)
         self._pooled_area = column(node.pooled_area for node in graph)
         self._operand = column(node.operand for node in graph)
+        self._block = column(node.block for node in graph)
+        self._work = column(node.work for node in graph)
         self._join = np.array([node.join for node in graph])
         kinds = np.array([node.kind for node in graph])
         self._matmul, self._gather = kinds == "matmul", kinds == "embedding"
@@ -90,6 +92,7 @@ class Sizing:
         depth = self._inputs * ins / self._groups
         weights = np.where(self._join | self._matmul, 0.0, depth * outputs * self._kernel)
         flops = self._flops(rows, shards, source, made, weights, 0 if fused else 1)
+        weights = weights / self._block
         return AllSizes(weights, np.where(self._gather, 0.0, source), made, pooled, flops, reads)
 
     def _flops(
@@ -116,7 +119,7 @@ class Sizing:
         gradient = np.where(self._matmul, second, gradient)
         none = self._join | self._gather
         forward, backward, gradient = (
-            np.where(none, 0.0, one) for one in (forward, backward, gradient)
+            np.where(none, 0.0, one * self._work) for one in (forward, backward, gradient)
         )
         return forward, backward, gradient
 

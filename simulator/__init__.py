@@ -1,7 +1,7 @@
 """What happens, when: lowering a plan to operations and running them on SimPy."""
 
 from hardware import Array
-from planners import Plan
+from planners import Plan, PlanError
 from simulator.analysis.exposure import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
@@ -84,6 +84,8 @@ def program_of(
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
     with no_collecting():
+        if plan.pipeline is not None and execution.inference:
+            raise PlanError("--mode inference: stages are of training alone; leave --stages out")
         if plan.pipeline is None:
             return training_step(rules_of(network, plan, array, execution, folded=folded))
         planned, model = execution.planned(array), MODELS[execution.model]

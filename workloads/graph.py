@@ -8,7 +8,7 @@ operator without a kind of its own that reads several nodes is a join.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workloads.kept import once_for_each
 from workloads.layers import (
@@ -36,7 +36,8 @@ class Node:
     the network's, and ``reads`` the tensor on each of those edges. ``main``
     is, for a join, the product its longest path ends in: the join takes that
     one's share. ``operand`` counts the elements of a matmul's second operand.
-    ``tied`` is the index of the node whose weights this one uses.
+    ``tied`` is the index of the node whose weights this one uses. Of block-circulant
+    ones there is one in ``block``, and ``work`` is what is left of the products.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Node:
     operand: int = 0
     transposed: bool = False
     tied: int | None = None
+    block: int = 1
+    work: float = 1.0
 
     @property
     def join(self) -> bool:
@@ -171,6 +174,8 @@ def _node(
         operand=operand,
         transposed=layer.transposed,
         tied=tied,
+        block=layer.block,
+        work=layer.macs / replace(layer, block=1).macs if layer.block > 1 else 1.0,
     )
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from workloads.circulant import operations
+
 CELLS = {"lstm": 4, "gru": 3}
 """Recurrent cells, with the number of their gates."""
 WEIGHTED = frozenset({"conv", "fc", "embedding", *CELLS})
@@ -76,7 +78,8 @@ class Layer:
     ``vocabulary`` is the number of an embedding's rows, ``directions`` of a
     recurrent cell 1 or 2. ``extra`` counts trained elements that are no
     product's matrix (a norm's scale and shift, a position table). ``shared``
-    names an earlier layer whose weights this one uses (tied embeddings).
+    names an earlier layer whose weights this one uses (tied embeddings). With a
+    ``block`` above 1 the matrix is of circulant blocks of that side.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Layer:
     directions: int = 1
     extra: int = 0
     shared: str = ""
+    block: int = 1
 
     def __post_init__(self) -> None:
         for field in ("kernel", "stride", "padding", "dilation"):
@@ -129,10 +133,10 @@ class Layer:
         if self.kind == "embedding":
             return self.vocabulary * out
         if self.kind in CELLS:
-            return CELLS[self.kind] * out * (into + out // self.directions)
+            return CELLS[self.kind] * out * (into + out // self.directions) // self.block
         if not self.weighted:
             return 0
-        return into * out * self.kernel_area // self.groups
+        return into * out * self.kernel_area // self.groups // self.block
 
     @property
     def macs(self) -> int:
@@ -141,7 +145,17 @@ class Layer:
             return 0
         if self.kind == "matmul":
             return self.input.elements * self.output.channels // self.groups
+        if self.block > 1:
+            return self._spectral() // 2
         return self.weights * (self.input if self.transposed else self.output).area
+
+    def _spectral(self) -> int:
+        """Operations of one sample's forward product with block-circulant weights."""
+        into, out, many = self.input.channels, self.output.channels, self.groups * self.directions
+        if self.kind in CELLS:
+            into, out = many * into + out, out * CELLS[self.kind]
+        areas = self.input.area, self.output.area
+        return many * operations(self.block, into // many, out // many, *areas, self.kernel_area)
 
     @property
     def parameters(self) -> int:
@@ -248,10 +262,23 @@ def _shape_problem(layer: Layer) -> str | None:
         return "a recurrent cell has one direction, or two that halve its output"
     if layer.input.channels % layer.groups or layer.output.channels % layer.groups:
         return f"{layer.groups} groups do not divide its {layer.input} to {layer.output}"
+    if layer.block != 1 and (problem := _block_problem(layer)):
+        return problem
     if layer.kind == "matmul" and (problem := _matmul_problem(layer)):
         return problem
     sizes = (*(t.elements for t in tensors), *measures, layer.weights, layer.macs, layer.extra)
     return "shapes are absurdly large" if max(sizes) > _LARGEST else None
+
+
+def _block_problem(layer: Layer) -> str | None:
+    """Blocks are powers of two that divide the channels of both sides of each group."""
+    block, parts = layer.block, layer.directions * layer.groups
+    channels = layer.input.channels // layer.groups, layer.output.channels // parts
+    if block < 1 or block & (block - 1) or any(length % block for length in channels):
+        return f"blocks of {block} are no powers of two, or do not divide its channels"
+    if layer.kind not in ("fc", "conv", *CELLS) or layer.transposed:
+        return f"a {layer.kind} like this has no block-circulant weights"
+    return None
 
 
 def _matmul_problem(layer: Layer) -> str | None:

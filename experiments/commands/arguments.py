@@ -32,6 +32,7 @@ def add_network(parser: argparse.ArgumentParser, *, optional: bool = False) -> N
         metavar="NETWORK",
         help="a network (see: list networks), or the path of an .onnx or layer file",
     )
+    add_transform(parser)
 
 
 def add_planner(parser: argparse.ArgumentParser) -> None:
@@ -97,6 +98,19 @@ def add_networks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--networks", metavar="N1,N2|all", default="all", help="default: all, AccPar's nine"
     )
+    add_transform(parser)
+
+
+def add_transform(parser: argparse.ArgumentParser) -> None:
+    """``--transform``."""
+    parser.add_argument(
+        "--transform",
+        metavar="T",
+        action="append",
+        default=[],
+        help="circulant=B: block-circulant weights; zeros: transposed convolutions on inserted "
+        "zeros",
+    )
 
 
 def add_planners(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +139,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         choices=("published", "deployed"),
         help="the papers' model, or real wires, memory and schedules (default: what the array "
         "is for, see: list arrays)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("training", "inference"),
+        help="inference: the forward pass alone (training)",
     )
     only = parser.add_argument_group("with --execution deployed")
     only.add_argument(

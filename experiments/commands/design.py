@@ -21,7 +21,7 @@ SEARCHES = ("wham", "random", "exhaustive")
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
-    from experiments.commands.arguments import add_stages
+    from experiments.commands.arguments import add_stages, add_transform
 
     parser = commands.add_parser("design", help="search for the units that a core should have")
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
@@ -31,7 +31,8 @@ def configure(commands: Any) -> None:
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
     parser.add_argument("--batch", metavar="N", type=int, default=64, help="samples a step (64)")
     parser.add_argument("--planner", metavar="P", default="data_parallel", help="on several cores")
-    parser.add_argument("--mode", choices=("training", "inference"), default="training")
+    parser.add_argument("--mode", choices=("training", "inference"), help="(training)")
+    add_transform(parser)
     parser.add_argument("--area", metavar="MM2", help="of a chip at most (as the base design)")
     parser.add_argument("--power", metavar="W", help="of a chip at most (as the base design)")
     parser.add_argument("--objective", choices=AIMS, default="throughput")
@@ -112,7 +113,7 @@ def _cases(args: argparse.Namespace) -> list[Case]:
         raise UsageError(f"--batch {args.batch}: at least one sample")
     names = list(dict.fromkeys(args.networks))
     return [
-        Case(network_of(name), args.planner, array, args.batch, execution=execution)
+        Case(network_of(name, args.transform), args.planner, array, args.batch, execution=execution)
         for name in names
     ]
 
@@ -141,7 +142,7 @@ def _asked(args: argparse.Namespace, cases: Sequence[Case]) -> Asked:
         None if args.budget is None else _whole(args.budget, "--budget"),
         _whole(args.seed, "--seed", least=0),
         _whole(args.top, "--top"),
-        args.mode == "inference",
+        cases[0].execution.inference,
     )
 
 

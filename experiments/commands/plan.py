@@ -105,7 +105,7 @@ def _networks(args: argparse.Namespace) -> list[Network]:
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
-    return [network_of(args.network)]
+    return [network_of(args.network, args.transform)]
 
 
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:

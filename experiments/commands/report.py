@@ -82,7 +82,7 @@ def _study(args: argparse.Namespace) -> Study:
     arrays, metrics = tuple(_arrays(args)), parse_metrics(args.metrics)
     for array in arrays:
         check_metrics(metrics, array)
-    wanted = network_of(args.timeline) if args.timeline else None
+    wanted = network_of(args.timeline, args.transform) if args.timeline else None
     return Study(
         arrays=arrays,
         networks=tuple(networks),

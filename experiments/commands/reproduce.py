@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red")
 TITLES = {
-TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",
     "accpar": "AccPar (Song et al., HPCA 2020)",
     "pipedream": "PipeDream (Narayanan et al., arXiv 2018, SOSP 2019)",

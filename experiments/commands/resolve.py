@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from experiments.studies.case import Case, Planned
     from experiments.studies.runner import Runner
@@ -27,12 +27,13 @@ def array_of(args: argparse.Namespace) -> Array:
     return load_array(args.array or "accpar-mixed", args.set)
 
 
-def network_of(name: str) -> Network:
-    """The network of that name or path; what was not understood of it goes to stderr."""
+def network_of(name: str, transforms: Sequence[str] = ()) -> Network:
+    """The network of that name or path, transformed; what was not understood goes to stderr."""
     from experiments.output import warn
     from workloads import load_network
+    from workloads.transforms import transformed
 
-    network = load_network(name)
+    network = transformed(load_network(name), transforms)
     for note in network.notes[:MOST_WARNINGS]:
         warn(f"{network.name}: {note}")
     if more := len(network.notes[MOST_WARNINGS:]):
@@ -44,7 +45,8 @@ def networks_of(args: argparse.Namespace) -> list[Network]:
     """The networks a comparison is asked for."""
     from workloads import ZOO
 
-    return [network_of(name) for name in names(args.networks, list(ZOO), "networks")]
+    chosen = names(args.networks, list(ZOO), "networks")
+    return [network_of(name, args.transform) for name in chosen]
 
 
 def planners_of(args: argparse.Namespace) -> list[str]:
@@ -98,7 +100,7 @@ def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
 
     chosen = planner or planner_of(args)
     load_planner(chosen)
-    network, array = network_of(args.network), array_of(args)
+    network, array = network_of(args.network, args.transform), array_of(args)
     return Case(
         network,
         chosen,

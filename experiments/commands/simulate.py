@@ -77,6 +77,7 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
     spent = shares(timeline)
     # every split has a link, as planners price it; of stages they price none
+    training = not case.execution.inference  # which is what planners price
     priced = "wires" in case.execution.ignores and plan.pipeline is None
     return {
         "network": case.network.name,
@@ -89,8 +90,8 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "devices": case.array.group.size,
         "cores": case.array.group.cores,
         "iteration_s": timeline.iteration_s,
-        **asdict(throughput(case.network, case.array, case.batch, timeline.iteration_s)),
-        "predicted_s": predict(case.network, plan, case.array) if priced else None,
+        **asdict(throughput(case, timeline.iteration_s)),
+        "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
         **plan.gap_fields(),
         **bound_fields(case, plan, timeline.iteration_s),
         "computing": spent.computing,
@@ -145,7 +146,7 @@ def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Ta
     """The table people read, what its share of peak is, if its plan is exact, what is not read."""
     from experiments.studies.messages import inexact
     from experiments.studies.step_bounds import sentence
-    from experiments.studies.throughput import CONVENTION
+    from experiments.studies.throughput import CONVENTION, OF_INFERENCE
 
     said = list(filter(None, [sentence(result), inexact(plan).rstrip()]))
     shown = [_table(result)]
@@ -154,7 +155,8 @@ def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Ta
 
         shown.append(pipeline_table(found))
         said += in_words(found)
-    return [*shown, CONVENTION, *said, *unread]
+    forward = result["execution"].endswith("inference")
+    return [*shown, OF_INFERENCE if forward else CONVENTION, *said, *unread]
 
 
 def _table(result: dict[str, Any]) -> Table:

@@ -25,7 +25,7 @@ def to_dict(
         "array": asked.cases[0].array.name,
         "planner": args.planner,
         "batch": args.batch,
-        "mode": args.mode,
+        "mode": asked.cases[0].execution.mode,
         "execution": str(asked.cases[0].execution),
         "objective": args.objective,
         "space": asked.space.name,

@@ -56,7 +56,7 @@ class Explanation:
     def throughput(self) -> Throughput:
         """Samples and tokens a second, and the share of the array's peak."""
         case = self.case
-        return throughput(case.network, case.array, case.batch, self.iteration_s)
+        return throughput(case, self.iteration_s)
 
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:

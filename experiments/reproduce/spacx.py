@@ -145,7 +145,7 @@ def mechanism(progress: Progress) -> Figure:
         progress(network)
     said = (
         "The mechanism: a mesh sends to each reader by itself, a broadcast link once for all of "
-        f"them. {CHIPLETS} chiplets of {EACH} elements, every link {LINK_BYTES_PER_S / 1e9:g} GB/s.",
+        f"them. {CHIPLETS} chiplets of {EACH} elements, links of {LINK_BYTES_PER_S / 1e9:g} GB/s.",
     )
     title = "An image's layers, links of equal bandwidth"
     return Figure("mechanism", title, "bars", "time [s]", tuple(rows), said)

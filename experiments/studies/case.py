@@ -151,6 +151,8 @@ def _options(execution: Execution) -> dict[str, Any]:
         del options["strict_memory"]
     if execution.staging is None:
         del options["staging"]
+    if not execution.inference:
+        del options["mode"]
     return options
 
 
@@ -199,6 +201,8 @@ def _further(layer: Layer, shared: int) -> list[Any]:
         shared,
         others,
     ]
+    if layer.block > 1:
+        fields.append(layer.block)
     return [] if fields == [1, False, 0, 1, 0, "", -1, []] else [fields]
 
 

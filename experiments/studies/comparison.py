@@ -224,7 +224,7 @@ class _Study:
             **{column: own.get(column) for column in OCCUPANCY},
             exact=None if own["exact"] else False,
             gap=None if own["exact"] else own["plan_gap"],
-            **asdict(throughput(case.network, case.array, case.batch, own["iteration_s"])),
+            **asdict(throughput(case, own["iteration_s"])),
             lower_bound_s=bound["lower_bound_s"],
             step_gap=bound["step_gap"],
         )

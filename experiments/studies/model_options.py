@@ -23,11 +23,12 @@ STAGE_OPTIONS = (
     "batches",
     "cuts",
 )
-MODEL_OPTIONS = (*DEPLOYED_OPTIONS, *STAGE_OPTIONS)
+MODEL_OPTIONS = (*DEPLOYED_OPTIONS, "mode", *STAGE_OPTIONS)
 CHOICES = {
     "overlap": ("full", "none"),
     "shards": ("whole", "exact"),
     "algorithm": ("auto", *ALGORITHMS),
+    "mode": ("training", "inference"),
     "tied": ("copies",),
     "vertical_sync": ("yes", "no"),
 }
@@ -52,6 +53,8 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
         if name in STAGE_OPTIONS:
             staging = _staged(execution.staging or Staging(), name, text)
             execution = replace(execution, staging=staging)
+        elif name == "mode":
+            execution = replace(execution, mode=text)
         elif name == "bucket":
             execution = replace(execution, bucket_bytes=_bytes(text))
         elif name == "overlap":

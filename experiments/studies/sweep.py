@@ -190,7 +190,7 @@ def _table(
         if any(said.values()):
             outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
         speedup = base_s / (own["iteration_s"] or math.nan)
-        rates = asdict(throughput(case.network, case.array, case.batch, own["iteration_s"]))
+        rates = asdict(throughput(case, own["iteration_s"]))
         ends = {"speedup": speedup, "key": found[place].key}
         rows.append(inputs | varied | outputs | rates | ends)
     return pandas.DataFrame(rows)

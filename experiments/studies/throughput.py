@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hardware import Array
-    from workloads import Network
+    from experiments.studies.case import Case
 
 FLOPS_PER_MAC = 6
 """Of training, for each multiply-accumulate of the forward pass.
@@ -20,6 +19,11 @@ the optimizer: the "model FLOPs" of Chowdhery et al. (PaLM, 2022, appendix B).
 CONVENTION = (
     "Share of peak: 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, for "
     "inputs' and for weights' gradients; nothing recomputed), over the sum of all peaks."
+)
+
+OF_INFERENCE = (
+    "Share of peak: 2 FLOPs for each multiply-accumulate of a forward pass, over the sum of all "
+    "peaks."
 )
 
 
@@ -47,12 +51,13 @@ def readable(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
 
 
-def throughput(network: Network, array: Array, batch: int, iteration_s: float) -> Throughput:
-    """What a step of ``batch`` samples in ``iteration_s`` seconds comes to."""
-    samples_per_s = batch / (iteration_s or math.nan)
-    tokens = network.tokens
+def throughput(case: Case, iteration_s: float) -> Throughput:
+    """What a step of a case in ``iteration_s`` seconds comes to."""
+    samples_per_s = case.batch / (iteration_s or math.nan)
+    tokens = case.network.tokens
+    each = FLOPS_PER_MAC // 3 if case.execution.inference else FLOPS_PER_MAC
     return Throughput(
         samples_per_s,
         None if tokens is None else tokens * samples_per_s,
-        FLOPS_PER_MAC * network.macs * samples_per_s / array.group.peak_flops_per_s,
+        each * case.network.macs * samples_per_s / case.array.group.peak_flops_per_s,
     )

@@ -78,7 +78,8 @@ class Operator:
     ``kernel`` the weights of a pair. ``channel`` is what is moved for each
     output channel. ``steps`` run one after the other, each with the overhead
     of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and
-    output channel; a product of ``each_sample`` has no operand that samples share.
+    output channel; a product of ``each_sample`` has no operand that samples share, one with a
+    ``block`` above 1 block-circulant weights.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -96,6 +97,7 @@ class Operator:
     steps: int = 1
     lanes: float = 0.0
     each_sample: bool = False
+    block: int = 1
 
 
 @dataclass(frozen=True, slots=True)

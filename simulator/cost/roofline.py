@@ -59,12 +59,14 @@ class Core:
     whole: bool = True
 
 
-def core_of(device: Device, *, whole: bool = True) -> Core:
+def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> Core:
     """One core of a device: an equal share of its chip.
 
     What is not ``whole`` samples and channels, but fractions of them, fills no
-    tiles and no matrix units: it is not padded.
+    tiles and no matrix units: it is not padded. Of ``inference`` nothing is held of a weight
+    but itself.
     """
+    each = number_bytes(device.arithmetic)
     model, cores = device.roofline, device.cores_per_chip
     return Core(
         flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / cores,
@@ -73,7 +75,7 @@ def core_of(device: Device, *, whole: bool = True) -> Core:
         overhead_s=model.overhead_s,
         tile=model.tile and whole,
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
-        bytes=number_bytes(device.arithmetic),
+        bytes=each._replace(state=each.weight) if inference else each,
         units=device.units,
         whole=whole or device.units is None,
     )
@@ -122,7 +124,7 @@ def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
     """
     inputs, outputs = shard.inputs, shard.outputs
     matrix = inputs * outputs
-    if unit and operator.macs:
+    if unit and operator.macs and operator.block == 1:
         backward = operator.phase is Phase.BACKWARD
         tall, wide = (outputs, inputs) if backward else (inputs, outputs)
         matrix = padded(tall * operator.kernel, unit) * padded(wide, unit) / operator.kernel

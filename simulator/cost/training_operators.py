@@ -9,7 +9,7 @@ the table of docs/roofline.md, found to predict measured TPU steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planners.order import Phase
 from simulator.cost.hbm_tensors import rides
@@ -39,10 +39,13 @@ _PRODUCT = _Work(Moved(weights=1.0), 1.0)
 """A product reads each weight once."""
 
 
-def operators(network: Network) -> Operators:
-    """The operators of one training step; every layer's are there exactly once."""
+def operators(network: Network, *, inference: bool = False) -> Operators:
+    """The operators of one training step, or its forward part; every layer's exactly once."""
     step = _TrainingOperators(network)
-    return Operators(step.all.graph, tuple(map(step.node, range(len(step.all.graph)))))
+    nodes = [step.node(index) for index in range(len(step.all.graph))]
+    if inference:
+        nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
+    return Operators(step.all.graph, tuple(nodes))
 
 
 class _TrainingOperators:
@@ -230,6 +233,7 @@ class _TrainingOperators:
             steps=work.steps,
             lanes=lanes / self.all.graph[index].out_channels,
             each_sample=layer.kind == "matmul",
+            block=layer.block,
         )
 
 

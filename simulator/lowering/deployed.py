@@ -52,7 +52,7 @@ class Deployed(Rules):
     def _prepare(self) -> None:
         self.overlap = self.execution.overlap
         self.wires = wires_of(self.array)
-        self._operators = operators(self.network)
+        self._operators = operators(self.network, inference=self.execution.inference)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
         self._cores: dict[int, Core] = {}
@@ -273,8 +273,7 @@ class Deployed(Rules):
 
     def memory_use(self, device: Device, shards: Shards) -> MemoryUse:  # noqa: D102
         held = tuple(starmap(self.held, enumerate(shards)))
-        key = (device, held)
-        if key not in self._uses:
+        if (key := (device, held)) not in self._uses:
             self._uses[key] = memory_use(self._operators, held, self._core(device))
         return self._uses[key]
 
@@ -284,7 +283,8 @@ class Deployed(Rules):
 
     def _core(self, device: Device) -> Core:
         if id(device) not in self._cores:
-            self._cores[id(device)] = core_of(device, whole=self.execution.whole_shards)
+            how = {"whole": self.execution.whole_shards, "inference": self.execution.inference}
+            self._cores[id(device)] = core_of(device, **how)
         return self._cores[id(device)]
 
 

@@ -46,8 +46,8 @@ class Execution:
     are exchanged together until they have ``bucket_bytes`` (0: each by
     itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
-    Of either model, ``staging`` is the pipeline that is asked for (none: every device
-    works on every layer).
+    Of either model, ``mode`` is training or inference (forward alone), and ``staging``
+    the pipeline that is asked for (none: every device works on every layer).
     """
 
     model: Model = "published"
@@ -57,6 +57,7 @@ class Execution:
     algorithm: str = "auto"
     strict_memory: bool = False
     staging: Staging | None = None
+    mode: str = "training"
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -71,7 +72,14 @@ class Execution:
             words.append(f"algorithm {self.algorithm}")
         if self.staging:
             words.append(str(self.staging))
+        if self.inference:
+            words.append("inference")
         return ", ".join(words)
+
+    @property
+    def inference(self) -> bool:
+        """Whether a step is a forward pass, without gradients and updates."""
+        return self.mode == "inference"
 
     @property
     def ignores(self) -> Mapping[str, str]:

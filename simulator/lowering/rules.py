@@ -106,6 +106,11 @@ class Rules(ABC):
     def order(self) -> Iterable[Item]:
         """The steps of forward, backward and update in the order in which they are issued."""
 
+    def items(self) -> Iterator[Item]:
+        """The order, of which inference is the forward part."""
+        forward = self.execution.inference
+        return (item for item in self.order() if not forward or item.phase is Phase.FORWARD)
+
     @abstractmethod
     def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
         """What one worker computes of a node; None where there is nothing to do."""

@@ -60,7 +60,7 @@ class StageWriter(Writer):
 
     def write_all(self) -> None:
         """All parts of the step."""
-        for item in self.rules.order():
+        for item in self.rules.items():
             self._before(item)
             self._turn_to(self._part_of(item))
             self.write(item)

@@ -35,7 +35,7 @@ def training_step(rules: Rules) -> Program:
         return before.again(rules)
     writer = Writer(rules)
     memory = writer.memory()
-    for item in rules.order():
+    for item in rules.items():
         writer.write(item)
     written = writer.written(memory)
     if key is not None:

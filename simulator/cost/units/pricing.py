@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 from typing import NamedTuple
 
-from hardware import Units
+from hardware import SpecError, Units
 from planners.order import Phase
 from planners.partition import Shard
 from simulator.cost.operators import Operator
@@ -69,7 +69,14 @@ def product_of(operator: Operator, shard: Shard) -> Product:
         forward    p x i  by  i x o        (p x i x o multiply-accumulates)
         backward   p x o  by  o x i        the first operand's gradient
         gradient   i x p  by  p x o        the second one's
+
+    Raises SpecError for block-circulant weights.
     """
+    if operator.block > 1:
+        raise SpecError(
+            f"{operator.name}: block-circulant weights are transforms and products of spectra, "
+            "which units are not described for; take a device with chip.peak, without [units]"
+        )
     rows, ins, outs, groups = shard.rows, shard.inputs, shard.outputs, shard.groups
     place, kernel, times = operator.macs / operator.kernel, operator.kernel, groups
     if operator.each_sample:

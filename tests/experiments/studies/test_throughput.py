@@ -6,6 +6,7 @@ import math
 import pytest
 
 from experiments.cli import main
+from experiments.studies.case import Case
 from experiments.studies.throughput import CONVENTION, Throughput, throughput
 from hardware import load_array
 from workloads import Builder, load_network
@@ -83,6 +84,6 @@ def test_in_words() -> None:
     assert str(Throughput(12.345, None, 0.5)) == "12.35 samples/s, 50.0% of peak"
     words = "1,234 samples/s, 1,000,000 tokens/s, 1.2% of peak"
     assert str(Throughput(1234.5, 1e6, 0.012)) == words
-    none = throughput(load_network("lenet"), load_array("tpu-v3-8"), 8, 0.0)
+    none = throughput(Case(load_network("lenet"), "owt", load_array("tpu-v3-8"), 8), 0.0)
     assert math.isnan(none.samples_per_s)
     assert math.isnan(none.share_of_peak)

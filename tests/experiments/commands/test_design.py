@@ -1,0 +1,182 @@
+"""The command: JSON, the winner as a device, its store through a kill, mistakes in one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+from experiments.studies.store import Store
+from hardware import load_device
+
+SMALL = """
+kind = "space"
+clock = "700 MHz"
+[matrix]
+count = [1, 2, 4]
+width = [32, 128]
+depth = [32, 128]
+[vector]
+count = [1, 4]
+width = [128]
+[buffer]
+size = ["8 MiB", "32 MiB"]
+"""
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> str:
+    path = tmp_path / "space.toml"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def data_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main([*words, "--format", "json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_result_as_json(space: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = data_of(capsys, "design", "alexnet", "--space", space, "--baselines", "--top", "2")
+    assert found["networks"] == ["alexnet"]
+    assert (found["designs"], found["space"]) == (48, "space")
+    winner, base = found["winner"], found["base"]
+    assert isinstance(winner, dict)
+    assert isinstance(base, dict)
+    own, other = (d["networks"]["alexnet"] for d in (winner, base))
+    assert winner["value"] == pytest.approx(other["iteration_s"] / own["iteration_s"])
+    assert own["samples_per_s"] == pytest.approx(64 / own["iteration_s"])
+    assert own["in_order_s"] >= own["iteration_s"]
+    assert winner["area_mm2"] <= found["area_mm2"]
+    assert winner["power_w"] <= found["power_w"]
+    candidates, rows = found["candidates"], found["baselines"]
+    assert isinstance(candidates, list)
+    assert len(candidates) == 2
+    assert isinstance(rows, list)
+    assert [row["search"] for row in rows] == ["random", "exhaustive"]
+    assert rows[1]["estimated_value"] >= rows[0]["estimated_value"]
+
+
+def test_the_winner_is_a_device_that_commands_accept(
+    space: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its step in order is the search's, to the picosecond rounding of each operator."""
+    device = str(tmp_path / "winner.toml")
+    plot = str(tmp_path / "pareto.svg")
+    words = ["design", "resnet18", "--space", space, "--set", "devices.0.hbm.bandwidth=600 GB/s"]
+    found = data_of(capsys, *words, "--device", device, "--plot", plot)
+    assert (tmp_path / "pareto.svg").read_text().startswith("<?xml")
+    units = load_device(device)[0].units
+    assert units is not None
+    winner = found["winner"]
+    assert isinstance(winner, dict)
+    assert units.matrix[0].width == winner["design"]["matrix_width"]
+    assert units.buffer_bytes == winner["design"]["buffer_bytes"]
+    words = ["simulate", "resnet18", "--planner", "data_parallel", "--array", "wham-1"]
+    step = data_of(capsys, *words, "--batch", "64", "--set", f"devices.0.device={device}")
+    in_order = winner["networks"]["resnet18"]["in_order_s"]
+    assert step["iteration_s"] == pytest.approx(in_order, rel=1e-6)
+
+
+def test_several_networks_together_or_each(space: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["design", "lenet", "alexnet", "--space", space]
+    together = data_of(capsys, *words)["winner"]
+    assert isinstance(together, dict)
+    assert list(together["networks"]) == ["lenet", "alexnet"]
+    gains = [n["iteration_s"] for n in together["networks"].values()]
+    assert len(gains) == 2
+    each = data_of(capsys, *words, "--each")["designs"]
+    assert isinstance(each, list)
+    assert [one["networks"] for one in each] == [["lenet"], ["alexnet"]]
+
+
+def test_stages_are_run_on_the_engine(space: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The winner of two stages is the fastest of all candidates end to end, as simulate has it."""
+    words = ["--array", "wham-1", "--set", "devices.0.count=2", "--batch", "64"]
+    words += ["--stages", "2", "--micro-batches", "4", "--planner", "data_parallel"]
+    found = data_of(capsys, "design", "vgg11", "--space", space, *words)
+    candidates = found["candidates"]
+    assert isinstance(candidates, list)
+    values = [c["value"] for c in candidates]
+    assert values == sorted(values, reverse=True)
+    base = found["base"]
+    assert isinstance(base, dict)
+    step = data_of(capsys, "simulate", "vgg11", *words)
+    assert base["networks"]["vgg11"]["iteration_s"] == pytest.approx(step["iteration_s"])
+
+
+def test_kept_evaluations_are_not_made_again(
+    space: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(tmp_path / "kept.db")
+    words = ["design", "lenet", "--space", space, "--store", store]
+    first = data_of(capsys, *words)
+    with Store(store) as kept:
+        rows = kept.rows()
+    assert len(rows) == first["evaluations"]
+    again = data_of(capsys, *words)
+    assert again["winner"] == first["winner"]
+    with Store(store) as kept:
+        assert [row["key"] for row in kept.rows()] == [row["key"] for row in rows]
+    data_of(capsys, *words, "--batch", "32")
+    with Store(store) as kept:
+        assert len(kept) > len(rows)
+
+
+def test_a_kill_in_the_middle_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    store = tmp_path / "kept.db"
+    words = ["design", "alexnet", "--space", "small", "--search", "exhaustive"]
+    command = [sys.executable, "-m", "experiments.cli", *words, "--store", str(store)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ)) as process:
+        while process.poll() is None:
+            if store.exists():
+                with Store(store) as kept:
+                    if len(kept) >= 100:
+                        break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    with Store(store) as kept:
+        assert kept.intact()
+        before = {row["key"]: row["seconds"] for row in kept.rows()}
+    assert len(before) >= 100
+    done = subprocess.run(command, capture_output=True, check=True, env=dict(os.environ))
+    assert b"5,865 evaluations" in done.stdout
+    with Store(store) as kept:
+        after = {row["key"]: row["seconds"] for row in kept.rows()}
+    assert len(after) == 5865
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--area", "0"], "--area 0: must be a number above zero"),
+        (["--area", "nan"], "--area nan: must be a number above zero"),
+        (["--power", "-3"], "--power -3: must be a number above zero"),
+        (["--area", "0.1"], "no design of wham keeps 0.1 mm2"),
+        (["--top", "0"], "--top 0: must be a whole number from 1 on"),
+        (["--budget", "x"], "--budget x: must be a whole number"),
+        (["--space", "nothing"], "unknown space 'nothing'"),
+        (["--array", "tpu-v3-8"], "tpu-v3 has no [units] to design"),
+        (["--array", "tpu-mixed"], "its devices are unlike"),
+        (["--search", "exhaustive"], "has 605,696 designs; at most 50,000"),
+        (["--device", "winner"], "must end in .toml"),
+        (["--batch", "0"], "--batch 0: at least one sample"),
+        (["--transform", "circulant=64"], "which units are not described for"),
+        (["vgg16", "--each", "--plot", "a.png"], "--plot and --device are for one"),
+        (["--set", "devices.0.units.buffer=1 KiB"], "no layer fits"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_two(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["design", "alexnet", *words]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("accelarray: error: ")
+    assert said in error

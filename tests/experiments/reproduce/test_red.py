@@ -1,0 +1,40 @@
+"""RED's layers: shapes, and ratios about the stride's square."""
+
+import pytest
+
+from experiments.reproduce import red
+from experiments.reproduce.red import WITHOUT, ZEROS, layers
+from workloads import Network
+from workloads.layers import sides
+
+
+def test_the_layers_are_legal_and_named() -> None:
+    names = [layer.name for layer in layers()]
+    assert names == [*(f"GAN_Deconv{i}" for i in range(1, 5)), "FCN_Deconv1", "FCN_Deconv2"]
+    for layer in layers():
+        assert Network(layer.name, layer.input, (layer,)).macs == layer.macs
+        kernel, stride = sides(layer.kernel)[0], sides(layer.stride)[0]
+        spare = (layer.input.height - 1) * stride + kernel
+        assert layer.padding == (spare - layer.output.height) // 2
+
+
+def test_zeros_cost_about_the_strides_square() -> None:
+    figures = {f.key: f for f in red.reproduce(["products", "ratio"])}
+    products = {(r["network"], r["planner"]): r["ours"] for r in figures["products"].rows}
+    ratios = {r["network"]: r["ours"] for r in figures["ratio"].rows if r["planner"] == "products"}
+    for layer in layers():
+        square = float(layer.stride) ** 2  # type: ignore[arg-type]
+        assert ratios[layer.name] == products[layer.name, ZEROS] / products[layer.name, WITHOUT]
+        assert square <= ratios[layer.name] < 1.5 * square
+
+
+def test_progress_is_told() -> None:
+    told: list[str] = []
+    red.reproduce(["products"], told.append)
+    assert len(told) == red.cases(["products"]) == 6
+
+
+@pytest.mark.parametrize("key", red.FIGURES)
+def test_figures_have_rows(key: str) -> None:
+    (figure,) = red.reproduce([key])
+    assert len(figure.rows) == 12

@@ -1,0 +1,133 @@
+"""Networks transformed: block-circulant weights, transposed convolutions with inserted zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from workloads.layers import CELLS, OTHER, Layer, Network, NetworkError, Tensor, sides
+
+MOST_BLOCK = 1 << 12
+CIRCULANT, ZEROS = "circulant", "zeros"
+
+
+def transformed(network: Network, transforms: Iterable[str]) -> Network:
+    """A network after ``circulant=B`` or ``zeros``, one after the other; raises NetworkError."""
+    for text in transforms:
+        name, _, value = text.partition("=")
+        if name == CIRCULANT:
+            network = circulant(network, _block(text, value))
+        elif name == ZEROS and not value:
+            network = with_zeros(network)
+        else:
+            raise NetworkError(
+                f"--transform {text}: circulant=B (block-circulant weights, B a power of two) or "
+                "zeros (transposed convolutions compute with the zeros that they insert)"
+            )
+    return network
+
+
+def _block(text: str, value: str) -> int:
+    good = value.isascii() and value.isdigit() and len(value) < 6
+    block = int(value) if good else 0
+    if not 2 <= block <= MOST_BLOCK or block & (block - 1):
+        raise NetworkError(f"--transform {text}: a block is a power of two from 2 to {MOST_BLOCK}")
+    return block
+
+
+def circulant(network: Network, block: int) -> Network:
+    """Block-circulant weights in every layer whose channels are multiples of the block.
+
+    These are fully connected layers, convolutions (across channels, for each element of the
+    kernel), LSTMs and GRUs. Others stay as they are, and the notes say which. Raises
+    NetworkError where none is left.
+    """
+    fits = {layer.name for layer in network.layers if _fits(layer, block)}
+    fits -= {layer.shared for layer in network.layers if layer.name not in fits}
+    changed = {
+        layer.name
+        for layer in network.layers
+        if layer.name in fits and (not layer.shared or layer.shared in fits)
+    }
+    if not changed:
+        raise NetworkError(
+            f"network {network.name!r}: no layer's channels are multiples of {block}; take a "
+            "smaller block"
+        )
+    dense = [layer.name for layer in network.layers if layer.weighted and layer.name not in changed]
+    said = f"circulant={block}: not block-circulant, but dense: {', '.join(dense)}"
+    return replace(
+        network,
+        name=f"{network.name}, circulant={block}",
+        layers=tuple(
+            replace(layer, block=block) if layer.name in changed else layer
+            for layer in network.layers
+        ),
+        notes=(*network.notes, *([said] if dense else [])),
+    )
+
+
+def _fits(layer: Layer, block: int) -> bool:
+    if layer.kind not in ("fc", "conv", *CELLS) or layer.transposed or layer.block > 1:
+        return False
+    own = layer.output.channels // (layer.directions if layer.kind in CELLS else layer.groups)
+    return not (layer.input.channels // layer.groups % block or own % block)
+
+
+def with_zeros(network: Network) -> Network:
+    """Transposed convolutions as convolutions of an input with zeros between its elements.
+
+    That is how hardware without anything of their own computes them: the input with s - 1
+    zeros behind each element and a border, then stride 1. Raises NetworkError without any.
+    """
+    layers: list[Layer] = []
+    for layer in network.layers:
+        layers += _inserted(layer) if layer.transposed else [layer]
+    if len(layers) == len(network.layers):
+        raise NetworkError(f"network {network.name!r}: it has no transposed convolution")
+    return replace(network, name=f"{network.name}, zeros", layers=tuple(layers))
+
+
+def _inserted(layer: Layer) -> list[Layer]:
+    """The zeros as an operator of its own, whose output has just the positions that are read."""
+    kernel, dilation = sides(layer.kernel), sides(layer.dilation)
+    spread = Tensor(
+        layer.input.channels,
+        layer.output.height + dilation[0] * (kernel[0] - 1),
+        layer.output.width + dilation[1] * (kernel[1] - 1),
+    )
+    name = f"{layer.name} zeros"
+    zeros = Layer(name, OTHER, layer.inputs, layer.input, spread, operator="insert_zeros")
+    conv = replace(layer, inputs=(name,), input=spread, stride=1, padding=0, transposed=False)
+    return [zeros, conv]
+
+
+def useful_products(layer: Layer) -> int:
+    """Multiply-accumulates of one sample of a transposed convolution, zeros and borders left out.
+
+    Along each side, element i meets element t of the kernel at place i s + t d - p of
+    the output, if that is one.
+    """
+    windows = (sides(value) for value in (layer.kernel, layer.stride, layer.padding))
+    along = zip(*windows, sides(layer.dilation), strict=True)
+    lengths = (
+        (layer.input.height, layer.output.height),
+        (layer.input.width, layer.output.width),
+    )
+    met = 1
+    for (into, out), (kernel, stride, padding, dilation) in zip(lengths, along, strict=True):
+        met *= sum(_met(into, out, t * dilation - padding, stride) for t in range(kernel))
+    return met * layer.input.channels * layer.output.channels // layer.groups
+
+
+def _met(into: int, out: int, offset: int, stride: int) -> int:
+    """Of 0 <= i < into, those with 0 <= i stride + offset < out."""
+    first = max(0, -(offset // stride))
+    last = min(into - 1, (out - 1 - offset) // stride)
+    return max(0, last - first + 1)
+
+
+def inserted_products(layer: Layer) -> int:
+    """Those of the same layer on an input with zeros inserted: every element of the kernel."""
+    pair = layer.input.channels * layer.output.channels // layer.groups
+    return pair * layer.kernel_area * layer.output.area
