@@ -101,7 +101,7 @@ class Judge:
         self.scores: dict[Design, Score] = {}
         self.budget: int | None = None
         self._steps = list(steps)
-        self._aim = aim
+        self.aim = aim
         self._kept = kept
         self._progress = progress
         self._base_s = [step.estimate_s(base) for step in self._steps]
@@ -145,9 +145,9 @@ class Judge:
         """Geometric mean of the gains in throughput over the base, by the aim."""
         gains = (log(base / own) for base, own in zip(self._base_s, seconds, strict=True))
         value = exp(fsum(gains) / len(seconds))
-        if self._aim == "throughput-per-watt":
+        if self.aim == "throughput-per-watt":
             value *= self._base[1] / power_w
-        elif self._aim == "throughput-per-mm2":
+        elif self.aim == "throughput-per-mm2":
             value *= self._base[0] / area_mm2
         return value
 

@@ -18,7 +18,7 @@ from experiments.design.space import Design
 
 SLACK = 0.20
 """A design this much worse than the best so far is pruned."""
-PATIENCE = 8
+PATIENCE = 10
 """Expansions in a row without a better design, after which the search ends."""
 GAIN = 1e-4
 """Less than that is no gain."""
@@ -111,28 +111,39 @@ def delaying(judge: Judge, design: Design) -> list[str]:
 
 
 def children(judge: Judge, design: Design) -> Iterator[Design]:
-    """Other shapes with as many multipliers or lanes; more of what delays, less of the rest."""
+    """Other shapes with as many multipliers or lanes; more of what delays, less of the rest.
+
+    Where worth is by power or area, less of anything as well.
+    """
+    moved = judge.space.moved
     for side, count in SIDES:
+        others = [field for field in GROWN.values() if field != count]
         for step in (-1, 1):
-            other = judge.space.moved(design, side, step)
-            other = other and judge.space.moved(other, count, -step)
-            if other is not None and judge.allows(other):
-                yield other
+            other = moved(design, side, step)
+            other = other and moved(other, count, -step)
+            if other is not None and (found := within(judge, other, others)) is not None:
+                yield found
     fields = delaying(judge, design)
-    others = [field for field in reversed(GROWN.values()) if field not in fields]
-    ranked = [*others, *reversed(fields)]
+    rest = [field for field in reversed(GROWN.values()) if field not in fields]
+    ranked = [*rest, *reversed(fields)]
     for field in fields:
         donors = [donor for donor in ranked if donor != field]
         for some in (*((donor,) for donor in donors), tuple(donors)):
-            if (found := exchanged(judge, design, field, some)) is not None:
+            larger = moved(design, field, 1)
+            if larger is not None and (found := within(judge, larger, some)) is not None:
                 yield found
+    if judge.aim != "throughput":
+        for field in judge.space.values:
+            smaller = moved(design, field, -1)
+            if smaller is not None and judge.allows(smaller):
+                yield smaller
 
 
-def exchanged(judge: Judge, design: Design, field: str, donors: Sequence[str]) -> Design | None:
-    """A step more of a field for as many steps less of others, in turns, as the limits ask for."""
-    larger = judge.space.moved(design, field, 1)
+def within(judge: Judge, design: Design, donors: Sequence[str]) -> Design | None:
+    """The design with as many steps less of the donors, in turns, as the limits ask for."""
+    found: Design | None = design
     turns = 0
-    while larger is not None and not judge.allows(larger):
-        larger = judge.space.moved(larger, donors[turns % len(donors)], -1)
+    while found is not None and not judge.allows(found):
+        found = judge.space.moved(found, donors[turns % len(donors)], -1)
         turns += 1
-    return larger
+    return found
