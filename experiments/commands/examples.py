@@ -59,7 +59,7 @@ EXAMPLES = {
     ),
     "design": (
         "design lenet --space small --baselines",
-        "design resnet50 bert-base --batch 8 --area 60 --device winner.toml --plot pareto.png",
+        "design resnet50 bert-base --batch 8 --area 60 --plot pareto.png",
     ),
     "list": (
         "list networks",

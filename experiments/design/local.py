@@ -18,7 +18,7 @@ from experiments.design.space import Design
 
 SLACK = 0.20
 """A design this much worse than the best so far is pruned."""
-PATIENCE = 10
+PATIENCE = 16
 """Expansions in a row without a better design, after which the search ends."""
 GAIN = 1e-4
 """Less than that is no gain."""

@@ -26,8 +26,8 @@ SEARCHES = ("wham", "random", "exhaustive")
 MOST_DESIGNS = 50_000
 """Of a space that is searched exhaustively without a budget."""
 SHARE = 20
-"""WHAM's search evaluates at most one in so many of the designs, and at least LEAST."""
-LEAST, MOST = 100, 2000
+"""A search evaluates at most one in so many of the allowed designs, of large spaces MOST."""
+LEAST, MOST = 20, 2000
 
 Progress = Callable[[str], None]
 KeptFor = Callable[[str], Kept | None]
@@ -107,7 +107,10 @@ def budget_of(asked: Asked) -> int | None:
     if asked.budget is not None:
         return asked.budget
     if asked.search != "exhaustive":
-        return max(LEAST, min(MOST, len(asked.space) // SHARE))
+        if len(asked.space) > MOST_DESIGNS:
+            return MOST
+        units = map(asked.space.units, asked.space)
+        return max(LEAST, sum(map(asked.limits.allow, units)) // SHARE)
     if len(asked.space) > MOST_DESIGNS:
         raise UsageError(
             f"--search exhaustive: {asked.space.name} has {len(asked.space):,} designs; at most "
