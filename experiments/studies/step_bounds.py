@@ -20,8 +20,11 @@ def bound_fields(case: Case, plan: Plan, iteration_s: float) -> dict[str, Any]:
 
 
 def layout_of(case: Case, plan: Plan) -> bool | None:
-    """Whether a plan is a layout (``is_layout``); None of a pipeline: no bound is known."""
-    if plan.pipeline is not None:
+    """Whether a plan is a layout (``is_layout``); None where no bound is known.
+
+    That is of a pipeline, and of inference: bounds are of a whole training step.
+    """
+    if plan.pipeline is not None or case.execution.inference:
         return None
     return is_layout(case.network, plan, case.execution.planned(case.array))
 
