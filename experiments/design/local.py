@@ -25,11 +25,13 @@ GAIN = 1e-4
 MATTERS = 0.03
 """A kind that accounts for less of the critical path is not given more."""
 SHRUNK = ("buffer_bytes", "matrix_width", "matrix_depth", "vector_width")
-SIDES = (
+SHAPES = (
     ("matrix_width", "matrix_count"),
     ("matrix_depth", "matrix_count"),
+    ("matrix_width", "matrix_depth"),
     ("vector_width", "vector_count"),
 )
+"""Pairs of fields of which one may grow as the other shrinks: as many multipliers, or lanes."""
 GROWN = {"matrix": "matrix_count", "vector": "vector_count", "memory": "buffer_bytes"}
 
 
@@ -116,7 +118,7 @@ def children(judge: Judge, design: Design) -> Iterator[Design]:
     Where worth is by power or area, less of anything as well.
     """
     moved = judge.space.moved
-    for side, count in SIDES:
+    for side, count in SHAPES:
         others = [field for field in GROWN.values() if field != count]
         for step in (-1, 1):
             other = moved(design, side, step)

@@ -118,3 +118,11 @@ def test_options_of_stages_may_have_hyphens_and_no_others() -> None:
         "vertical_sync",
         "batch-size",
     ]
+
+
+@pytest.mark.parametrize("model", [PUBLISHED, DEPLOYED])
+def test_both_models_do_inference(model: Execution) -> None:
+    found = with_options(model, {"mode": "inference"})
+    assert found.inference
+    assert str(found) == f"{model}, inference"
+    assert with_options(found, {"mode": "training"}) == model
