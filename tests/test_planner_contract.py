@@ -96,7 +96,7 @@ def parts(network: Network, plan: Plan, array: Array) -> Iterator[tuple[Network,
 @pytest.mark.parametrize("planner", sorted(ONE_KIND))
 @pytest.mark.parametrize("array", [ARRAYS["mixed"], ARRAYS["odd"]], ids=["mixed", "odd"])
 def test_planners_for_one_kind_say_so(planner: str, array: Array) -> None:
-    with pytest.raises(PlanError, match="devices of one kind; .* has accpar-tpu-v2, accpar-tpu-v3"):
+    with pytest.raises(PlanError, match=r"of one kind; .* has accpar-tpu-v2, accpar-tpu-v3"):
         load_planner(planner)(NETWORKS["lenet"], array, 256)
 
 
