@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hardware import Array, Bisection, Group, bisection_of
+from planners.errors import PlanError
 from planners.medium import check_medium
 from planners.order import Item, Kind, flops, published_order, received
 from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
@@ -47,8 +48,11 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
 
     An exchange starts when every accelerator of its split has arrived and
     ends when the slower side has received, as in the engine; alike
-    accelerators are followed once, idle ones not at all.
+    accelerators are followed once, idle ones not at all. Raises PlanError for a
+    plan with stages, whose order only a simulation knows.
     """
+    if plan.pipeline is not None:
+        raise PlanError(f"the plan for {plan.network!r} has stages: simulate it")
     check_medium(array, plan)
     graph = partition_graph(network)
     exchanges: list[_Exchange] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hardware import Array
 from planners.accpar import accpar
@@ -42,11 +42,31 @@ PLANNERS: dict[str, Planner] = {
 BASELINES: dict[str, Planner] = {"model_parallel": model_parallel}
 """Built-in planners that comparisons take only where they are named."""
 
+
+class Judged(NamedTuple):
+    """Where a planner is, and the first line of its documentation: lists need not load it."""
+
+    place: str
+    about: str
+
+
 JUDGED = {
-    "best_share": "simulator.planning.baselines:best_share",
-    "best_subset": "simulator.planning.baselines:best_subset",
-    "pipedream": "simulator.planning.pipedream:pipedream",
-    "search": "simulator.planning.search:search",
+    "best_share": Judged(
+        "simulator.planning.baselines:best_share",
+        "Data parallelism on all devices, with the best single share for each kind of them.",
+    ),
+    "best_subset": Judged(
+        "simulator.planning.baselines:best_subset",
+        "Data parallelism on the best power of two of one kind of device, or on all of them.",
+    ),
+    "pipedream": Judged(
+        "simulator.planning.pipedream:pipedream",
+        "The pipeline with the least time of a minibatch by the paper's formula; exact.",
+    ),
+    "search": Judged(
+        "simulator.planning.search:search",
+        "The plan whose simulated step is shortest, of all other planners' and of its own.",
+    ),
 }
 """Built-in planners that simulate whole steps, and so lie above this package; by name only too."""
 
@@ -56,7 +76,8 @@ ENTRY_POINTS = "accelarray.planners"
 
 def planner_names() -> list[str]:
     """Built-in planners in the papers' order, then installed ones; comparisons take the former."""
-    others = sorted(entry.name for entry in _installed())
+    known = BASELINES.keys() | JUDGED.keys()
+    others = sorted(entry.name for entry in _installed() if entry.name not in known)
     return list(dict.fromkeys([*PLANNERS, *others]))
 
 
@@ -79,10 +100,12 @@ def load_planner(planner: str | Planner) -> Planner:
     built_in = PLANNERS | BASELINES
     if planner in built_in:
         return built_in[planner]
-    name, place = repr(planner), JUDGED.get(planner, planner)
+    name, place = repr(planner), planner
     for entry in _installed().select(name=planner):
         package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
         name, place = f"{planner!r}{package}", entry.value
+    if planner in JUDGED:  # as built in as the others
+        name, place = repr(planner), JUDGED[planner].place
     if ":" in place:
         found: Planner = imported(name, place)
         return found

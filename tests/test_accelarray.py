@@ -11,6 +11,7 @@ import pytest
 
 import accelarray
 from experiments.cli import main
+from experiments.face.catalog import Names
 from experiments.face.exports import HOMES
 
 HEAVY = "numpy pandas matplotlib simpy pydantic rich torch onnx experiments hardware simulator"
@@ -101,8 +102,9 @@ def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
         assert names[-1] in names._repr_html_()
         assert names[:2] == (names[0], names[1])
         assert names[0] in names
-    assert repr(accelarray.planners()).endswith("accpar, model_parallel, search>")
-    assert repr(accelarray.networks()).endswith(", …>")
+    shown = "data_parallel, owt, hypar, accpar, model_parallel, best_share, …"
+    assert repr(accelarray.planners()) == f"<9 planners: {shown}>"
+    assert repr(Names("planners", ("hypar", "accpar"))) == "<2 planners: hypar, accpar>"
 
 
 def test_the_types_of_values_are_the_projects() -> None:

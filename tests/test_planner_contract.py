@@ -1,6 +1,7 @@
 """What every registered planner keeps, built in or from elsewhere."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from planners import (
     Objective,
     PartitionType,
     Plan,
+    PlanError,
     load_planner,
     planner_names,
     predict,
@@ -21,7 +23,7 @@ from planners import (
 from planners.hierarchy import plan_hierarchy
 from simulator import simulate
 from tests.effort import calls
-from workloads import FURTHER, ZOO, Network, load_network, partition_graph
+from workloads import FURTHER, ZOO, Network, cut, load_network, partition_graph
 
 ARRAYS = {
     "mixed": load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=4"]),
@@ -32,14 +34,25 @@ ARRAYS = {
 CHAINS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
 NETWORKS = CHAINS | {n: load_network(n) for n in ("mobilenet-v2", "gnmt:seq=6")}
 
-every_planner = pytest.mark.parametrize("planner", [*planner_names(), *BASELINES, *JUDGED])
-every_array = pytest.mark.parametrize("array", ARRAYS.values(), ids=list(ARRAYS))
+EVERY = [*planner_names(), *BASELINES, *JUDGED]
+ONE_KIND = {"pipedream"}
+"""These plan for devices of one kind alone."""
+
+every_planner = pytest.mark.parametrize("planner", EVERY)
+every_planner_and_array = pytest.mark.parametrize(
+    ("planner", "array"),
+    [
+        pytest.param(planner, array, id=f"{planner}-{name}")
+        for planner in EVERY
+        for name, array in ARRAYS.items()
+        if planner not in ONE_KIND or len(array.group.kinds) == 1
+    ],
+)
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
 
 
-@every_planner
-@every_array
+@every_planner_and_array
 @every_network
 @every_objective
 def test_pure_whole_and_readable(
@@ -54,16 +67,37 @@ def test_pure_whole_and_readable(
     assert (plan.planner, plan.network, plan.objective) == (planner, network.name, objective.name)
 
 
-@every_planner
-@every_array
+@every_planner_and_array
 @every_network
 def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
     plan = load_planner(planner)(network, array, 256)
-    timeline = simulate(network, plan, array)
-    rounding_s = len(timeline.operations) * 1e-12
-    assert predict(network, plan, array) == pytest.approx(
-        timeline.iteration_s, rel=1e-9, abs=rounding_s
-    )
+    assert simulate(network, plan, array).iteration_s > 0
+    for part, own, place in parts(network, plan, array):
+        timeline = simulate(part, own, place)
+        rounding_s = len(timeline.operations) * 1e-12
+        assert predict(part, own, place) == pytest.approx(
+            timeline.iteration_s, rel=1e-9, abs=rounding_s
+        )
+
+
+def parts(network: Network, plan: Plan, array: Array) -> Iterator[tuple[Network, Plan, Array]]:
+    """What can be predicted: the step, or of a pipeline each stage on a replica of its place."""
+    pipeline = plan.pipeline
+    if pipeline is None:
+        yield network, plan, array
+        return
+    with pytest.raises(PlanError, match="has stages: simulate it"):
+        predict(network, plan, array)
+    for part, stage in zip(cut(network, pipeline.firsts).networks, pipeline.stages, strict=True):
+        place = pipeline.places[stage.place]
+        yield part, stage.plan, array.part(place.first, place.each)
+
+
+@pytest.mark.parametrize("planner", sorted(ONE_KIND))
+@pytest.mark.parametrize("array", [ARRAYS["mixed"], ARRAYS["odd"]], ids=["mixed", "odd"])
+def test_planners_for_one_kind_say_so(planner: str, array: Array) -> None:
+    with pytest.raises(PlanError, match=r"of one kind; .* has accpar-tpu-v2, accpar-tpu-v3"):
+        load_planner(planner)(NETWORKS["lenet"], array, 256)
 
 
 @every_planner

@@ -84,8 +84,10 @@ def _list_methods() -> list[dict[str, Any]]:
 
 def _about_planner(name: str) -> str:
     """The first line of its documentation; why there is none, where it cannot be loaded."""
-    from planners import PlanError, load_planner
+    from planners import JUDGED, PlanError, load_planner
 
+    if name in JUDGED:
+        return JUDGED[name].about
     try:
         return _first_line(load_planner(name))
     except PlanError as error:

@@ -44,8 +44,9 @@ def pipedream(
 
     A batch has as many minibatches as the execution's staging says, or else as
     there are accelerators. Cuts are between consecutive layers of the
-    partition graph; what crosses one are all tensors that a later layer reads. Raises
-    PlanError for an array of several kinds of devices.
+    partition graph; what crosses one are all tensors that a later layer reads. Layers
+    that share weights are in one stage, unless the staging says who sums their gradients.
+    Raises PlanError for an array of several kinds of devices.
     """
     execution = execution or usual(array)
     if len(array.group.kinds) > 1:
@@ -59,7 +60,8 @@ def pipedream(
         raise PlanError("pipedream chooses stages, cuts and replicas itself: name none of them")
     size = micro_batch(batch, staging.micro_batches)
     plain = replace(execution, staging=None, strict_memory=False)
-    units = list(_units(network, layer_times(network, array, size, plain)))
+    times = layer_times(network, array, size, plain)
+    units = list(_units(network, times, ties=not staging.tied))
     found = plan_stages(states_of(_profile(network, units)), levels_of(array), Paper())
     firsts, replicas = [], []
     number = {str(unit.first): unit.first for unit in units}
@@ -88,11 +90,14 @@ def levels_of(array: Array) -> list[Level]:
     return found or [Level(1, device.network_bytes_per_s)]
 
 
-def _units(network: Network, times: Sequence[LayerTime]) -> Iterator[_Unit]:
+def _units(network: Network, times: Sequence[LayerTime], *, ties: bool) -> Iterator[_Unit]:
+    """In order. ``ties`` hold together a layer, all that use its weights, and what is between."""
     graph = partition_graph(network)
     weighted = {layer.name for layer in network.layers if layer.weighted}
     begins = [v for v, node in enumerate(graph) if node.name in weighted]
     begins[0] = 0
+    tied = [(node.tied, v) for v, node in enumerate(graph) if ties and node.tied is not None]
+    begins = [first for first in begins if not any(u < first <= v for u, v in tied)]
     last_read = [
         max((w for w, n in enumerate(graph) if v in n.producers), default=v)
         for v in range(len(graph))

@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 
 from hardware import load_array
-from planners import BASELINES, PLANNERS, PlanError, load_planner, planner_names, registry
+from planners import (
+    BASELINES,
+    JUDGED,
+    PLANNERS,
+    PlanError,
+    load_planner,
+    planner_names,
+    registry,
+)
 from workloads import load_network
 
 
@@ -56,9 +64,16 @@ def test_other_packages_planners_come_behind_in_alphabetical_order(
 
 
 def test_a_built_in_name_cannot_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, monkeypatch, accpar="raise RuntimeError('never loaded')\n")
-    assert load_planner("accpar") is PLANNERS["accpar"]
+    ours = {name: load_planner(name) for name in (*PLANNERS, *BASELINES, *JUDGED)}
+    install(tmp_path, monkeypatch, **dict.fromkeys(ours, "raise RuntimeError('never loaded')\n"))
+    assert {name: load_planner(name) for name in ours} == ours
     assert planner_names() == list(PLANNERS)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_is_said_of_a_planner_that_is_not_loaded_is_its_documentation(name: str) -> None:
+    documentation = load_planner(name).__doc__ or ""
+    assert documentation.splitlines()[0] == JUDGED[name].about
 
 
 def test_a_planner_is_loaded_only_when_it_is_asked_for(

@@ -109,10 +109,10 @@ def turned(ways: list[tuple[Floats, float]], sides: tuple[int, ...], turn: int) 
     for part in range(dimensions):
         axis = (part + turn) % dimensions
         pieces = prod(sides[(part + earlier) % dimensions] for earlier in range(turn))
-        first = [(side - 1) / side / (2 if side > 2 else 1) for side in sides]
         even = min(sides) == 1 or len(set(sides)) == 1
-        share = 1 / dimensions if even else 1 / first[part] / sum(1 / time for time in first)
-        weights.append(share * (sides[axis] - 1) / sides[axis] / pieces / 2)
+        rates = [1.0 if even else side / (side - 1) * (2 if side > 2 else 1) for side in sides]
+        share = rates[part] / sum(rates)
+        weights.append((sides[axis] - 1) / sides[axis] / pieces * share / 2)
     load = np.zeros_like(ways[0][0])
     for part, weight in enumerate(weights):
         load += ways[(part + turn) % dimensions][0] * (weight / max(weights))
@@ -153,19 +153,22 @@ def scatter_gather(wires: Wires, collective: str, groups: Ints) -> list[Step]:
         raise NotThisWayError
     sides, rows, steps = members.shape[1:], members.reshape(len(members), -1), []
     for turn in range(len(sides)):
-        load, shares, latency_s = np.zeros(len(wires.bandwidth)), [], 0.0
+        parts, latency_s = list[tuple[Floats, float]](), 0.0
         for part in range(len(sides)):
             axes = [(part + t) % len(sides) for t in range(turn + 1)]
-            share = 1 / len(sides) / prod(sides[axis] for axis in axes)
+            messages = np.zeros(len(wires.bandwidth))  # counted whole, so without rounding
             for place in product(*map(range, sides)):
                 moved = place[axes[-1]] > 0
                 if moved and all(c == 0 for axis, c in enumerate(place) if axis not in axes):
                     start = tuple(0 if a == axes[-1] else c for a, c in enumerate(place))
                     a, b = (rows[:, np.ravel_multi_index(one, sides)] for one in (start, place))
-                    load += wires.loads(a, b) * share
+                    messages += wires.loads(a, b)
                     latency_s = max(latency_s, wires.message_latency_s(a, b))
-                    shares.append(share)
-        steps.append((Load.of(load / max(shares)), max(shares), latency_s, 1, 0))
+            if sides[axes[-1]] > 1:
+                parts.append((messages, 1 / (len(sides) * prod(sides[axis] for axis in axes))))
+        most = max(share for _, share in parts)
+        load = sum((messages * (share / most) for messages, share in parts), np.zeros(1))
+        steps.append((Load.of(load), most, latency_s, 1, 0))
     return steps + torus(wires, "all-gather", groups)
 
 

@@ -166,6 +166,15 @@ def test_nodes_whose_numbers_are_no_powers_of_two(kind: str, count: int) -> None
             agree(w, "all-to-all", rows, "auto")
 
 
+@pytest.mark.parametrize("size", [3, 5, 7, 15])
+@pytest.mark.parametrize("kind", ["ring", "torus", "mesh"])
+def test_pieces_that_are_no_power_of_two_are_scattered(kind: str, size: int) -> None:
+    """Four fifths go over a first link: four times one fifth, not one fifth added four times."""
+    shape = () if kind == "ring" else (3, 5)
+    for w in (nodes(15, kind, shape), nodes(size, kind)):
+        agree(w, "broadcast", np.arange(size)[np.newaxis], "scatter-gather")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_kinds_of_boards_with_other_ports_and_latencies(kind: str) -> None:
     slow_one, far_one = device(network=1e9), device(network=2e9, latency_s=1e-6, name="far")
