@@ -40,16 +40,28 @@ Progress = Callable[[str], None]
 
 
 class Options(TypedDict, total=False):
-    """Options that few steps need; all but the first two are the deployed model's.
+    """Options that few steps need; those from ``overlap`` on are the deployed model's.
 
     ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted";
     ``overlap`` "full" or "none", ``shards`` "whole" or "exact", ``bucket`` bytes or
     "25 MiB" (0: each gradient by itself), ``algorithm`` that of every collective;
-    with ``strict_memory`` what does not fit is an error.
+    with ``strict_memory`` what does not fit is an error. Pipelines are asked for as on the
+    command line: ``stages``, ``schedule``, ``micro_batches``, ``virtual`` stages a place,
+    ``recompute`` ("all", or "0,2"), ``tied`` ("copies"), ``vertical_sync``, ``batches`` to
+    run and ``cuts`` ("conv3_1,fc6").
     """
 
     objective: str
     communication: str
+    stages: int
+    schedule: str
+    micro_batches: int
+    virtual: int
+    recompute: str
+    tied: str
+    vertical_sync: bool
+    batches: int
+    cuts: str
     overlap: str | bool
     shards: str
     bucket: str | float

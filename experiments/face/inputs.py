@@ -145,6 +145,8 @@ def option_text(name: str, value: Any) -> str:
     """An option's value as the command line has it."""
     if name == "overlap" and isinstance(value, bool):
         return "full" if value else "none"
+    if name == "vertical_sync" and isinstance(value, bool):
+        return "yes" if value else "no"
     if name == "bucket" and isinstance(value, int | float):
         return f"{float(value)!r} B"
     return str(value)

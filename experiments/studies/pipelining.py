@@ -30,6 +30,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
     return {
         "pipeline": {
             "schedule": pipeline.schedule,
+            "flushes": timeline.batch_ps is None,
             "micro_batches": pipeline.micro_batches,
             "bubble": bubble(uses),
             "turns": turns,
@@ -86,7 +87,12 @@ def pipeline_table(found: dict[str, Any]) -> Table:
 
 def in_words(found: dict[str, Any]) -> list[str]:
     """What a time without a flush is of."""
-    if found["period_s"] is None:
+    if not found["flushes"] and found["period_s"] is None:
+        return [
+            f"No rhythm was seen in {found['turns']:,} micro-batches without a flush: the time of "
+            "one is the mean of the second half."
+        ]
+    if found["flushes"]:
         return []
     return [
         f"Nothing is flushed: a micro-batch every {found['period_s']:.9f} s from micro-batch "

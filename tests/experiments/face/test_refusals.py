@@ -98,7 +98,11 @@ def test_errors_are_those_of_the_command(
         (simulate("lenet", "owt", communication="no"), PlanError, "one of printed, plotted"),
         (simulate("lenet", "owt", overlapp="none"), TypeError, "did you mean 'overlap'?"),
         (simulate("lenet", "owt", planer="owt"), TypeError, "did you mean 'planner'?"),
-        (simulate("lenet", "owt", xyz=1), TypeError, "options are algorithm, bucket, comm"),
+        (
+            simulate("lenet", "owt", xyz=1),
+            TypeError,
+            "options are algorithm, batches, bucket, comm",
+        ),
         (sweep("batch=1", "lenet", stor="x"), TypeError, "did you mean 'store'?"),
         (sweep("batch=1", []), UsageError, "networks: name at least one"),
         (sweep("batch=1", "lenet", []), UsageError, "planners: name at least one"),
