@@ -59,7 +59,7 @@ def _bars(figure: Figure) -> Picture:
     for i, planner in enumerate(planners):
         rows = [row for row in figure.rows if row["planner"] == planner]
         beside = (i - (len(planners) - 1) / 2) * width
-        places = [groups.index(row["network"]) + beside for row in rows]
+        places = [groups.index(row[figure.axes[0]]) + beside for row in rows]
         heights = [row["ours"] for row in rows]
         axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
         for place, row in zip(places, rows, strict=True):

@@ -80,6 +80,8 @@ class _Shard:
     shards: int
     enough: int
     round: int = 0
+    updated: int = 0
+    """The last round whose update is done: a next one may have begun."""
     came: list[int] = field(default_factory=list)
     tag: dict[int, int] = field(default_factory=dict)
     """The round whose weights each worker has."""
@@ -118,16 +120,18 @@ class _Shard:
             self.round += 1
             server = self.run.n + self.number
             update = self.run.machine.compute(server, self._update, self.round, [sent])
-            when(update, lambda: self._updated(came, iteration, update))
+            round_ = self.round
+            when(update, lambda: self._updated(came, round_, iteration, update))
 
-    def _updated(self, came: list[int], iteration: int, update: Done) -> None:
+    def _updated(self, came: list[int], round_: int, iteration: int, update: Done) -> None:
+        self.updated = round_
         self.run.note("update at server", tuple(sorted(came)), self.number)
         self.run.staleness[0] += len(came) if self.number == 0 else 0
         for w in came:
             self._send(w, iteration, [update])
 
     def _send(self, w: int, iteration: int, after: list[Done]) -> None:
-        self.tag[w] = self.round
+        self.tag[w] = self.updated
         self.run.note("pull", w, self.number)
         pulled = self.pulled[w]
         sent = self.run.alone(w, self._pull[w], iteration, after)
