@@ -37,6 +37,25 @@ def configure(commands: Any) -> None:
     )
     either.add_argument("--compare", metavar="M1,M2", help="several methods on the same draws")
     add_array(parser)
+    _add_run(parser)
+    _add_learning(parser)
+    parser.add_argument(
+        "--vary",
+        metavar="KEY=VALUES",
+        action="append",
+        help="a grid of runs: method=…, slowdown=…, workers=4,8,16, or a value of the array, as "
+        "in sweep",
+    )
+    add_execution(parser)
+    add_output(parser)
+    parser.add_argument("--plot", metavar="FILE", help="draw progress (and loss) against time")
+    parser.add_argument("--report", metavar="FILE", help="one self-contained page (.html)")
+    parser.add_argument("--trace", metavar="FILE", help="a trace for ui.perfetto.dev (.json[.gz])")
+    parser.set_defaults(run=run)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """Who does how much, how slowly, and who talks to whom."""
     parser.add_argument("--workers", metavar="N", type=int, required=True, help="how many")
     parser.add_argument(
         "--iterations", metavar="K", type=int, default=100, help="of each, on average (100)"
@@ -64,6 +83,10 @@ def configure(commands: Any) -> None:
         metavar="G",
         help="ring, ring-based, double-ring, torus, exponential, complete, or a file of edges",
     )
+
+
+def _add_learning(parser: argparse.ArgumentParser) -> None:
+    """Real models that are carried along."""
     parser.add_argument(
         "--learn", metavar="PROBLEM", help="carry real models along: logistic, two-layer, quadratic"
     )
@@ -73,19 +96,6 @@ def configure(commands: Any) -> None:
     parser.add_argument(
         "--rate", metavar="R", type=float, help="with --learn: the step of SGD (the problem's own)"
     )
-    parser.add_argument(
-        "--vary",
-        metavar="KEY=VALUES",
-        action="append",
-        help="a grid of runs: method=…, slowdown=…, workers=4,8,16, or a value of the array, as "
-        "in sweep",
-    )
-    add_execution(parser)
-    add_output(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw progress (and loss) against time")
-    parser.add_argument("--report", metavar="FILE", help="one self-contained page (.html)")
-    parser.add_argument("--trace", metavar="FILE", help="a trace for ui.perfetto.dev (.json[.gz])")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

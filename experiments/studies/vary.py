@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.output import UsageError
-from experiments.studies.model_options import MODEL_OPTIONS
+from experiments.studies.model_options import MODEL_OPTIONS, option_name
 from hardware import Array, format_quantity, in_bytes, load_array, split_quantity
 
 INPUTS = ("array", "batch", "execution", "objective")
@@ -83,7 +83,7 @@ def parse_vary(text: str) -> Axis:
     A bucket's values may be numbers of bytes: ``bucket=0,1e6,25 MiB``.
     """
     key, equals, values = text.partition("=")
-    key = key.strip()
+    key = option_name(key.strip())
     if not equals or not key or not values.strip():
         raise UsageError(f"--vary {text!r}: expected KEY=V1,V2 or KEY=FIRST:LAST:log:COUNT")
     parts = values.split(":")

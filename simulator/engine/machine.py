@@ -139,7 +139,7 @@ class Machine:
         name = (operation if key is None else key, site, turn)
         meeting = self._meetings.get(name)
         if meeting is None:
-            meeting = self._meetings[name] = self._meeting(name, parties)
+            meeting = self._meetings[name] = Meeting(self.env, self._log, name, parties)
             meeting.open(operation, turn, self.stations.links[site])
         self._come(meeting, worker, after)
         return meeting
@@ -172,7 +172,7 @@ class Machine:
         """The end of the delivery of ``key``, which may be sent later."""
         sent = self._deliveries.get(key)
         if sent is None:
-            sent = self._deliveries[key] = self._meeting(None, 1)
+            sent = self._deliveries[key] = Meeting(self.env, self._log, None, 1)
         return sent
 
     def process(self, generator: Process, worker: int = 0) -> simpy.Process:
@@ -249,11 +249,6 @@ class Machine:
         (memory,) = self.stations.workers[worker].memories
         traffic = self._memories.traffic(operation)
         self._log.note(memory, traffic, span.turn, span.start_ps, int(self.env.now), span.cause)
-
-    def _meeting(self, name: Hashable, parties: int) -> Meeting:
-        meeting = Meeting(self.env, name, parties)
-        meeting.callbacks.append(lambda _: meeting.write(self._log, int(self.env.now)))
-        return meeting
 
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
         """Take part once ``after`` is over; what the cores had done before counts as waited for."""

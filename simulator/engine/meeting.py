@@ -23,8 +23,10 @@ class Meeting(Done):
     link: int
     start_ps: int
 
-    def __init__(self, env: simpy.Environment, name: Hashable, parties: int) -> None:
+    def __init__(self, env: simpy.Environment, log: Log, name: Hashable, parties: int) -> None:
         super().__init__(env)
+        self._log = log
+        self.callbacks.append(self._over)
         self.name = name
         self.missing = parties
         self.came: list[tuple[int, Done | None]] = []
@@ -35,8 +37,9 @@ class Meeting(Done):
         self.operation, self.turn, self.link = operation, turn, link
         self.opened = True
 
-    def write(self, log: Log, now_ps: int) -> None:
-        """It is over: its record, and who took part in it after what."""
+    def _over(self, _: simpy.Event) -> None:
+        """Its record, and who took part in it after what."""
+        log = self._log
         last: Done | None = None
         first_worker = -1
         for worker, waited in self.came:
@@ -47,6 +50,6 @@ class Meeting(Done):
                 last, first_worker = waited, worker
             log.worker.append(worker)
             log.waited_for.append(number_of(waited))
-        start_ps = self.start_ps
-        self.number = log.note(self.link, self.operation, self.turn, start_ps, now_ps, last)
+        link, operation, turn = self.link, self.operation, self.turn
+        self.number = log.note(link, operation, turn, self.start_ps, self.end_ps, last)
         log.met.extend([self.number] * len(self.came))

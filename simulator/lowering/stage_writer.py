@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planners.order import Item, Kind, Phase
@@ -10,7 +10,7 @@ from simulator.engine.operations import Operation, Part, Sent
 from simulator.lowering.dataflow import MADE, STREAM
 from simulator.lowering.order import Buckets
 from simulator.lowering.rules import Rules
-from simulator.lowering.tasks import Key
+from simulator.lowering.tasks import Key, Script
 from simulator.lowering.training_step import Writer
 
 
@@ -120,31 +120,30 @@ class StageWriter(Writer):
         self._forward_to(len(self.rules.graph))
         self._backward_to(-1)
 
-    def _send(self, phase: Phase, ports: Iterable[Port]) -> None:
+    def _through(self, phase: Phase, ports: Iterable[Port]) -> Iterator[tuple[Port, Sent]]:
+        """Ports through which nothing has gone yet in a phase, each once, and what does."""
         for port in ports:
-            if phase in port.done:
-                continue
-            port.done.add(phase)
-            forward = phase is Phase.FORWARD
-            sent = port.features if forward else port.errors
-            self._turn_to(Part.FORWARD if forward else Part.BACKWARD)
+            if phase not in port.done:
+                port.done.add(phase)
+                forward = phase is Phase.FORWARD
+                self._turn_to(Part.FORWARD if forward else Part.BACKWARD)
+                yield port, port.features if forward else port.errors
+
+    def _holders(self, port: Port) -> list[Script]:
+        return [script for script in self.scripts if self.apart or script.holds(port.nodes)]
+
+    def _send(self, phase: Phase, ports: Iterable[Port]) -> None:
+        for port, sent in self._through(phase, ports):
             after = [(MADE[phase], node) for node in port.nodes]
-            takers = [s for s in self.scripts if self.apart or s.holds(port.nodes)]
+            takers = self._holders(port)
             parties = self.rules.array.group.size if self.apart else len(takers)
             for script in takers:
                 script.send(sent.operation, after, parties, sent.site)
 
     def _receive(self, phase: Phase, ports: Iterable[Port]) -> None:
-        for port in ports:
-            if phase in port.done:
-                continue
-            port.done.add(phase)
-            forward = phase is Phase.FORWARD
-            sent = port.features if forward else port.errors
-            self._turn_to(Part.FORWARD if forward else Part.BACKWARD)
-            for script in self.scripts:
-                if self.apart or script.holds(port.nodes):
-                    script.receive(sent.operation, port.name)
+        for port, sent in self._through(phase, ports):
+            for script in self._holders(port):
+                script.receive(sent.operation, port.name)
 
     def received(self, item: Item) -> Sequence[Key]:
         """Of a product: features that a node reads, errors of what it makes."""
