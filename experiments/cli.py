@@ -11,11 +11,13 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from experiments.commands import (
+    calibrate,
     catalog,
     collective,
     compare,
     design,
     explain,
+    fit,
     plan,
     report,
     reproduce,
@@ -46,8 +48,10 @@ COMMANDS = (
     report,
     reproduce,
     validate,
+    calibrate,
     collective,
     design,
+    fit,
     catalog,
 )
 

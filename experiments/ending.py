@@ -53,7 +53,8 @@ def undisturbed() -> Iterator[None]:
 
 
 def end_with(parent: int) -> None:
-    """In a worker: end as soon as the parent process is no more, however that ended."""
+    """In a worker: end at SIGTERM, and when the parent process is no more, however that ended."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has its parent's handler
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 

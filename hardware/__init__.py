@@ -8,19 +8,21 @@ from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, 
 from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
 from hardware.quantity import format_quantity, in_bytes, parse_quantity, split_quantity
 from hardware.spec import COMMAND_LINE, catalog_models, catalog_names, catalog_rows, spec_kind
+from hardware.stack import Stack
 from hardware.topology import Topology
 from hardware.units import MatrixUnit, Units, VectorUnit
 
 if TYPE_CHECKING:
     from hardware.interconnect.routing import Wires
-    from hardware.load import load_array, load_device
+    from hardware.load import load_array, load_device, load_stack
 else:
     _HEAVY = {
         "Wires": "hardware.interconnect.routing",
         "load_array": "hardware.load",
         "load_device": "hardware.load",
+        "load_stack": "hardware.load",
     }
-    """Names that bring NumPy or pydantic, which lists of what there is do without."""
+    """Names that bring NumPy, which lists of what there is do without."""
 
     def __getattr__(name: str) -> Any:
         if name not in _HEAVY:
@@ -45,6 +47,7 @@ __all__ = [
     "Section",
     "Setting",
     "SpecError",
+    "Stack",
     "Topology",
     "Units",
     "VectorUnit",
@@ -58,6 +61,7 @@ __all__ = [
     "in_bytes",
     "load_array",
     "load_device",
+    "load_stack",
     "parse_quantity",
     "spec_kind",
     "split_quantity",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hardware.device import Arithmetic, Device
+from hardware.stack import Stack
 from hardware.topology import PUBLISHED, Topology
 
 
@@ -137,7 +138,8 @@ class Array:
     ``execution`` is the model that it is for, where its spec says so. ``changes``
     are the words of its name that say what makes it another array than its ``base``.
     A ``part`` of another array is what its group has from leaf number ``first`` on of
-    ``whole``, whose links it uses. Raises SpecError when its devices compute in
+    ``whole``, whose links it uses. ``stack`` is the software that it runs, where that was said.
+    Raises SpecError when its devices compute in
     different number formats.
     """
 
@@ -150,6 +152,7 @@ class Array:
     changes: tuple[str, ...] = ()
     first: int = 0
     whole: Array | None = None
+    stack: Stack | None = None
 
     def __post_init__(self) -> None:
         if len({device.arithmetic for device, _ in self.group.kinds}) > 1:

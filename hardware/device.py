@@ -24,7 +24,13 @@ class Roofline:
     An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
     (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
     activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
-    sides of weight matrices up to the matrix unit's (0: off).
+    sides of weight matrices up to the matrix unit's (0: off). The products of
+    attention reach ``attention_efficiency`` of their peak (None: what all do).
+    A layer's operators take no less than ``host_s`` each on average, in which their host
+    starts one. Of the shorter
+    of computing and moving ``concurrent`` goes on beside the longer (1: all of it; 0: the
+    two follow each other, as while a kernel fills and drains).
+    Convolutions of 3 x 3 compute ``winograd`` times fewer products than they have.
     """
 
     matrix_efficiency: float = 1.0
@@ -32,6 +38,10 @@ class Roofline:
     overhead_s: float = 2e-6
     tile: bool = False
     pad_matrix_unit: int = 0
+    attention_efficiency: float | None = None
+    host_s: float = 0.0
+    concurrent: float = 1.0
+    winograd: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,8 @@ class Arithmetic:
     The published model moves elements. The deployed one tells apart
     activations (and their gradients), weights as operators read them, weights'
     gradients, and what the optimizer keeps of each weight: a master copy, which
-    is the weight itself where both have as many bytes, and its moments. With
+    is the weight itself where both have as many bytes, and its moments. Gradients come and
+    go, or have a ``gradient_buffer`` that is there all the time (Megatron-LM's). With
     ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
     without, it costs 2n - 1 (AccPar).
     """
@@ -53,6 +64,7 @@ class Arithmetic:
     gradient_bytes: float
     master_bytes: float
     moment_bytes: tuple[float, ...]
+    gradient_buffer: bool = False
 
     @classmethod
     def of(
@@ -65,6 +77,7 @@ class Arithmetic:
         gradient_bytes: float | None = None,
         master_bytes: float | None = None,
         moment_bytes: Sequence[float] | None = None,
+        gradient_buffer: bool = False,
     ) -> Arithmetic:
         """What is not said follows the element.
 
@@ -81,6 +94,7 @@ class Arithmetic:
             wide if gradient_bytes is None else gradient_bytes,
             wide if master_bytes is None else master_bytes,
             (wide,) if moment_bytes is None else tuple(moment_bytes),
+            gradient_buffer,
         )
 
 
@@ -102,7 +116,9 @@ class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
     Peak and HBM values are those of one chip, of which a core has an equal
-    share; the peak is that of the format in which it computes.
+    share; the peak is that of the format in which it computes, and the products of
+    attention have ``chip_attention_flops_per_s`` (None: the same). For products with weights
+    activations are cast to numbers of ``product_bytes`` (None: they are taken as they are).
     ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
     to their neighbours).
@@ -122,6 +138,8 @@ class Device:
     arithmetic: Arithmetic = BFLOAT16
     energy: Energy | None = None
     units: Units | None = None
+    chip_attention_flops_per_s: float | None = None
+    product_bytes: float | None = None
 
     @property
     def cores(self) -> int:

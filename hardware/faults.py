@@ -7,6 +7,7 @@ from math import prod
 
 from hardware.array import Group
 from hardware.device import Device
+from hardware.interconnect.cables import MOST_NODES, cable_faults
 from hardware.interconnect.tiers import with_members
 from hardware.interconnect.topologies import DESIGNS
 from hardware.topology import Tier, Topology
@@ -90,7 +91,10 @@ def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]
         yield from _tier_faults(f"topology.levels.{number}", tier)
     if any(not tier.members for tier in topology.levels[:-1]):
         number = next(i for i, tier in enumerate(topology.levels) if not tier.members)
-        yield f"topology.levels.{number}.members", "only the outermost level may leave it out"
+        yield (
+            f"topology.levels.{number}.members",
+            "only the innermost and the outermost level may leave it out",
+        )
         return
     counts = [(group.units, "boards")]
     if topology.joins == "chips":
@@ -105,8 +109,23 @@ def _tier_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:
             yield f"{key}.oversubscription", f"only a switch has one, not a {tier.kind}"
         if tier.rails != 1:
             yield f"{key}.rails", f"only a switch has rails, not a {tier.kind}"
+        if tier.reduces:
+            yield f"{key}.reduces", f"only a switch can sum, not a {tier.kind}"
     if tier.shape and tier.kind not in ("torus", "mesh"):
         yield f"{key}.shape", f"only a torus or mesh has a shape, not a {tier.kind}"
+    if tier.dimensions != 2 and tier.kind not in ("torus", "mesh"):
+        yield f"{key}.dimensions", f"only a torus or mesh has dimensions, not a {tier.kind}"
+    if tier.shape and tier.dimensions not in (2, len(tier.shape)):
+        yield f"{key}.dimensions", f"{list(tier.shape)} has {len(tier.shape)} sides; leave it out"
+
+
+def _cable_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:
+    if tier.kind == "cables" and not tier.cables:
+        yield f"{key}.cables", 'are missing; write them like ["0-1", "0-3 x2"]'
+    elif tier.cables and tier.kind != "cables":
+        yield f"{key}.cables", f'are of the kind "cables", not of a {tier.kind}'
+    for what in cable_faults(tier.cables, tier.members) if tier.cables else ():
+        yield f"{key}.cables", what
 
 
 def _tiers_faults(topology: Topology, nodes: int, what: str) -> Iterator[tuple[str, str]]:
@@ -119,7 +138,8 @@ def _tiers_faults(topology: Topology, nodes: int, what: str) -> Iterator[tuple[s
             yield f"{key}.rails", "a single node has one port; give it more bandwidth instead"
         if tier.shape and prod(tier.shape) != tier.members:
             yield f"{key}.shape", f"{list(tier.shape)} is {prod(tier.shape)}, not {tier.members}"
-        most = DESIGNS[tier.kind].most
+        yield from _cable_faults(key, tier)
+        most = MOST_NODES if tier.kind == "cables" else DESIGNS[tier.kind].most
         if most is not None and tier.members > most:
             yield f"{key}.members", f"{tier.members} units; at most {most} {tier.kind}"
         below *= tier.members

@@ -11,8 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 from hardware.array import Array, Group
-from hardware.load import FORMAT_OF_WIDTH
-from hardware.quantity import parse_quantity
+from hardware.build import written_format
 
 T = TypeVar("T")
 
@@ -31,6 +30,12 @@ KEYS = {
     "roofline.overhead_s": ("roofline.overhead",),
     "roofline.tile": ("roofline.tile",),
     "roofline.pad_matrix_unit": ("roofline.pad_matrix_unit",),
+    "roofline.attention_efficiency": ("roofline.attention_efficiency",),
+    "roofline.host_s": ("roofline.host",),
+    "roofline.concurrent": ("roofline.concurrent",),
+    "roofline.winograd": ("roofline.winograd",),
+    "chip_attention_flops_per_s": ("arithmetic.attention",),
+    "product_bytes": ("arithmetic.compute",),
     "arithmetic.element_bytes": ("arithmetic.element",),
     "arithmetic.fused": ("arithmetic.fused",),
     "arithmetic.activation_bytes": ("arithmetic.activations", "arithmetic.element"),
@@ -42,6 +47,7 @@ KEYS = {
     ),
     "arithmetic.master_bytes": ("arithmetic.master", "arithmetic.weights", "arithmetic.element"),
     "arithmetic.moment_bytes": ("arithmetic.moments", "arithmetic.weights", "arithmetic.element"),
+    "arithmetic.gradient_buffer": ("arithmetic.gradient_buffer",),
     "energy.mac_j": ("energy.mac",),
     "energy.hbm_j_per_byte": ("energy.hbm",),
     "energy.transfer_j_per_byte": ("energy.transfer",),
@@ -57,14 +63,16 @@ KEYS = {
     "topology.levels": ("topology.levels",),
 }
 """A field to the keys that may give its value: the first that a spec has does (no peaks)."""
+OF_TRAINING = ("precision", "optimizer", "stack")
+"""Keys of an array that say nothing but other keys' values, whose sources begin with them."""
 _ASKED_WHOLE = {"shared"}
 """Properties that ask for less than the field they look at: a bus, or any other kind."""
-_OF_THE_ARRAY = ("device", "count", "extends", "execution")
+_OF_THE_ARRAY = ("nodes", "device", "count", "extends", "execution")
 """What decides which array there is: every model is run on that one."""
 
 
 def watched(array: Array, seen: set[str]) -> Array:
-    """The same array, which adds to ``seen`` every field of its devices and topology it is asked.
+    """The same array, which adds to ``seen`` every field of its parts that it is asked.
 
     Watched parts equal only others that note in the same place: no answer that was
     kept of the plain array is taken for theirs.
@@ -81,7 +89,10 @@ def watched(array: Array, seen: set[str]) -> Array:
         return cast("T", made)
 
     kinds = tuple((copy(device, ""), count) for device, count in array.group.kinds)
-    return replace(array, group=Group(kinds), topology=copy(array.topology, "topology."))
+    stack = array.stack and copy(array.stack, "stack.")
+    return replace(
+        array, group=Group(kinds), topology=copy(array.topology, "topology."), stack=stack
+    )
 
 
 def _watcher(base: type, prefix: str, seen: set[str]) -> type:
@@ -128,7 +139,13 @@ def unread(array: Array, seen: Iterable[str]) -> list[str]:
         for index in entries
     }
     of_array = _given(values, noted)
-    return [key for key in values if not _is_read(key, of_entry, of_array)]
+    read = {key for key in values if _is_read(key, of_entry, of_array)}
+    if any(name.startswith("stack.") for name in noted):
+        read.add("stack")
+    for key in OF_TRAINING:
+        if any(s.source.startswith(f"{key} ") for s in array.settings if s.key in read):
+            read.add(key)
+    return [key for key in values if key not in read]
 
 
 def _is_of(key: str, index: str) -> bool:
@@ -176,10 +193,7 @@ def _peak(values: Mapping[str, str]) -> set[str]:
     """The keys that say at which peak products are computed."""
     if "units.clock" in values:
         return {key for key in values if key.startswith(("units.clock", "units.matrix."))}
-    compute = values.get("arithmetic.compute")
-    width = values.get("arithmetic.element")
-    usual = FORMAT_OF_WIDTH.get(2.0 if width is None else parse_quantity(width, "B"), "")
-    peak = f"chip.peak_by_format.{compute or usual}"
+    peak = f"chip.peak_by_format.{written_format(values)}"
     if peak not in values:
         return {"chip.peak"}
-    return {peak, "arithmetic.element" if compute is None else "arithmetic.compute"}
+    return {peak, "arithmetic.compute" if "arithmetic.compute" in values else "arithmetic.element"}

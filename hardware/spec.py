@@ -51,6 +51,16 @@ def catalog() -> dict[str, str]:
     return {f.name.removesuffix(".toml"): f.read_text() for f in files if f.name.endswith(".toml")}
 
 
+@cache
+def _shipped(name: str) -> str | None:
+    """The text of one of these, of which no other is read; None for a name that is not there."""
+    file = resources.files("hardware") / "catalog" / f"{name}.toml"
+    try:
+        return file.read_text() if file.is_file() else None
+    except (OSError, ValueError):  # no name of a file
+        return None
+
+
 def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, str, Settings]:
     """Resolve ``name`` (catalog name or path) and what it extends: label, file, settings.
 
@@ -86,7 +96,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
 
 def spec_kind(name: str) -> str | None:
     """What a catalog name or path describes ("device", "array"); None for an unknown name."""
-    if not _is_path(name) and name not in catalog():
+    if not _is_path(name) and _shipped(name) is None:
         return None
     text, origin, _ = _find(name, "spec", None)
     return str(_parse(text, origin).get("kind"))
@@ -99,9 +109,8 @@ def _is_path(name: str) -> bool:
 def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | None]:
     """Text, origin and folder of a spec."""
     if not _is_path(name):
-        known = catalog()
-        if name in known:
-            return known[name], f"catalog/{name}.toml", None
+        if (text := _shipped(name)) is not None:
+            return text, f"catalog/{name}.toml", None
         names = catalog_names(kind)
         guess = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {guess[0]}?" if guess else f"one of {', '.join(names)}"
@@ -129,17 +138,21 @@ def catalog_names(kind: str) -> list[str]:
 
 
 def catalog_rows(kind: str) -> list[tuple[str, int, str]]:
-    """Each of the catalog's devices or arrays: its name, cores or accelerators, and description.
+    """Each of the catalog's specs of a kind: its name, size and description.
 
+    The size is a device's cores, an array's accelerators, or the year of a stack.
     Read as it is written, with what it extends, not checked as a spec that is used is.
     """
     rows = []
     for name in catalog_names(kind):
         values = {key: entry.value for key, entry in load_settings(name, kind)[2].items()}
-        if kind == "device":
+        if kind == "stack":
+            size = values.get("year", 0)
+        elif kind == "device":
             size = values["chips"] * values["chip.cores"]
         else:
             size = sum(values[key] for key in values if re.fullmatch(r"devices\.\d+\.count", key))
+            size *= values.get("nodes", 1)
         rows.append((name, size, values.get("description", "")))
     return rows
 

@@ -10,9 +10,13 @@ class Tier:
     """How the units of one tier are joined: single nodes, or groups of the tier below.
 
     ``members`` units are joined by a ``kind``, each by ``rails`` ports with
-    ``bytes_per_s`` in each direction (0 members: as many as there are). A
+    ``bytes_per_s`` in each direction (0 members: as many as there are; 0 rails:
+    a port for each of its nodes). A
     switch with ``oversubscription`` carries so many times less than all its
-    ports together. ``shape`` is that of a torus or mesh.
+    ports together. ``shape`` is that of a torus or mesh, which has else the
+    sides of its ``dimensions`` that are nearest to each other. A switch that sums
+    what passes it does so at ``reduces`` of the ports' bandwidth (0: it does not).
+    ``cables`` are those of a tier of that kind: the two units that each joins.
     """
 
     kind: str
@@ -22,6 +26,9 @@ class Tier:
     rails: int = 1
     oversubscription: float = 1.0
     shape: tuple[int, ...] = ()
+    dimensions: int = 2
+    reduces: float = 0.0
+    cables: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +79,22 @@ def near_square(count: int) -> tuple[int, int]:
     """The two factors of ``count`` that are nearest to each other, the larger one first."""
     smaller = max(d for d in range(1, int(count**0.5) + 1) if count % d == 0)
     return count // smaller, smaller
+
+
+def near_cubic(count: int, dimensions: int) -> tuple[int, ...]:
+    """So many factors of ``count``, the largest one first, of which the largest is least.
+
+    Of equals, the one whose others are nearest to each other: 256 in three is 8 x 8 x 4,
+    not 8 x 16 x 2.
+    """
+    if dimensions == 1:
+        return (count,)
+    if dimensions == 2:
+        return near_square(count)
+    divisors = [d for d in range(1, int(count**0.5) + 1) if count % d == 0]
+    shapes = {
+        tuple(sorted((side, *near_square(count // side)), reverse=True))
+        for d in divisors
+        for side in (d, count // d)
+    }
+    return min(shapes, key=lambda sides: (sides[0], sides[0] - sides[-1]))

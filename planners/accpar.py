@@ -5,7 +5,7 @@ from __future__ import annotations
 from hardware import Array
 from planners.hierarchy import plan_hierarchy
 from planners.objective import TIME, Objective
-from planners.partition import PartitionType
+from planners.partition import USUAL
 from planners.plan import Plan
 from workloads import Network
 
@@ -23,6 +23,6 @@ def accpar(network: Network, array: Array, batch: int, objective: Objective = TI
         array,
         batch,
         objective,
-        lambda node: tuple(PartitionType),
+        lambda node: USUAL,
         balance=objective.computing,
     )

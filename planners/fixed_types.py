@@ -3,42 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hardware import Array
+from hardware import Array, Group
 from planners.errors import PlanError
 from planners.hierarchy import check_table
 from planners.objective import TIME, Objective
-from planners.partition import PartitionType
+from planners.partition import Partition, PartitionType
 from planners.plan import Plan
+from planners.pricing import priced
 from planners.search import Search
 from planners.sizing import whole
+from planners.split import Split
 from workloads import Network, partition_graph
+
+Types = Sequence[PartitionType]
+Share = float | Sequence[float]
+"""The first half's: of every node, or one for each."""
 
 
 def given(
     network: Network,
     array: Array,
     batch: int,
-    levels: Sequence[Sequence[PartitionType]],
+    levels: Sequence[Types],
     objective: Objective = TIME,
+    *,
+    shares: Sequence[Share] | None = None,
+    balance: bool = False,
 ) -> Plan:
     """The plan with these types, one sequence a level from the top, a type for each node.
 
-    Shares follow the number of accelerators; the objective only prices the
-    result. Raises PlanError where the types do not fit network or array.
+    All groups of a level do the same; the top level of an array of several kinds is between
+    kinds, and a group that is split up sooner leaves the last levels out. ``shares`` are
+    the first halves', level by level; without them halves get theirs by numbers of
+    accelerators, or, with ``balance``, where halves are unlike each node's by the objective's
+    prices, as AccPar's.
+    Otherwise the objective only prices the result. Raises PlanError where types or shares
+    do not fit network or array.
     """
     graph = partition_graph(network)
-    depth = (array.group.size - 1).bit_length()
-    if len(array.group.kinds) > 1:
-        raise PlanError(f"given types for {array.name!r}: it must have devices of one kind")
+    depth = _depth(array.group, {})
+    whose = f"given types for {network.name!r} on {array.name!r}"
     if len(levels) != depth or any(len(types) != len(graph) for types in levels):
         raise PlanError(
-            f"given types for {network.name!r} on {array.name!r}: expected {depth} levels of "
-            f"{len(graph)} types, found {[len(types) for types in levels]}"
+            f"{whose}: expected {depth} levels of {len(graph)} types, found "
+            f"{[len(types) for types in levels]}"
         )
     domains = [[(one,) for one in types] for types in levels]
     for domain in domains:
         check_table("given", graph, domain, objective.communication)
-    root = Search(graph, domains, batch, objective, array).split(array.group, whole(graph))
     names = tuple(node.name for node in graph)
-    return Plan("given", network.name, batch, objective.name, names, root, objective.communication)
+    plan = Plan("given", network.name, batch, objective.name, names, None, objective.communication)
+    if shares is None:
+        search = Search(graph, domains, batch, objective, array, balance=balance)
+        return replace(plan, root=search.split(array.group, whole(graph)))
+    if balance or len(shares) != depth:
+        raise PlanError(
+            f"{whose}: shares of {len(shares)} levels{', and balanced ones' * balance}; give those "
+            f"of all {depth}, or let them be balanced"
+        )
+    pairs = zip(levels, shares, strict=True)
+    root = _tree(array.group, [_partitions(*both, whose) for both in pairs], {})
+    return priced(network, array, replace(plan, root=root), objective)
+
+
+def _depth(group: Group, known: dict[Group, int]) -> int:
+    """How many levels there are down to single accelerators."""
+    if group not in known:
+        below = set(group.halves()) if group.size > 1 else set()
+        known[group] = max((1 + _depth(half, known) for half in below), default=0)
+    return known[group]
+
+
+def _partitions(types: Types, share: Share, whose: str) -> tuple[Partition, ...]:
+    each = [share] * len(types) if isinstance(share, int | float) else [*share]
+    if len(each) != len(types):
+        raise PlanError(f"{whose}: {len(each)} shares for {len(types)} types of a level")
+    return tuple(map(Partition, types, map(float, each)))
+
+
+def _tree(
+    group: Group, levels: Sequence[tuple[Partition, ...]], known: dict[tuple[Group, int], Split]
+) -> Split | None:
+    """Both halves of a split do the same; where they are alike that is one object."""
+    if group.size == 1:
+        return None
+    key = (group, len(levels))
+    if key not in known:
+        halves = list(dict.fromkeys(group.halves()))
+        below = tuple(_tree(half, levels[1:], known) for half in halves)
+        known[key] = Split(levels[0], 0.0, below)
+    return known[key]

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from planners.errors import PlanError
 from planners.partition import Shard, legal
 from planners.plan import Plan
 from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
 from planners.split import Split
 from workloads import Graph
+
+
+def check_nodes(plan: Plan, network: str, graph: Graph) -> None:
+    """Raise PlanError, with the first layer that differs, where a plan is not for this graph."""
+    names = tuple(node.name for node in graph)
+    if names == plan.nodes:
+        return
+    if plan.network != network:
+        raise PlanError(f"the plan is for {plan.network!r}, not for {network!r}")
+    both = zip_longest(plan.nodes, names)
+    i, (theirs, ours) = next((i, pair) for i, pair in enumerate(both) if pair[0] != pair[1])
+    raise PlanError(
+        f"the plan is for another {network!r}: layer {i} is {_named(theirs)} in the plan, "
+        f"{_named(ours)} in the network"
+    )
+
+
+def _named(layer: str | None) -> str:
+    return "none" if layer is None else repr(layer)
 
 
 def check_types(plan: Plan, graph: Graph) -> None:

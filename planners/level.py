@@ -10,9 +10,11 @@ from planners.bounds import bounded
 from planners.choices import Choices, Floats
 from planners.min_sum import TooWideError, factors_of, minimise_entries
 from planners.objective import Objective, Prices
-from planners.partition import I, Partition, PartitionType, tied_sums
+from planners.order import SUMMED_IN, Phase
+from planners.partition import Partition, PartitionType
 from planners.sizing import AllSizes
 from planners.terms import Terms
+from planners.tied import tied_sums
 from workloads import Graph
 
 _NO_SUMS = np.zeros((1, len(PartitionType)))
@@ -93,7 +95,7 @@ class Level:
             node, owner = self.graph[tie.node], self.graph[tie.owner]
             both = float(weights[tie.node]), float(weights[tie.owner])
             moved = np.array([tied_sums(node, owner, types, *both) for types in tie.types])
-            of_batch = terms.own[tie.entries] == I
+            of_batch = np.isin(terms.own[tie.entries], SUMMED_IN[Phase.GRADIENT])
             fixed[tie.entries] = np.where(of_batch, moved[:, 0], fixed[tie.entries])
             swap[tie.entries] += moved[:, 1]
         return Choices(work[terms.node], fixed, rest, swap)

@@ -73,6 +73,8 @@ def edge(
     consumer: PartitionType,
     elements: float,
     table: Communication = Communication.PRINTED,
+    *,
+    operand: bool = False,
 ) -> tuple[float, float]:
     """(swap, rest) of a boundary, both directions together, in elements.
 
@@ -83,6 +85,6 @@ def edge(
     of them in both directions: swap 200. From columns to the whole (III to
     III) it lacks 1 - a of them, once: rest 100.
     """
-    half = sum(boundary(producer, consumer, 0.5, table))
-    whole = sum(boundary(producer, consumer, 0.0, table))
+    half = sum(boundary(producer, consumer, 0.5, table, operand))
+    whole = sum(boundary(producer, consumer, 0.0, table, operand))
     return (0.0, whole * elements) if whole else (4 * half * elements, 0.0)

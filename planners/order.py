@@ -16,32 +16,43 @@ from enum import StrEnum
 from planners.partition import (
     II,
     III,
+    SAME_WEIGHTS,
     Communication,
-    I,
     Partition,
     Sizes,
     boundary,
+    is_operand,
     partial_sums,
     producer_type,
-    tied_sums,
 )
+from planners.tied import tied_sums
+from planners.updates import Kept, Updates, sharded
 from workloads import Graph
 from workloads.kept import once_for_each
 
 
 class Phase(StrEnum):
-    """The three products of a layer, in the order in which they run, and the optimizer's update."""
+    """The three products of a layer, in the order in which they run, and the optimizer's update.
+
+    What of a forward pass is computed again before backward is a phase of its own.
+    """
 
     FORWARD = "forward"
     BACKWARD = "backward"
     GRADIENT = "gradient"
     UPDATE = "update"
+    RECOMPUTE = "recompute"
+
+    @property
+    def ahead(self) -> bool:
+        """Whether features are computed, for the first time or again."""
+        return self in (Phase.FORWARD, Phase.RECOMPUTE)
 
 
 class Kind(StrEnum):
     """What a step does: a product (and its use of HBM), its partial sums, or a boundary.
 
-    A send is a boundary between stages.
+    A send is a boundary between stages; weights are gathered that were updated in parts.
     """
 
     COMPUTE = "compute"
@@ -49,10 +60,16 @@ class Kind(StrEnum):
     BOUNDARY = "boundary"
     MEMORY = "memory"
     SEND = "send"
+    WEIGHTS = "weights"
 
 
-SUMMED_IN = {Phase.FORWARD: II, Phase.BACKWARD: III, Phase.GRADIENT: I}
-"""The type whose partial sums arise in each phase (AccPar)."""
+SUMMED_IN = {
+    Phase.FORWARD: (II,),
+    Phase.BACKWARD: (III,),
+    Phase.GRADIENT: SAME_WEIGHTS,
+    Phase.RECOMPUTE: (II,),
+}
+"""The types whose partial sums arise in each phase (AccPar; positions sum as samples do)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +77,7 @@ class Item:
     """One item of a training step: a node computes, or receives.
 
     A boundary is edge ``edge`` of ``node`` into ``consumer``. A ``bucket`` is of
-    layers, ``node`` the first, whose gradients are summed together.
+    layers, ``node`` the first, whose gradients are summed, or weights gathered, together.
     """
 
     kind: Kind
@@ -75,6 +92,17 @@ class Item:
 def published_order(graph: Graph) -> tuple[Item, ...]:
     """The whole step in order."""
     return (*_forward(graph), *_backward(graph))
+
+
+def shared_out(graph: Graph, updates: Updates) -> frozenset[int]:
+    """The nodes with weights of their own whose update is shared out."""
+    return frozenset(v for v in sharded(updates) if graph[v].tied is None)
+
+
+def gathered_order(shared: frozenset[int]) -> Iterator[Item]:
+    """What comes before: the new weights of the last step's update, where it was shared out."""
+    for v in sorted(shared):
+        yield Item(Kind.WEIGHTS, Phase.UPDATE, v)
 
 
 def _forward(graph: Graph) -> Iterator[Item]:
@@ -112,17 +140,30 @@ def received(
     partitions: Sequence[Partition],
     size: Sequence[Sizes],
     table: Communication = Communication.PRINTED,
+    kept: Sequence[Kept | None] = (),
 ) -> tuple[float, float]:
-    """Elements each side of a split receives in an exchange step."""
+    """Elements each side of a split receives in an exchange step.
+
+    ``kept`` has the nodes whose update this split shares out, and of their weights what
+    each side updates: all that it receives of their gradients, and what it does not
+    receive of their new weights.
+    """
+    own = kept[item.node] if kept and item.phase in (Phase.GRADIENT, Phase.UPDATE) else None
+    if item.kind is Kind.WEIGHTS:
+        weights = size[item.node].weights
+        return (weights * own[1], weights * own[0]) if own else (0.0, 0.0)
     if item.kind is Kind.SUMS:
         elements = _sums(item, graph, partitions, size, table)
-        return elements, elements
+        return (elements * own[0], elements * own[1]) if own else (elements, elements)
     producer = producer_type(graph[item.node], partitions[item.node].type)
     consumer = partitions[item.consumer]
     direction = 0 if item.phase is Phase.FORWARD else 1
     elements = size[item.consumer].reads[item.edge]
-    first = boundary(producer, consumer.type, consumer.share, table)[direction]
-    second = boundary(producer, consumer.type, 1.0 - consumer.share, table)[direction]
+    operand = is_operand(graph[item.consumer], item.edge)
+    first, second = (
+        boundary(producer, consumer.type, share, table, operand)[direction]
+        for share in (consumer.share, 1.0 - consumer.share)
+    )
     return first * elements, second * elements
 
 
@@ -140,7 +181,7 @@ def _sums(
         types = (type_, partitions[tied].type)
         fixed, swap = tied_sums(graph[v], graph[tied], types, size[v].weights, size[tied].weights)
         return fixed + share * (1.0 - share) * swap
-    if type_ is not SUMMED_IN[item.phase]:
+    if type_ not in SUMMED_IN[item.phase]:
         return 0.0
     return partial_sums(type_, size[v], pooled=table.pooled)
 

@@ -2,8 +2,9 @@
 
 After AccPar (Song et al., HPCA 2020; docs/model.md): a layer multiplies F_l
 (B x Di) by W_l (Di x Do) into F_{l+1} (B x Do); a split cuts one of B, Di, Do.
-A fourth cuts the groups of a grouped convolution or the heads of attention;
-docs/partitions.md derives which type suits which kind of layer.
+A fourth cuts the groups of a grouped convolution or the heads of attention, a
+fifth the positions of a sequence; docs/partitions.md derives which type suits which
+kind of layer.
 Everything here counts elements of tensors; bytes and seconds come later.
 """
 
@@ -15,40 +16,51 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from planners.flops import NO_FLOPS, attention_flops, layer_flops, matmul_flops
 from workloads import CELLS, Node
+from workloads.kinds import ATTENTION
 
 
 class PartitionType(IntEnum):
-    """Which dimension is split: I the batch, II the inputs (Di), III the outputs (Do), IV groups.
+    """What is split: I the batch, II inputs (Di), III outputs (Do), IV groups, V positions.
 
     For a join (``add``, ``concat``) the type is the layout of its tensor: I
-    rows, II columns, III replicated, which is what a layer of that type would
-    read. IV gives each side whole groups: their inputs, weights and outputs.
+    rows, II columns, III replicated, V positions, which is what a layer of that type
+    would read. IV gives each side whole groups: their inputs, weights and outputs.
     """
 
     I = 0  # noqa: E741  (the papers' name)
     II = 1
     III = 2
     IV = 3
+    V = 4
 
     def __str__(self) -> str:
         return self.name
 
 
-I, II, III, IV = PartitionType  # noqa: E741  (the papers' names)
+I, II, III, IV, V = PartitionType  # noqa: E741  (the papers' names)
 
+SAME_WEIGHTS = (I, V)
+"""Types that leave both sides the same weights, whose gradients they sum."""
+USUAL = (I, II, III, IV)
+"""What planners weigh unless they are asked for positions, too."""
 LAYOUTS = (I, II, III)
-"""How a tensor lies on a group: rows (I), columns (II) or the whole of it (III); a join's types."""
-AS_READ = (I, II, III, II)
+"""How a tensor lies on a group: rows (I), columns (II) or the whole of it (III); a join's types.
+
+Of a sequence positions (V), too."""
+AS_READ = (I, II, III, II, V)
 """The layout in which a layer of each type reads its input: one of type III reads the whole."""
-AS_MADE = (I, III, II, II)
+AS_OPERAND = (I, II, III, II, III)
+"""The same for further inputs of a product of two: each position attends to all of them."""
+AS_MADE = (I, III, II, II, V)
 """The layout in which it leaves its output: one of type II has the whole, once it is summed."""
-AS_WEIGHT = (III, I, II, II)
+AS_WEIGHT = (III, I, II, II, III)
 """The layout in which it has its weights (Di x Do): one of type I the whole, one of II rows."""
-AS_TURNED = (III, II, I, II)
+AS_TURNED = (III, II, I, II, III)
 """The same for a layer whose weights are the transpose."""
-AS_PRODUCER = (I, III, II)
-"""A join that reads rows, columns or the whole hands on what I, III or II would."""
+AS_PRODUCER = (I, III, II, IV, V)
+"""A join that reads rows, columns, the whole or positions hands on what I, III, II or V would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +89,19 @@ class Communication(StrEnum):
 
 
 class Shard(NamedTuple):
-    """How many samples, channels and groups of a node a group of devices holds.
+    """How many samples, channels, groups and positions of a node a group of devices holds.
 
-    Planners count fractions of the whole (B, Di, Do, groups), the simulator's
-    placement samples and channels. Channels are those of one group of a grouped
-    convolution (or head of a matmul): a layer keeps ``inputs * groups`` of its
-    input channels. A partition's type is the number of the field that it cuts.
+    Planners count fractions of the whole (B, Di, Do, groups, positions), the
+    simulator's placement samples, channels and positions. Channels are those of one
+    group of a grouped convolution (or head of a matmul): a layer keeps ``inputs * groups``
+    of its input channels. A partition's type is the number of the field that it cuts.
     """
 
     rows: float = 1.0
     inputs: float = 1.0
     outputs: float = 1.0
     groups: float = 1.0
+    positions: float = 1.0
 
     @property
     def empty(self) -> bool:
@@ -111,19 +124,34 @@ def legal(node: Node, shard: Shard = WHOLE) -> tuple[PartitionType, ...]:
 
     docs/partitions.md has the reasons. IV needs two whole groups to part.
     """
+    positions = (V,) if sequence(node) else ()
     if node.join:
-        return LAYOUTS
+        return ((I, III) if node.routes else LAYOUTS) + positions
     if node.kind in CELLS:
         return (I,)
     types = [I]
-    if node.kind != "matmul":
+    if not node.computed:
         if node.groups == 1 or node.in_channels > node.groups:
             types.append(II)
         if node.groups == 1 or node.out_channels > node.groups:
             types.append(III)
     if node.groups > 1 and node.groups * shard.groups >= 2.0:
         types.append(IV)
-    return tuple(types)
+    return (*types, *positions)
+
+
+def usual(node: Node) -> tuple[PartitionType, ...]:
+    """The types that planners weigh for a node where nobody asks for positions, too."""
+    return tuple(one for one in legal(node) if one in USUAL)
+
+
+def sequence(node: Node) -> bool:
+    """Whether each position of what a node makes depends on that position of its first input.
+
+    Tokens are brought to experts, or back, among those of the same part of a sequence.
+    """
+    alike = node.in_area == node.out_area and node.kernel_area == 1
+    return node.out_area > 1 and (alike or node.routes)
 
 
 def shrunk(
@@ -144,7 +172,8 @@ class Sizes:
 
     ``weights`` is A(W_l), ``input`` A(F_l) = A(E_l), ``output`` A(F_{l+1})
     before pooling and ``pooled`` after it. ``flops`` are those of forward,
-    backward and gradient. ``reads`` has the tensor of each edge into the node.
+    backward and gradient. ``reads`` has the tensor of each edge into the node, and
+    ``operand`` are the further operands of a product of several.
     """
 
     weights: float
@@ -153,9 +182,7 @@ class Sizes:
     pooled: float
     flops: tuple[float, float, float]
     reads: tuple[float, ...] = ()
-
-
-NO_FLOPS = (0.0, 0.0, 0.0)
+    operand: float = 0.0
 
 
 def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes:
@@ -164,11 +191,16 @@ def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes
     ``inputs`` and ``outputs`` are channels of all groups that are left. A dot
     product of n terms is 2n - 1 FLOPs (AccPar), or 2n where multiply-adds are ``fused``.
     """
-    rows = batch * shard.rows
+    rows = batch * shard.rows * shard.positions
     inputs = node.in_channels * shard.inputs * shard.groups
     outputs = node.out_channels * shard.outputs * shard.groups
     kept = shard.inputs * shard.groups
-    reads = tuple(rows * (tensor.channels * kept) * tensor.area for tensor in node.reads)
+    reads = tuple(
+        (batch * shard.rows if is_operand(node, edge) else rows)
+        * (tensor.channels * kept)
+        * tensor.area
+        for edge, tensor in enumerate(node.reads)
+    )
     source = rows * inputs * node.in_area
     if node.join:
         return Sizes(0.0, source, source, source, NO_FLOPS, reads)
@@ -176,91 +208,45 @@ def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes
     depth = node.in_channels * shard.inputs / node.groups
     output = rows * outputs * node.out_area
     pooled = rows * outputs * node.pooled_area
+    operand = batch * shard.rows * node.operand * shard.groups
+    if node.kind == ATTENTION:
+        flops = attention_flops(node, rows, shard.groups)
+        return Sizes(0.0, source, output, pooled, flops, reads, operand)
     if node.kind == "matmul":
-        flops = _matmul_flops(node, rows, shard.groups, source, output, saved)
-        return Sizes(0.0, source, output, pooled, flops, reads)
+        flops = matmul_flops(node, operand, shard.positions, source, output, saved)
+        return Sizes(0.0, source, output, pooled, flops, reads, operand)
     weights = depth * outputs * node.kernel_area
     if node.kind == "embedding":  # a gather: nothing to multiply, and ids have no error
         return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
-    flops = _flops(node, rows, shard, source, output, weights, saved)
+    channels = shard.inputs, shard.outputs
+    flops = layer_flops(node, rows, channels, source, output, weights, saved)
     return Sizes(weights / node.block, source, output, pooled, flops, reads)
 
 
-def _flops(
-    node: Node,
-    rows: float,
-    shard: Shard,
-    source: float,
-    output: float,
-    weights: float,
-    saved: int,
-) -> tuple[float, float, float]:
-    """FLOPs of a weighted layer's products, as the paper counts them.
-
-    A dot product of n terms costs 2n less what is ``saved`` (never less than 0 when
-    a fraction of a channel is left); a convolution's backward is counted on its output map
-    as its forward, a fully connected layer's on its input. A transposed
-    convolution is a convolution run backwards: all is counted on its input map.
-    """
-    into = node.in_channels * shard.inputs / node.groups * node.kernel_area
-    out = node.out_channels * shard.outputs / node.groups * node.kernel_area
-    area = node.in_area if node.transposed else node.out_area
-    gradient = weights * max(0.0, 2 * rows * area - saved) * node.work
-    if node.transposed:
-        forward = source * max(0.0, 2 * out - saved)
-        return forward, forward, gradient
-    forward = output * max(0.0, 2 * into - saved) * node.work
-    backward = source * max(0.0, 2 * out - saved) * node.work if node.kind == "fc" else forward
-    return forward, backward, gradient
+def is_operand(node: Node, edge: int) -> bool:
+    """Whether an edge brings a further operand of a product: keys or values, not queries."""
+    return node.operand > 0 and edge > 0
 
 
-def _matmul_flops(
-    node: Node, rows: float, groups: float, source: float, output: float, saved: int
-) -> tuple[float, float, float]:
-    """FLOPs of a product of two computed operands, and of the errors of the first and second."""
-    into, out = node.in_channels / node.groups, node.out_channels / node.groups
-    second = rows * node.operand * groups
-    return (
-        output * max(0.0, 2 * into - saved),
-        source * max(0.0, 2 * out - saved),
-        second * max(0.0, 2 * node.in_area - saved),
-    )
+def as_read(node: Node, edge: int) -> tuple[PartitionType, ...]:
+    """The layout in which a node of each type reads the tensor of one of its edges."""
+    return AS_OPERAND if is_operand(node, edge) else AS_READ
 
 
 def partial_sums(type_: PartitionType, size: Sizes, *, pooled: bool = False) -> float:
     """Elements each group receives to complete its partial sums (AccPar).
 
-    I sums the gradient, II the output, III the error, IV nothing. ``pooled``
+    I sums the gradient, II the output, III the error, IV nothing, V the gradient or
+    the errors of further operands. ``pooled``
     charges type II the output after pooling, as the authors' released program does.
     """
     if type_ is I:
         return size.weights
     if type_ is II:
         return size.pooled if pooled else size.output
+    if type_ is V:
+        return size.weights + size.operand
     return size.input if type_ is III else 0.0
-
-
-def tied_sums(
-    node: Node,
-    owner: Node,
-    types: tuple[PartitionType, PartitionType],
-    weights: float,
-    owners: float,
-) -> tuple[float, float]:
-    """What the second use of a weight exchanges behind its gradient, by (its, its owner's) types.
-
-    ``weights`` and ``owners`` are the elements that are left of it for either.
-    Returns (fixed, swap) in elements: a side with share a receives
-    ``fixed + a * (1 - a) * swap``. Two replicas exchange the sum of both
-    gradients once, with the owner. Where each cuts another dimension, the part
-    of the gradient that the owner keeps and the part of the new weights that
-    this use needs change hands.
-    """
-    turned = "embedding" in {node.kind} ^ {owner.kind}  # its rows are the columns of its head
-    own, other = (AS_TURNED if turned else AS_WEIGHT)[types[0]], AS_WEIGHT[types[1]]
-    if own is III:
-        return max(0.0, weights - (owners if other is III else 0.0)), 0.0
-    return 0.0, 0.0 if other in (III, own) else 2 * weights
 
 
 @lru_cache(maxsize=1 << 14)
@@ -269,17 +255,19 @@ def boundary(
     consumer: PartitionType,
     share: float,
     table: Communication = Communication.PRINTED,
+    operand: bool = False,
 ) -> tuple[float, float]:
     """What a group lacks at a boundary, as fractions of the consumer's input tensor.
 
     Returns (forward, backward): features before the consumer's forward
     product, errors before the producer's backward product (AccPar).
     ``share`` is the consumer's share in the receiving group. Type IV reads
-    columns, as II does, and writes columns, as III does.
+    columns, as II does, and writes columns, as III does; of a product's further
+    ``operand`` type V reads the whole.
     """
     if table is Communication.PLOTTED and (producer, consumer) != (I, II):
         return (0.0, 0.0)
-    made, read = AS_MADE[producer], AS_READ[consumer]
+    made, read = AS_MADE[producer], (AS_OPERAND if operand else AS_READ)[consumer]
     return _lacks(made, read, share), _lacks(read, made, share)
 
 

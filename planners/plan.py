@@ -13,6 +13,7 @@ from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.place import Place, check_places
 from planners.split import Split, check_split, root_from_json, split_to_json, splits_below
+from planners.updates import Updates, check_updates, updates_from_json, updates_to_json
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
@@ -111,7 +112,8 @@ class Plan:
 
     ``nodes`` names the partitioned layers and joins in topological order;
     ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
-    each of its stages. ``communication`` is the table its exchanges follow.
+    each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
+    of every node how its weights are updated (none: replicated, all of them).
     Raises PlanError when a layer lacks a partition, a share is not within
     0...1, or a type is not in the table.
     """
@@ -124,9 +126,11 @@ class Plan:
     root: Split | None
     communication: Communication = Communication.PRINTED
     pipeline: Pipeline | None = None
+    updates: Updates = ()
 
     def __post_init__(self) -> None:
         self._check_pipeline()
+        check_updates(self.updates, self.nodes, f"plan for {self.network!r}")
         for split in splits_below(self.root):
             check_split(split, self.nodes, f"plan for {self.network!r}")
             if self.communication is Communication.PLOTTED and III in split.types:
@@ -193,6 +197,7 @@ class Plan:
             "objective": self.objective,
             "communication": str(self.communication),
             "layers": list(self.nodes),
+            **updates_to_json(self.updates),
             **(
                 {"root": split_to_json(self.root)}
                 if self.pipeline is None
@@ -216,6 +221,7 @@ class Plan:
                 root=None if "pipeline" in data else root_from_json(data),
                 pipeline=pipeline_from_json(data),
                 communication=Communication(data.get("communication", "printed")),
+                updates=updates_from_json(data),
             )
         except PlanError:
             raise

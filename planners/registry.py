@@ -51,6 +51,10 @@ class Judged(NamedTuple):
 
 
 JUDGED = {
+    "axes": Judged(
+        "planners.axes.planned:axes",
+        "Named axes as --parallel says, as Megatron splits transformers; without any, samples.",
+    ),
     "best_share": Judged(
         "simulator.planning.baselines:best_share",
         "Data parallelism on all devices, with the best single share for each kind of them.",
@@ -68,7 +72,9 @@ JUDGED = {
         "The plan whose simulated step is shortest, of all other planners' and of its own.",
     ),
 }
-"""Built-in planners that simulate whole steps, and so lie above this package; by name only too."""
+"""Built-in planners that are loaded when they are named, by name only too.
+
+All but "axes" simulate whole steps, and so lie above this package."""
 
 ENTRY_POINTS = "accelarray.planners"
 """Entry-point group in which other packages announce planners."""

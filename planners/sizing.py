@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import (
-    II,
-    III,
     IV,
-    I,
     Partition,
     PartitionType,
     Shard,
+    is_operand,
     legal,
 )
 from workloads import Graph
 from workloads.kept import once_for_each
+from workloads.kinds import ATTENTION
 
+KEPT_SHARDS = 2048
+"""Numbers in shards up to which sizes are kept: one group's, of 400 nodes."""
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -45,11 +47,14 @@ class AllSizes:
     pooled: Floats
     flops: tuple[Floats, Floats, Floats]
     reads: Floats
+    operand: Floats
 
     def sums(self, *, pooled: bool) -> Floats:
         """``partial_sums`` of each type, on a further last axis."""
         made = self.pooled if pooled else self.output
-        return np.stack([self.weights, made, self.input, np.zeros_like(made)], axis=-1)
+        gradient = self.weights + self.operand
+        sums = [self.weights, made, self.input, np.zeros_like(made), gradient]
+        return np.stack(sums, axis=-1)
 
 
 class Sizing:
@@ -59,6 +64,7 @@ class Sizing:
         def column(values: Iterable[float]) -> Floats:
             return np.array([*values], dtype=np.float64)
 
+        self._kept = lru_cache(maxsize=256)(self._again)
         self._inputs = column(node.in_channels for node in graph)
         self._outputs = column(node.out_channels for node in graph)
         self._groups = column(node.groups for node in graph)
@@ -72,32 +78,57 @@ class Sizing:
         self._join = np.array([node.join for node in graph])
         kinds = np.array([node.kind for node in graph])
         self._matmul, self._gather = kinds == "matmul", kinds == "embedding"
+        self._attention = kinds == ATTENTION
+        attended = [node.attended if node.kind == ATTENTION else (0.0, 0.0) for node in graph]
+        self._attended = tuple(column(each) for each in zip(*attended, strict=True))
         self._turned = np.array([node.transposed for node in graph])
         self._full = kinds == "fc"
         self.reader = np.array([v for v, node in enumerate(graph) for _ in node.reads], np.intp)
         """Of each edge, the node that reads it."""
+        self._shared = np.array(
+            [is_operand(node, e) for node in graph for e in range(len(node.reads))]
+        )
+        """Of each edge, whether every position needs all of its tensor."""
         self._read_channels = column(read.channels for node in graph for read in node.reads)
         self._read_area = column(read.area for node in graph for read in node.reads)
         self._types = np.array([[one in legal(node) for one in PartitionType] for node in graph])
 
     def of(self, batch: int, shards: Floats, *, fused: bool = False) -> AllSizes:
-        """The sizes for shards whose last two axes are the nodes and the fields of ``Shard``."""
-        rows, ins, outs, groups = (batch * shards[..., 0], *_fields(shards)[1:])
+        """The sizes for shards whose last two axes are the nodes and the fields of ``Shard``.
+
+        The last ones are kept: planners of one network halve it alike, on small arrays and
+        large ones.
+        """
+        if shards.size > KEPT_SHARDS:
+            return self._of(batch, shards, fused=fused)
+        return self._kept(batch, shards.shape, shards.tobytes(), fused=fused)
+
+    def _again(self, batch: int, shape: tuple[int, ...], shards: bytes, *, fused: bool) -> AllSizes:
+        return self._of(batch, np.frombuffer(shards).reshape(shape), fused=fused)
+
+    def _of(self, batch: int, shards: Floats, *, fused: bool) -> AllSizes:
+        samples, ins, outs, groups, positions = (batch * shards[..., 0], *_fields(shards)[1:])
+        rows = samples * positions
         outputs = self._outputs * outs * groups
         kept = (ins * groups)[..., self.reader]
-        reads = rows[..., self.reader] * (self._read_channels * kept) * self._read_area
+        of_edge = np.where(self._shared, samples[..., self.reader], rows[..., self.reader])
+        reads = of_edge * (self._read_channels * kept) * self._read_area
         source = rows * (self._inputs * ins * groups) * self._in_area
         made = np.where(self._join, source, rows * outputs * self._out_area)
         pooled = np.where(self._join, source, rows * outputs * self._pooled_area)
         depth = self._inputs * ins / self._groups
-        weights = np.where(self._join | self._matmul, 0.0, depth * outputs * self._kernel)
-        flops = self._flops(rows, shards, source, made, weights, 0 if fused else 1)
-        weights = weights / self._block
-        return AllSizes(weights, np.where(self._gather, 0.0, source), made, pooled, flops, reads)
+        weights = np.where(
+            self._join | self._matmul | self._attention, 0.0, depth * outputs * self._kernel
+        )
+        operand = samples * self._operand * groups
+        flops = self._flops(rows, operand, shards, source, made, weights, 0 if fused else 1)
+        weights, source = weights / self._block, np.where(self._gather, 0.0, source)
+        return AllSizes(weights, source, made, pooled, flops, reads, operand)
 
     def _flops(
         self,
         rows: Floats,
+        operand: Floats,
         shards: Floats,
         source: Floats,
         made: Floats,
@@ -105,7 +136,7 @@ class Sizing:
         saved: int,
     ) -> tuple[Floats, Floats, Floats]:
         """Those of layers by their kernels, of matmuls by their operands."""
-        _, ins, outs, groups = _fields(shards)
+        _, ins, outs, groups, positions = _fields(shards)
         into = self._inputs * ins / self._groups * self._kernel
         out = self._outputs * outs / self._groups * self._kernel
         area = np.where(self._turned, self._in_area, self._out_area)
@@ -114,14 +145,19 @@ class Sizing:
         by_out = np.maximum(0.0, 2 * np.where(self._matmul, out_, out) - saved)
         forward = np.where(self._turned, source * by_out, made * by_into)
         backward = np.where(self._full | self._matmul, source * by_out, forward)
-        second = rows * self._operand * groups * np.maximum(0.0, 2 * self._in_area - saved)
+        second = operand * np.maximum(0.0, 2 * self._in_area * positions - saved)
         gradient = weights * np.maximum(0.0, 2 * rows * area - saved)
         gradient = np.where(self._matmul, second, gradient)
         none = self._join | self._gather
         forward, backward, gradient = (
             np.where(none, 0.0, one * self._work) for one in (forward, backward, gradient)
         )
-        return forward, backward, gradient
+        ahead, back = (2 * rows * groups * each for each in self._attended)
+        return (
+            np.where(self._attention, ahead, forward),
+            np.where(self._attention, back, backward),
+            gradient,
+        )
 
     def parted(self, shards: Floats) -> Flags:
         """Which nodes still have two whole groups to part."""
@@ -170,5 +206,5 @@ def kept(shards: Floats, types: Ints, shares: Floats) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _fields(shards: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    return shards[..., I], shards[..., II], shards[..., III], shards[..., IV]
+def _fields(shards: Floats) -> tuple[Floats, ...]:
+    return tuple(shards[..., type_] for type_ in PartitionType)

@@ -6,16 +6,17 @@ Any planner plans a stage: to it a stage is a network, and its place an array.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hardware import Array
+from planners.axes.asked import Axes
 from planners.errors import PlanError
 from planners.objective import TIME, Objective
 from planners.place import Place
 from planners.plan import Pipeline, Plan, Stage
 from planners.registry import load_planner, planner_name
-from workloads import Cut, Network, NetworkError, cut, partition_graph
+from workloads import Cut, Graph, Network, NetworkError, cut, partition_graph
 
 if TYPE_CHECKING:
     from planners.registry import Planner
@@ -28,7 +29,10 @@ class Staging:
     ``stages`` places with ``virtual`` stages each; without a ``schedule`` it is 1f1b,
     or interleaved with several stages a place. ``cuts`` are the first layers
     of all stages but the first, by name (none: the slowest stage is as fast as may be).
-    ``recompute`` is "all", or numbers of stages. The rest is as in ``Pipeline``.
+    ``recompute`` is "all", or numbers of stages, which do forward again as a whole. The
+    rest is as in ``Pipeline``. With axes (``parallel``, in an ``axis_order`` on the machine,
+    innermost first) planner "axes" makes the stages, of micro-batches with ``micro_batch``
+    samples for each replica.
     """
 
     stages: int = 1
@@ -40,11 +44,20 @@ class Staging:
     vertical_sync: bool = False
     batches: int = 0
     cuts: tuple[str, ...] = ()
+    parallel: Axes | None = None
+    axis_order: str = ""
+    micro_batch: int = 0
 
     @property
     def usual_schedule(self) -> str:
         """The schedule that is named, or else what is usual."""
         return self.schedule or ("interleaved" if self.virtual > 1 else "1f1b")
+
+    @property
+    def without_axes(self) -> Staging | None:
+        """What of it planners read that plan no axes; None for nothing."""
+        plain = replace(self, parallel=None, axis_order="", micro_batch=0)
+        return None if plain == Staging() != self else plain
 
     def check_recompute(self) -> None:
         """Raise PlanError where a stage is to compute again that is not there."""
@@ -52,7 +65,7 @@ class Staging:
         for word in self.recompute.replace(" ", "").split(","):
             if word not in ("", "all") and not (word.isdecimal() and int(word) < stages):
                 raise PlanError(
-                    f"recompute={self.recompute}: there is no stage {word}; stages are 0 to "
+                    f"recompute=stages:{self.recompute}: there is no stage {word}; stages are 0 to "
                     f"{stages - 1}, or all"
                 )
 
@@ -63,16 +76,28 @@ class Staging:
         return str(stage) in self.recompute.replace(" ", "").split(",")
 
     def __str__(self) -> str:
-        words = [f"{self.stages} stage{'s' * (self.stages > 1)}"]
-        words += [f"{self.virtual} a place"] * (self.virtual > 1)
-        words.append(self.usual_schedule)
-        words.append(f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}")
-        words += [f"recompute {self.recompute}"] if self.recompute else []
+        words = self._axes_in_words() if self.parallel else self._stages_in_words()
+        words += [f"recompute stages:{self.recompute}"] if self.recompute else []
         words += [f"tied {self.tied}"] if self.tied else []
         words += ["vertical sync"] * self.vertical_sync
         words += [f"{self.batches} batches"] * bool(self.batches)
         words += [f"cuts {' '.join(self.cuts)}"] if self.cuts else []
         return ", ".join(words)
+
+    def _stages_in_words(self) -> list[str]:
+        words = [f"{self.stages} stage{'s' * (self.stages > 1)}"]
+        words += [f"{self.virtual} a place"] * (self.virtual > 1)
+        words.append(self.usual_schedule)
+        words.append(f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}")
+        return words
+
+    def _axes_in_words(self) -> list[str]:
+        words = [str(self.parallel).replace(",", " ")]
+        words += [f"axis order {self.axis_order}"] * bool(self.axis_order)
+        words += [self.schedule] * bool(self.schedule)
+        words += [f"micro-batches of {self.micro_batch}"] * bool(self.micro_batch)
+        words += [f"{self.micro_batches} micro-batches"] * (self.micro_batches > 1)
+        return words
 
 
 def places_of(array: Array, stages: int) -> tuple[Place, ...]:
@@ -111,6 +136,21 @@ def cut_into(network: Network, firsts: Sequence[int]) -> Cut:
         return cut(network, firsts)
     except NetworkError as error:
         raise PlanError(str(error)) from None
+
+
+def named_cuts(graph: Graph, cuts: Sequence[str], stages: int) -> tuple[int, ...]:
+    """The numbers of the layers at which stages begin; raises PlanError for others than asked."""
+    number = {node.name: i for i, node in enumerate(graph)}
+    if unknown := [name for name in cuts if name not in number]:
+        raise PlanError(
+            f"cuts={','.join(cuts)}: no layer {unknown[0]!r} to begin a stage with; see "
+            "the layers of plan --format json"
+        )
+    if len(cuts) != stages - 1:
+        raise PlanError(
+            f"cuts={','.join(cuts)}: {len(cuts)} cuts make {len(cuts) + 1} stages, not {stages}"
+        )
+    return (0, *(number[name] for name in cuts))
 
 
 def planned_in_stages(

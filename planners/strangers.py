@@ -71,6 +71,11 @@ def takes_execution(planner: Any) -> bool:
         return False
 
 
+def reads_axes(planner: Any) -> bool:
+    """Whether a planner plans the named axes of a staging: it has a true ``reads_axes``."""
+    return bool(getattr(planner, "reads_axes", False))
+
+
 def plans_stages(planner: Any) -> bool:
     """Whether a planner chooses a pipeline's stages itself: it has a true ``plans_stages``."""
     return bool(getattr(planner, "plans_stages", False))

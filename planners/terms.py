@@ -30,17 +30,23 @@ Floats = NDArray[np.float64]
 
 
 class Link(NamedTuple):
-    """What of a node decides which terms there are: whether it joins, and whose types matter."""
+    """What of a node decides which terms there are: whether it joins, and whose types matter.
+
+    ``computed`` ones multiply what others make: their further edges bring operands.
+    """
 
     join: bool
     producers: tuple[int, ...]
     main: int | None
     tied: int | None
+    computed: bool = False
 
 
 def links_of(graph: Graph) -> tuple[Link, ...]:
     """The links of every node."""
-    return tuple(Link(node.join, node.producers, node.main, node.tied) for node in graph)
+    return tuple(
+        Link(node.join, node.producers, node.main, node.tied, node.operand > 0) for node in graph
+    )
 
 
 class Edge(NamedTuple):
@@ -163,7 +169,8 @@ def _numbers(
         read.append([])
         for k in edges:
             producer = links[v].producers[k]
-            parts = _parts(of, place[producer], links[producer].join, place[v], table)
+            sides = place[producer], links[producer].join, place[v]
+            parts = _parts(of, *sides, table, operand=links[v].computed and k > 0)
             read[-1].append((first[v] + k, *parts))
         owner = links[v].tied
         if e is None and owner is not None:
@@ -233,12 +240,14 @@ def _parts(
     join: bool,
     consumer: int,
     table: Communication,
+    *,
+    operand: bool,
 ) -> tuple[Floats, Floats]:
     """What of one element read counts as swap and as rest, in every combination of types."""
     types = _types(domains)
     made = np.array(AS_PRODUCER)[types[producer]] if join else types[producer]
     known = {
-        (a, b): edge(PartitionType(a), PartitionType(b), 1.0, table)
+        (a, b): edge(PartitionType(a), PartitionType(b), 1.0, table, operand=operand)
         for a, b in {*zip(made.tolist(), types[consumer].tolist(), strict=True)}
     }
     pairs = [known[pair] for pair in zip(made.tolist(), types[consumer].tolist(), strict=True)]

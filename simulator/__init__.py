@@ -1,11 +1,14 @@
 """What happens, when: lowering a plan to operations and running them on SimPy."""
 
+from functools import partial
+
 from hardware import Array
 from planners import Plan, PlanError
 from simulator.analysis.exposure import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
+from simulator.cost.recompute import check
 from simulator.engine.collecting import no_collecting
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
 from simulator.engine.machine import Machine
@@ -14,15 +17,15 @@ from simulator.engine.operations import Operation, Program, Site, Task, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
-from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, usual
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, deployed, usual
 from simulator.lowering.models import MODELS, rules_of
 from simulator.lowering.pipeline import pipelined
 from simulator.lowering.running import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.training_step import training_step
-from workloads import Network
+from workloads import Network, NetworkError
 
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 """Changes whenever any result does: stored results of another version are not used."""
 
 
@@ -57,10 +60,11 @@ def simulate(
         return run(program())
     schedule = schedule_of(plan.pipeline.schedule)
     try:
-        if schedule.flushes:
-            return run(program())
-        whole = schedule.whole_batch
-        return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
+        if schedule.flushes and not execution.inference:
+            return run(program(), folded=folded)
+        whole = schedule.whole_batch and not execution.inference
+        followed = partial(run, folded=folded)
+        return in_the_long_run(plan.pipeline, program, followed, whole_batch=whole)
     except DeadlockError as error:
         raise SimulationError(f"schedule {schedule.name!r}: {error}") from error
 
@@ -76,16 +80,18 @@ def program_of(
 ) -> Program:
     """What ``simulate`` runs; raises PlanError when the plan is for another network.
 
-    Of several ``batches`` where a pipeline's schedule does not flush.
+    Of several ``batches`` where a pipeline's schedule does not flush, and in inference.
     """
     if not folded and array.group.cores > MOST_PROCESSES:
         raise SimulationError(
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
+    try:
+        check(network, execution.recompute)
+    except NetworkError as error:
+        raise PlanError(str(error)) from None
     with no_collecting():
-        if plan.pipeline is not None and execution.inference:
-            raise PlanError("--mode inference: stages are of training alone; leave --stages out")
         if plan.pipeline is None:
             return training_step(rules_of(network, plan, array, execution, folded=folded))
         planned, model = execution.planned(array), MODELS[execution.model]
@@ -116,6 +122,7 @@ __all__ = [
     "Worker",
     "chosen",
     "closed_form",
+    "deployed",
     "overflow",
     "program_of",
     "replay",

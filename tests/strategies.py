@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from hardware import Array, Device, Group, Model
-from planners import Partition, Plan, Split
+from planners import Partition, Plan, Split, Update
 from planners.partition import WHOLE, Shard, legal, shrunk
+from planners.updates import updates_of
 from simulator import Execution, Timeline, simulate
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 
 SMALL = st.sampled_from((1, 2, 4))
+UPDATES = st.sampled_from((Update.REPLICATED, Update.SHARDED, Update.SHARDED))
 TENSORS = st.builds(Tensor, st.integers(1, 9), SMALL, SMALL)
 
 
@@ -156,7 +158,10 @@ def arrays(draw: st.DrawFn, most: int = 6, kinds: int = 3) -> Array:
 
 @st.composite
 def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
-    """Any legal types and shares at every split; halves that may be alike sometimes are."""
+    """Any legal types and shares at every split; halves that may be alike sometimes are.
+
+    Updates are replicated in half of them, else shared out for any of the nodes.
+    """
     graph = partition_graph(network)
     names = tuple(node.name for node in graph)
     shares = st.one_of(st.just(0.5), st.sampled_from((0.0, 1.0, 0.25)), st.floats(0.0, 1.0))
@@ -177,7 +182,10 @@ def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
         return Split(partitions, 0.0, tuple(halves))
 
     root = split(array.group, (WHOLE,) * len(graph))
-    return Plan("random", network.name, batch, "time", names, root)
+    updates = draw(
+        st.one_of(st.just([]), st.lists(UPDATES, min_size=len(names), max_size=len(names)))
+    )
+    return Plan("random", network.name, batch, "time", names, root, updates=updates_of(updates))
 
 
 @st.composite

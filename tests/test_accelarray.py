@@ -14,7 +14,7 @@ from experiments.cli import main
 from experiments.face.catalog import Names
 from experiments.face.exports import HOMES
 
-HEAVY = "numpy pandas matplotlib simpy pydantic rich torch onnx experiments hardware simulator"
+HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"
 FUNCTIONS = [name for name in accelarray.__all__ if name.islower() and not name.startswith("_")]
 
 
@@ -102,8 +102,8 @@ def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
         assert names[-1] in names._repr_html_()
         assert names[:2] == (names[0], names[1])
         assert names[0] in names
-    shown = "data_parallel, owt, hypar, accpar, model_parallel, best_share, …"
-    assert repr(accelarray.planners()) == f"<9 planners: {shown}>"
+    shown = "data_parallel, owt, hypar, accpar, model_parallel, axes, …"
+    assert repr(accelarray.planners()) == f"<10 planners: {shown}>"
     assert repr(Names("planners", ("hypar", "accpar"))) == "<2 planners: hypar, accpar>"
 
 

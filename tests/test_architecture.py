@@ -46,7 +46,7 @@ def test_packages_import_only_what_they_may(package: str) -> None:
 
 
 def test_the_command_line_starts_without_heavy_libraries() -> None:
-    heavy = {"matplotlib", "pandas", "numpy", "rich", "pydantic", "simpy"}
+    heavy = {"matplotlib", "pandas", "numpy", "rich", "simpy"}
     files = [ROOT / "experiments" / "cli.py", *(ROOT / "experiments/commands").glob("*.py")]
     for path in files:
         assert not imported(path, top_level_only=True) & (heavy | OURS - {"experiments"}), path

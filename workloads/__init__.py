@@ -5,66 +5,83 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 
+from workloads.attention import with_attention
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, owners, partition_graph
 from workloads.importers.layer_file import read_layer_file
 from workloads.importers.onnx.file import is_onnx, read_onnx
-from workloads.layers import CELLS, RECEIVED, SENT, Layer, Network, NetworkError, Sides, Tensor
+from workloads.importers.transformer_file import (
+    changed,
+    is_transformer_file,
+    read_transformer_file,
+    sequence,
+)
+from workloads.kinds import CELLS, RECEIVED, SENT, NetworkError, Sides, Tensor
+from workloads.layers import Layer, Network
 from workloads.stages import Crossing, Cut, Tie, cut
-from workloads.zoo import FURTHER, HYPAR, NETWORKS, SEQUENCES, ZOO
-
-LONGEST = 1 << 20
-"""Most tokens in a sequence."""
+from workloads.zoo import (
+    FURTHER,
+    HYPAR,
+    LARGE,
+    NETWORKS,
+    SEQUENCES,
+    SIZES,
+    ZOO,
+    Transformer,
+    transformer,
+)
 
 
 def is_network(name: str) -> bool:
     """Whether a name is one of the zoo's, with or without an option, or a network's path."""
-    return name.partition(":")[0] in NETWORKS or name.endswith(".txt") or is_onnx(name)
+    known = name.partition(":")[0] in {**NETWORKS, **LARGE}
+    return known or name.endswith(".txt") or is_onnx(name) or is_transformer_file(name)
 
 
 def load_network(name: str) -> Network:
-    """A network by name, or a file by path: ``.onnx``, or a layer file (``.txt``).
+    """A network by name, or a file by path.
 
-    ``NAME:seq=N`` gives a transformer or recurrent network sequences of N
-    tokens. Raises NetworkError with the nearest name, or with what is wrong.
+    A file is ``.onnx``, a layer file (``.txt``) or a transformer's sizes (``.toml``).
+    ``NAME:seq=N`` gives a transformer or recurrent network sequences of N tokens, and
+    ``NAME:KEY=VALUE:…`` a transformer other sizes (``Transformer``). Raises
+    NetworkError with the nearest name, or with what is wrong.
     """
     if name.endswith(".txt"):
         return read_layer_file(name)
+    if name.endswith(".toml"):
+        return read_transformer_file(name)
     if is_onnx(name):
         return read_onnx(name)
     base, colon, option = name.partition(":")
-    if base not in NETWORKS:
+    if base in SIZES and colon:
+        return replace(transformer(changed(name, SIZES[base], option.split(":"))), name=name)
+    known = {**NETWORKS, **LARGE}
+    if base not in known:
         raise NetworkError(f"unknown network {name!r}; {_hint(base)}")
     if not colon:
-        return NETWORKS[base]()
+        return known[base]()
     if base not in SEQUENCES:
         raise NetworkError(f"network {base!r} takes no option, found {option!r}")
-    return replace(SEQUENCES[base](sequence=_sequence(name, option)), name=name)
+    return replace(SEQUENCES[base](sequence=sequence(name, option)), name=name)
 
 
 def _hint(name: str) -> str:
-    plain = {known.replace("-", ""): known for known in NETWORKS}
+    plain = {known.replace("-", ""): known for known in (*NETWORKS, *LARGE)}
     near = difflib.get_close_matches(name.lower().replace("-", ""), plain, n=1)
     hint = f"did you mean {plain[near[0]]}?" if near else f"one of {', '.join(NETWORKS)}"
-    return f"{hint} (or the path of an .onnx or .txt file)"
-
-
-def _sequence(name: str, option: str) -> int:
-    key, _, text = option.partition("=")
-    number = text.isascii() and text.isdigit() and len(text) < 12
-    if key != "seq" or not number or not 0 < int(text) <= LONGEST:
-        raise NetworkError(f"network {name!r}: expected seq=N with N within 1...{LONGEST}")
-    return int(text)
+    return f"{hint} (or the path of an .onnx, .toml or .txt file)"
 
 
 __all__ = [
     "CELLS",
     "FURTHER",
     "HYPAR",
+    "LARGE",
     "NETWORKS",
     "RECEIVED",
     "SENT",
     "SEQUENCES",
+    "SIZES",
     "ZOO",
     "Builder",
     "Crossing",
@@ -77,6 +94,7 @@ __all__ = [
     "Sides",
     "Tensor",
     "Tie",
+    "Transformer",
     "cut",
     "is_network",
     "load_network",
@@ -84,4 +102,6 @@ __all__ = [
     "partition_graph",
     "read_layer_file",
     "read_onnx",
+    "transformer",
+    "with_attention",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workloads.layers import INPUT, Layer, Network, NetworkError, Sides, Tensor, sides
+from workloads.kinds import INPUT, NetworkError, Sides, Tensor, sides
+from workloads.layers import Layer, Network
 
 
 def window(side: int, kernel: int, stride: int, padding: int) -> int:
@@ -68,15 +69,20 @@ class Builder:
         features: int,
         *,
         bias: bool = False,
+        groups: int = 1,
         shared: str = "",
         after: str | None = None,
     ) -> str:
-        """Linear layer on every position of a sequence (a vector is a sequence of one)."""
+        """Linear layer on every position of a sequence (a vector is a sequence of one).
+
+        Of several ``groups`` each has features and weights of its own, as experts have.
+        """
         shape = self._shapes[after or self.last]
         if shape.width != 1:
             raise NetworkError(f"{self.name}, {name}: linear reads a sequence, got {shape}")
         output = Tensor(features, shape.height)
-        return self._add(Layer(name, "fc", (), shape, output, bias=bias, shared=shared), after)
+        layer = Layer(name, "fc", (), shape, output, bias=bias, groups=groups, shared=shared)
+        return self._add(layer, after)
 
     def embedding(
         self,
@@ -158,9 +164,10 @@ class Builder:
         """Rectified linear unit."""
         return self._same("relu", name, after)
 
-    def softmax(self, name: str, after: str | None = None) -> str:
-        """Softmax over channels."""
-        return self._same("softmax", name, after)
+    def softmax(self, name: str, after: str | None = None, *, causal: bool = False) -> str:
+        """Softmax over channels; ``causal``, of scores, over the positions so far."""
+        shape = self._shapes[after or self.last]
+        return self._add(Layer(name, "softmax", (), shape, shape, causal=causal), after)
 
     def add(self, name: str, *sources: str) -> str:
         """Element-wise sum of layers of one shape."""

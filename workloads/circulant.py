@@ -25,11 +25,14 @@ def transform_operations(block: int) -> int:
     return BUTTERFLY_OPERATIONS * (block // 2) * (block.bit_length() - 1)
 
 
-def operations(
-    block: int, ins: int, outs: int, in_area: int, out_area: int, kernel: int = 1
-) -> int:
-    """Of one sample: of so many channels, positions of input and output, and kernel elements."""
-    blocks_in, blocks_out = ins // block, outs // block
-    transforms = blocks_in * in_area + blocks_out * out_area
-    products = blocks_in * blocks_out * (block // 2 + 1) * kernel * out_area
-    return transforms * transform_operations(block) + products * PRODUCT_OPERATIONS
+def macs(
+    block: int, groups: int, ins: int, outs: int, in_area: int, out_area: int, kernel: int
+) -> tuple[int, int]:
+    """Multiply-adds (two operations each) of transforms and of products of spectra, one sample.
+
+    It has so many channels in all groups, positions of input and output, and kernel elements.
+    """
+    transforms = ins // block * in_area + outs // block * out_area
+    pairs = groups * (ins // groups // block) * (outs // groups // block)
+    products = pairs * (block // 2 + 1) * kernel * out_area
+    return transforms * transform_operations(block) // 2, products * PRODUCT_OPERATIONS // 2

@@ -11,18 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workloads.kept import once_for_each
-from workloads.layers import (
+from workloads.kinds import (
+    ATTENTION,
     CELLS,
+    COMBINE,
+    COMPUTED,
+    DISPATCH,
     INPUT,
     JOINS,
     OTHER,
     PRODUCTS,
     RECEIVED,
     UNARY,
-    Layer,
-    Network,
     Tensor,
 )
+from workloads.layers import Layer, Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,11 @@ class Node:
     ``producers`` are indices of earlier nodes, one for each input that is not
     the network's, and ``reads`` the tensor on each of those edges. ``main``
     is, for a join, the product its longest path ends in: the join takes that
-    one's share. ``operand`` counts the elements of a matmul's second operand.
-    ``tied`` is the index of the node whose weights this one uses. Of block-circulant
-    ones there is one in ``block``, and ``work`` is what is left of the products.
+    one's share. ``operand`` counts the elements of a matmul's second operand, or of
+    attention's keys and values. ``tied`` is the index of the node whose weights this one
+    uses. Of block-circulant ones there is one in ``block``, and ``work`` is what is left of
+    the products, as of causal attention. A join that ``routes`` brings tokens to experts, or
+    back: its columns are not those of what it reads.
     """
 
     name: str
@@ -57,6 +62,23 @@ class Node:
     tied: int | None = None
     block: int = 1
     work: float = 1.0
+    routes: bool = False
+
+    @property
+    def computed(self) -> bool:
+        """Whether it multiplies what others compute, without weights."""
+        return self.kind in COMPUTED
+
+    @property
+    def attended(self) -> tuple[float, float]:
+        """Multiply-accumulates of one sample's attention, forward and backward.
+
+        Forward S = Q K^T and O = P V; backward S again, P's error by O's and V, and
+        those of Q, K and V: with as many features in values as in keys 2.5 times as many.
+        """
+        keys, values = self.in_channels, self.out_channels
+        forward = self.work * self.in_area * self.operand
+        return forward, forward * (3 * keys + 2 * values) / (keys + values)
 
     @property
     def join(self) -> bool:
@@ -155,8 +177,8 @@ def _node(
         into = layer.vocabulary
     elif layer.kind in CELLS:  # one matrix for features and state, one column for each gate
         into, out = into + out // layer.directions, CELLS[layer.kind] * out
-    elif layer.kind == "matmul":
-        operand = layer.operands[1].elements
+    elif layer.kind in COMPUTED:
+        operand = sum(shape.elements for shape in layer.operands[1:])
         groups, into, out, in_area, out_area = _shared_heads(layer)
     return Node(
         name=layer.name,
@@ -175,18 +197,32 @@ def _node(
         transposed=layer.transposed,
         tied=tied,
         block=layer.block,
-        work=layer.macs / replace(layer, block=1).macs if layer.block > 1 else 1.0,
+        work=_left(layer),
+        routes=layer.operator in (DISPATCH, COMBINE),
     )
 
 
+def _left(layer: Layer) -> float:
+    """What is left of a layer's products.
+
+    Of 4 positions in causal attention the first sees 1, the last 4: 10 of 16 pairs.
+    """
+    if layer.kind == ATTENTION and layer.causal:
+        return (layer.operands[1].area + 1) / (2 * layer.operands[1].area)
+    return layer.macs / replace(layer, block=1).macs if layer.block > 1 else 1.0
+
+
 def _shared_heads(layer: Layer) -> tuple[int, int, int, int, int]:
-    """Groups, channels and areas of a matmul, by the groups of its second operand.
+    """Groups, channels and areas of a matmul (or attention), by the groups of its last operand.
 
     Heads that share one k x n matrix (grouped-query attention) stay together:
     they are more positions of one group.
     """
     k, n = layer.input.channels // layer.groups, layer.output.channels // layer.groups
-    groups = layer.operands[1].elements // (k * n)
+    if layer.kind == ATTENTION:
+        groups = layer.operands[2].channels // n
+    else:
+        groups = layer.operands[1].elements // (k * n)
     rows = layer.input.area * (layer.groups // groups)
     return groups, groups * k, groups * n, rows, rows
 

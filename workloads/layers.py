@@ -15,53 +15,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.circulant import operations
+from workloads.circulant import macs
+from workloads.kinds import (
+    ATTENTION,
+    CELLS,
+    COMPUTED,
+    INPUT,
+    JOINS,
+    KINDS,
+    OTHER,
+    WEIGHTED,
+    NetworkError,
+    Sides,
+    Tensor,
+    sides,
+)
 
-CELLS = {"lstm": 4, "gru": 3}
-"""Recurrent cells, with the number of their gates."""
-WEIGHTED = frozenset({"conv", "fc", "embedding", *CELLS})
-PRODUCTS = WEIGHTED | {"matmul"}
-JOINS = frozenset({"add", "mul", "concat"})
-UNARY = frozenset({"max_pool", "avg_pool", "batch_norm", "relu", "softmax", "flatten"})
-OTHER = "other"
-"""Any further unweighted operator, of one or more inputs; ``operator`` says which."""
-KINDS = PRODUCTS | JOINS | UNARY | {OTHER}
-
-RECEIVED, SENT = "received", "sent"
-"""Operators of what enters a stage of a network from another one, and of what leaves it."""
-
-INPUT = "input"
-"""The name by which layers refer to whatever enters the network."""
 _LARGEST = 1 << 62
-
-Sides = int | tuple[int, int]
-"""One number for both sides of a window, or (height, width)."""
-
-
-class NetworkError(ValueError):
-    """A network, or a file that describes one, is malformed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """Shape of one sample's feature map; a vector has height and width 1."""
-
-    channels: int
-    height: int = 1
-    width: int = 1
-
-    @property
-    def area(self) -> int:
-        """Elements of one channel."""
-        return self.height * self.width
-
-    @property
-    def elements(self) -> int:
-        """Elements of one sample."""
-        return self.channels * self.area
-
-    def __str__(self) -> str:
-        return f"{self.channels}x{self.height}x{self.width}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +44,15 @@ class Layer:
     convolution's groups, or the heads of a ``matmul``. A ``matmul`` computes,
     in each group, positions x k times k x n without weights; its second
     operand may have fewer groups, each serving several of the first's.
+    ``attention`` reads queries, keys and values, and is both products at once.
 
     ``vocabulary`` is the number of an embedding's rows, ``directions`` of a
     recurrent cell 1 or 2. ``extra`` counts trained elements that are no
     product's matrix (a norm's scale and shift, a position table). ``shared``
     names an earlier layer whose weights this one uses (tied embeddings). With a
-    ``block`` above 1 the matrix is of circulant blocks of that side.
+    ``block`` above 1 the matrix is of circulant blocks of that side. In a ``causal``
+    softmax, or attention, a position sees itself and those before it. What is ``apart`` is
+    an operator of its own, although it could be done in passing (docs/roofline.md).
     """
 
     name: str
@@ -101,6 +74,8 @@ class Layer:
     extra: int = 0
     shared: str = ""
     block: int = 1
+    causal: bool = False
+    apart: bool = False
 
     def __post_init__(self) -> None:
         for field in ("kernel", "stride", "padding", "dilation"):
@@ -140,22 +115,30 @@ class Layer:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one sample's forward product (a gather has none)."""
+        """Multiply-accumulates of one sample's forward product (a gather has none).
+
+        Of attention those of all pairs of positions, ``causal`` or not.
+        """
         if self.kind == "embedding":
             return 0
         if self.kind == "matmul":
             return self.input.elements * self.output.channels // self.groups
+        if self.kind == ATTENTION:
+            both = self.input.channels + self.output.channels
+            return self.input.area * self.operands[1].area * both
         if self.block > 1:
-            return self._spectral() // 2
+            return sum(self.spectral_macs)
         return self.weights * (self.input if self.transposed else self.output).area
 
-    def _spectral(self) -> int:
-        """Operations of one sample's forward product with block-circulant weights."""
+    @property
+    def spectral_macs(self) -> tuple[int, int]:
+        """Of ``macs`` with block-circulant weights, transforms and products of spectra."""
         into, out, many = self.input.channels, self.output.channels, self.groups * self.directions
         if self.kind in CELLS:
             into, out = many * into + out, out * CELLS[self.kind]
-        areas = self.input.area, self.output.area
-        return many * operations(self.block, into // many, out // many, *areas, self.kernel_area)
+        return macs(
+            self.block, many, into, out, self.input.area, self.output.area, self.kernel_area
+        )
 
     @property
     def parameters(self) -> int:
@@ -220,11 +203,6 @@ class Network:
         return sum(layer.macs for layer in self.layers)
 
 
-def sides(value: Sides) -> tuple[int, int]:
-    """Height and width of a window's measure."""
-    return value if isinstance(value, tuple) else (value, value)
-
-
 def _problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
     """What is wrong with a layer behind those seen so far."""
     if layer.name in seen:
@@ -241,7 +219,9 @@ def _arity_problem(layer: Layer) -> str | None:
     arity = len(layer.inputs)
     if layer.kind == "matmul" and arity != 2:
         return f"a matmul takes two inputs, got {arity}"
-    several = layer.kind in JOINS | {"matmul", OTHER}
+    if layer.kind == ATTENTION and arity != 3:
+        return f"attention takes queries, keys and values, got {arity} inputs"
+    several = layer.kind in JOINS | COMPUTED | {OTHER}
     if arity < 1 or (not several and arity != 1):
         return f"a {layer.kind} takes one input, got {arity}"
     if layer.others and len(layer.others) != arity - 1:
@@ -266,6 +246,8 @@ def _shape_problem(layer: Layer) -> str | None:
         return problem
     if layer.kind == "matmul" and (problem := _matmul_problem(layer)):
         return problem
+    if layer.kind == ATTENTION and (problem := _attention_problem(layer)):
+        return problem
     sizes = (*(t.elements for t in tensors), *measures, layer.weights, layer.macs, layer.extra)
     return "shapes are absurdly large" if max(sizes) > _LARGEST else None
 
@@ -288,6 +270,18 @@ def _matmul_problem(layer: Layer) -> str | None:
     matrices = right // matrix
     if right % matrix or groups % max(matrices, 1) or layer.input.area != layer.output.area:
         return f"{layer.input} times {layer.operands[1]} in {groups} groups is not {layer.output}"
+    return None
+
+
+def _attention_problem(layer: Layer) -> str | None:
+    """Keys have the queries' features of a head, values the outputs', each of as many positions."""
+    query, key, value = layer.operands
+    each, made = query.channels // layer.groups, layer.output.channels // layer.groups
+    heads = value.channels // made
+    fits = heads * made == value.channels and heads * each == key.channels
+    same = key.area == value.area and query.area == layer.output.area
+    if not (fits and same and heads and layer.groups % heads == 0):
+        return f"queries {query}, keys {key} and values {value} in {layer.groups} heads do not fit"
     return None
 
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from workloads.graph import Graph, owners, partition_graph
-from workloads.layers import INPUT, OTHER, RECEIVED, SENT, Layer, Network, NetworkError, Tensor
+from workloads.kinds import INPUT, OTHER, RECEIVED, SENT, NetworkError, Tensor
+from workloads.layers import Layer, Network
 
 
 @dataclass(frozen=True, slots=True)

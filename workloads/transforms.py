@@ -1,30 +1,46 @@
-"""Networks transformed: block-circulant weights, transposed convolutions with inserted zeros."""
+"""Networks transformed: block-circulant weights, inserted zeros, kernels of attention."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from workloads.layers import CELLS, OTHER, Layer, Network, NetworkError, Tensor, sides
+from workloads.attention import with_attention
+from workloads.kernels import apart
+from workloads.kinds import ATTENTION, CELLS, OTHER, NetworkError, Tensor, sides
+from workloads.layers import Layer, Network
 
 MOST_BLOCK = 1 << 12
-CIRCULANT, ZEROS = "circulant", "zeros"
+CIRCULANT, ZEROS, APART = "circulant", "zeros", "apart"
 
 
 def transformed(network: Network, transforms: Iterable[str]) -> Network:
-    """A network after ``circulant=B`` or ``zeros``, one after the other; raises NetworkError."""
+    """A network after one transform after the other; raises NetworkError for an unknown one.
+
+    ``circulant=B``, ``zeros``, ``attention=fused`` or ``unfused``, and ``apart``.
+    """
     for text in transforms:
         name, _, value = text.partition("=")
         if name == CIRCULANT:
             network = circulant(network, _block(text, value))
         elif name == ZEROS and not value:
             network = with_zeros(network)
+        elif name == ATTENTION:
+            network = _named(with_attention(network, value), f"attention {value}")
+        elif name == APART and not value:
+            network = _named(apart(network), APART)
         else:
             raise NetworkError(
-                f"--transform {text}: circulant=B (block-circulant weights, B a power of two) or "
-                "zeros (transposed convolutions compute with the zeros that they insert)"
+                f"--transform {text}: circulant=B (block-circulant weights, B a power of two), "
+                "zeros (transposed convolutions compute with the zeros that they insert), "
+                "attention=fused or attention=unfused, or apart (element-wise operators that "
+                "products read are kernels of their own)"
             )
     return network
+
+
+def _named(network: Network, what: str) -> Network:
+    return replace(network, name=f"{network.name}, {what}")
 
 
 def _block(text: str, value: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from experiments.formats import FORMATS
 
@@ -22,6 +23,30 @@ def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mix
         default=[],
         help='change a value of the spec, as network.bandwidth="100 Gbit/s" or devices.0.count=64',
     )
+    for key, values, about in TRAINING:
+        parser.add_argument(f"--{key}", action=_Change, metavar=values, help=about)
+
+
+TRAINING = (
+    ("precision", "bf16|fp8|…", "mixed precision: what products compute in, and what is kept"),
+    ("optimizer", "adam|sgd|adafactor", "what is kept of each parameter"),
+    ("stack", "S", "software: its efficiencies and habits (see: list stacks)"),
+)
+"""Options that are short for ``--set KEY=VALUE``."""
+
+
+class _Change(argparse.Action):
+    """Notes an option, and that a spec is changed by it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        setattr(namespace, self.dest, values)
+        namespace.set = [*namespace.set, f"{self.dest}={values}"]
 
 
 def add_network(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
@@ -43,6 +68,33 @@ def add_planner(parser: argparse.ArgumentParser) -> None:
     )
     either.add_argument(
         "--plan", metavar="FILE", help="a plan as plan --format json prints it (.json)"
+    )
+    add_axes(parser, either)
+
+
+def add_axes(parser: argparse.ArgumentParser, either: Any = None) -> None:
+    """``--parallel``, in place of a planner or for planner "axes", and what belongs to it."""
+    only = parser.add_argument_group("named axes (planner axes)")
+    (either or only).add_argument(
+        "--parallel",
+        metavar="AXES",
+        help="as dp=16,pp=8,tp=8,sp,cp=2,vp=2,ep=8: samples, stages, heads and features, with sp "
+        "positions elsewhere, positions, stages a place, experts within dp; without dp as "
+        "many as are left",
+    )
+    only.add_argument(
+        "--zero",
+        metavar="0|1|2|3",
+        help="what dp and cp keep in parts: nothing, the optimizer's state, gradients too, or "
+        "weights too (as --update)",
+    )
+    only.add_argument(
+        "--axis-order", metavar="A1,A2", help="on the machine, innermost first (tp,cp,dp,pp)"
+    )
+    only.add_argument(
+        "--micro-batch",
+        metavar="N",
+        help="samples of a micro-batch for each of dp ways (1 where there are stages)",
     )
 
 
@@ -109,7 +161,16 @@ def add_transform(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="circulant=B: block-circulant weights; zeros: transposed convolutions on inserted "
-        "zeros",
+        "zeros; apart: element-wise kernels as without a compiler",
+    )
+    parser.add_argument(
+        "--attention",
+        metavar="fused|unfused",
+        dest="transform",
+        action="append",
+        type="attention={}".format,
+        help="attention in one kernel that keeps no scores, or as two products and a softmax "
+        "(default: as the network has it)",
     )
 
 
@@ -121,6 +182,7 @@ def add_planners(parser: argparse.ArgumentParser) -> None:
         default="all",
         help="default: all (model_parallel and other packages' only by name)",
     )
+    add_axes(parser)
 
 
 def add_unfolded(parser: argparse.ArgumentParser) -> None:
@@ -144,6 +206,12 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=("training", "inference"),
         help="inference: the forward pass alone (training)",
+    )
+    parser.add_argument(
+        "--update",
+        choices=("replicated", "sharded", "gradients", "weights", "auto"),
+        help="who updates weights that several devices have: each all, or each its part, gathered "
+        "for the next step; gradients, weights: in parts, too; auto: by price (as the plan has it)",
     )
     only = parser.add_argument_group("with --execution deployed")
     only.add_argument(
@@ -186,8 +254,9 @@ def add_stages(parser: argparse.ArgumentParser) -> None:
     )
     only.add_argument(
         "--recompute",
-        metavar="all|0,1",
-        help="stages that keep their inputs alone, and compute forward again",
+        metavar="R",
+        help="what is computed again instead of kept: none, selective (the core of attention), "
+        "full (each block), or N blocks of each stage; stages:all or stages:0,1: whole stages",
     )
     only.add_argument(
         "--tied",

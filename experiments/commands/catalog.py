@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from hardware import Setting
     from workloads import Network, Sides
 
-KINDS = ("networks", "planners", "methods", "arrays", "devices")
+KINDS = ("networks", "planners", "methods", "arrays", "devices", "stacks")
 
 
 def configure(commands: Any) -> None:
     """Add both commands to the parser."""
     parser = commands.add_parser(
-        "list", help="networks, planners, methods, arrays or devices by name"
+        "list", help="networks, planners, methods, arrays, devices or stacks by name"
     )
     parser.add_argument("kind", choices=KINDS)
     add_output(parser)
@@ -49,14 +49,15 @@ def rows_of(kind: str) -> list[dict[str, Any]]:
         "methods": _list_methods,
         "arrays": _list_arrays,
         "devices": _list_devices,
+        "stacks": _list_stacks,
     }
     return listed[kind]()
 
 
 def _list_networks() -> list[dict[str, Any]]:
-    from workloads import NETWORKS, load_network
+    from workloads import LARGE, NETWORKS, load_network
 
-    networks = [load_network(name) for name in NETWORKS]
+    networks = [load_network(name) for name in (*NETWORKS, *LARGE)]
     return [
         {
             "name": n.name,
@@ -122,6 +123,13 @@ def _list_devices() -> list[dict[str, Any]]:
     return [{"name": name, "cores": size, "about": about} for name, size, about in rows]
 
 
+def _list_stacks() -> list[dict[str, Any]]:
+    from hardware import catalog_rows
+
+    rows = catalog_rows("stack")
+    return [{"name": name, "year": str(year), "about": about} for name, year, about in rows]
+
+
 def run_show(args: argparse.Namespace) -> int:
     """Find the name among networks, planners and specs, and print it."""
     from experiments.output import UsageError
@@ -147,12 +155,15 @@ def run_show(args: argparse.Namespace) -> int:
     kind = spec_kind(args.name)
     if kind is None:
         raise UsageError(_unknown(args.name))
-    from hardware import load_array, load_device
+    from hardware import load_array, load_device, load_stack
 
     if kind == "array":
         array = load_array(args.name, args.set)
         about = {"execution": array.model}
         _show_spec(args, "array", array.name, array.description, array.settings, about)
+    elif kind == "stack":
+        stack, settings = load_stack(args.name, args.set)
+        _show_spec(args, "stack", stack.name, stack.description, settings)
     else:
         device, settings = load_device(args.name, args.set)
         _show_spec(args, "device", device.name, device.description, settings)
@@ -172,9 +183,10 @@ def _unknown(name: str) -> str:
     import difflib
 
     from hardware import catalog_names
-    from workloads import NETWORKS
+    from workloads import LARGE, NETWORKS
 
-    names = [*NETWORKS, *all_planners(), *catalog_names("array"), *catalog_names("device")]
+    specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
+    names = [*NETWORKS, *LARGE, *all_planners(), *specs]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     paths = "(or the path of a .toml, .onnx or .txt file)"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import (
+    add_axes,
     add_metrics,
     add_network,
     add_output,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from experiments.studies.case import Case
+    from experiments.studies.case import Case, Planned
     from experiments.studies.difference import Change, Difference
     from simulator import Timeline
 
@@ -32,7 +33,15 @@ def configure(commands: Any) -> None:
         "compare", help="two planners' steps, and where the difference comes from"
     )
     add_network(parser)
-    parser.add_argument("--planners", metavar="P1,P2", required=True, help="see: list planners")
+    parser.add_argument("--planners", metavar="P1,P2", default="", help="see: list planners")
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="one's own plan in the place of a planner, as plan --format json prints it; or two",
+    )
+    add_axes(parser)
     add_step(parser)
     add_metrics(parser)
     add_output(parser)
@@ -54,14 +63,18 @@ def run(args: argparse.Namespace) -> int:
     from experiments.studies.occupancy import warn_overflow
     from experiments.studies.unread import warnings
 
-    chosen = planners_of(args)
+    chosen = _compared(args)
     if len(chosen) != 2:
-        raise UsageError(f"--planners {args.planners!r}: name two different ones, as owt,accpar")
+        raise UsageError(
+            f"--planners {args.planners!r}{' and --plan' * bool(args.plan)}: name two different "
+            "ones, as owt,accpar; a --plan FILE stands for one"
+        )
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
-    first = case_of(args, chosen[0])
-    cases, metrics = [first, replace(first, planner=chosen[1])], parse_metrics(args.metrics)
+    names, planners = [*chosen], [*chosen.values()]
+    first = case_of(args, planners[0])
+    cases, metrics = [first, replace(first, planner=planners[1])], parse_metrics(args.metrics)
     check_metrics(metrics, first.array)
     said = [*first.network.notes, *forewarn(*cases)]
     steps = [step_of(case) for case in cases]
@@ -70,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         overflows += warn_overflow(case, step)
         warn_inexact(case.network.name, plan)
     timelines = [step for _, step in steps]
-    result = difference((chosen[0], chosen[1]), (timelines[0], timelines[1]))
+    result = difference((names[0], names[1]), (timelines[0], timelines[1]))
     if args.plot:
         save(_picture(cases, timelines), args.plot)
     both = [measured(metrics, step) for step in timelines]
@@ -80,6 +93,21 @@ def run(args: argparse.Namespace) -> int:
     shown = Shown(data, lambda: _rows(result), lambda: [*tables(result, first, whole), *unread])
     deliver(written(shown, args.format), args.output)
     return 0
+
+
+def _compared(args: argparse.Namespace) -> dict[str, str | Planned]:
+    """What is compared, by name: planners, then plans, by their files where names are taken."""
+    from experiments.studies.case import Planned
+    from planners import Plan
+
+    found: dict[str, str | Planned] = {}
+    if args.planners or not args.plan:
+        found |= {name: name for name in planners_of(args)}
+    for file in args.plan:
+        plan = Plan.read(file)
+        name = file if plan.planner in found else plan.planner
+        found[name] = Planned(name, plan)
+    return found
 
 
 def about(case: Case) -> dict[str, Any]:

@@ -47,10 +47,10 @@ def configure(commands: Any) -> None:
     )
     parser.add_argument("--store", metavar="FILE", help="keep evaluations, make only missing ones")
     parser.add_argument("--plot", metavar="FILE", help="throughput against area (png, svg, pdf)")
-    parser.add_argument("--device", metavar="FILE", help="write the winner's device spec (.toml)")
+    parser.add_argument("--device", metavar="FILE", help="write the winner's spec (.toml)")
     add_stages(parser)
     add_output(parser)
-    deployed = {"overlap", "shards", "bucket", "algorithm", "execution"}
+    deployed = {"overlap", "shards", "bucket", "algorithm", "execution", "update"}
     parser.set_defaults(run=run, strict_memory=False, **dict.fromkeys(deployed))
 
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from contextlib import nullcontext
 
     from experiments.design.shown import rows, tables, to_dict
-    from experiments.design.spec import spec_of
+    from experiments.design.spec import specs_of
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver
     from experiments.pictures.figures import check_plot, save
@@ -93,7 +93,10 @@ def run(args: argparse.Namespace) -> int:
     asked, found, _ = results[0]
     if args.device:
         names = [case.network.name for case in asked.cases]
-        deliver(spec_of(cases[0].array, asked.space, found.winner, names), args.device)
+        places = found.places
+        files = specs_of(args.device, cases[0].array, asked.space, found.winner, names, places)
+        for path, text in files.items():
+            deliver(text, path)
     if args.plot:
         save(_picture(asked, found), args.plot)
     return 0
@@ -120,8 +123,9 @@ def _cases(args: argparse.Namespace) -> list[Case]:
 
 def _asked(args: argparse.Namespace, cases: Sequence[Case]) -> Asked:
     from experiments.design.judge import Limits
+    from experiments.design.runs import device_of
     from experiments.design.space import load_space
-    from experiments.design.study import Asked, device_of
+    from experiments.design.study import Asked
 
     device = device_of(cases[0].array)
     units = device.units
@@ -142,7 +146,6 @@ def _asked(args: argparse.Namespace, cases: Sequence[Case]) -> Asked:
         None if args.budget is None else _whole(args.budget, "--budget"),
         _whole(args.seed, "--seed", least=0),
         _whole(args.top, "--top"),
-        cases[0].execution.inference,
     )
 
 
@@ -202,7 +205,7 @@ def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dic
 
     if not args.baselines:
         return []
-    ours, rows = found.judges[-1], []
+    ours, rows = found.judge, []
     small = len(asked.space) <= MOST_DESIGNS
     for search in ("random", "exhaustive"):
         budget = None if small and search == "exhaustive" else ours.evaluations
@@ -228,8 +231,9 @@ def _picture(asked: Asked, found: Found) -> Any:
     from experiments.pictures.pareto import pareto
 
     points = [(score.area_mm2, score.value) for score in found.evaluated]
-    judge, winner = found.judges[-1], found.winner
-    best = judge.scores[winner.design] if winner.design in judge.scores else judge.top(1)[0]
+    judge, winner = found.judge, found.winner
+    design = winner.design
+    best = judge.top(1)[0] if design not in judge.scores else judge.scores[design]
     names = ", ".join(case.network.name for case in asked.cases)
     title = f"{names}: {len(points):,} designs by estimate"
     base = (found.base.area_mm2, 1.0)

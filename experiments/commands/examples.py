@@ -32,6 +32,11 @@ EXAMPLES = {
         "explain vgg16 --planner accpar",
         'explain alexnet --planner owt --set devices.0.hbm.bandwidth="1 TB/s" --output why.md',
     ),
+    "fit": (
+        "fit gpt2 --array tpu-v3-8 --batch 16 --axes tp,pp",
+        "fit llama3-70b --array h100-cluster --set nodes=128 --precision bf16 --batch 1024 "
+        "--attention fused --plot fit.png",
+    ),
     "sweep": (
         "sweep --networks alexnet --vary batch=64,128,256 --output batches.csv",
         'sweep --networks vgg19 --planners owt,accpar --vary network.bandwidth="1 Gbit/s:1 Tbit/s'
@@ -52,6 +57,10 @@ EXAMPLES = {
     "validate": (
         "validate",
         "validate --set roofline.pad_matrix_unit=128 --output errors.json",
+    ),
+    "calibrate": (
+        "calibrate measured.csv --output my-stack.toml",
+        "calibrate measured.csv --format json",
     ),
     "collective": (
         'collective all-reduce --bytes "100 MB" --array tpu-v3-pod',

@@ -249,7 +249,7 @@ def _units(result: Explanation) -> Table:
     table = _table("Busiest units", *columns)
     for unit in result.units:
         shares = (unit.busy, unit.busiest, unit.of_peak)
-        name = "HBM" if unit.unit == "hbm" else "cores"
+        name = {"hbm": "HBM", "core": "cores"}.get(unit.unit, unit.unit)
         table.add_row(
             f"{name} of {unit.device}", f"{unit.count:,}", *(f"{share:.2%}" for share in shares)
         )

@@ -54,7 +54,6 @@ def run(args: argparse.Namespace) -> int:
     from experiments.pictures.figures import check_plot, save
     from experiments.pictures.plan_map import plot_plan
     from experiments.studies.case import Case, plan_of
-    from planners import load_planner
 
     if args.plot:
         if len(args.layers or []) > 1:
@@ -64,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
     whole = _array(args)
     execution = execution_of(args, whole)
     planner = planner_of(args)
-    load_planner(planner)
     networks = _networks(args)
     step = (planner, whole, args.batch, args.objective, args.communication, execution)
     plans = [plan_of(Case(network, *step)) for network in networks]
@@ -105,7 +103,7 @@ def _networks(args: argparse.Namespace) -> list[Network]:
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
-    return [network_of(args.network, args.transform)]
+    return [network_of(args.network, args.transform, array_of(args))]
 
 
 def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
@@ -187,7 +185,7 @@ def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
         return
     for group, first, chain in stretches(plan.root, array.group, 0):
         for level, split in enumerate(chain, first):
-            for name, part in zip(plan.nodes, split.partitions, strict=True):
+            for v, (name, part) in enumerate(zip(plan.nodes, split.partitions, strict=True)):
                 yield {
                     "network": plan.network,
                     "planner": plan.planner,
@@ -196,6 +194,7 @@ def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
                     "layer": name,
                     "type": str(part.type),
                     "share": part.share,
+                    **({"update": str(plan.updates[v])} if plan.updates else {}),
                 }
 
 
@@ -206,6 +205,7 @@ def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[T
     names = max(map(len, [*plan.nodes, f"cost [{unit}]"]))
     cells = [_cell(part) for split in chain for part in split.partitions]
     cells += [_cost(split.cost) for split in chain] + [f"level {level + len(chain)}"]
+    names += len("replicated") + 3 if plan.updates else 0
     many = max(1, (width() - names - 4) // (max(map(len, cells)) + 3))
     for first in range(0, len(chain), many):
         yield _table(plan, chain[first : first + many], level + first, unit)
@@ -216,12 +216,16 @@ def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:
 
     table = Table()
     table.add_column("layer")
+    if plan.updates:
+        table.add_column("update")
     for i in range(len(chain)):
         table.add_column(f"level {level + i}")
     for v, name in enumerate(plan.nodes):
-        table.add_row(name, *[_cell(split.partitions[v]) for split in chain])
+        update = [str(one) for one in plan.updates[v : v + 1]]
+        table.add_row(name, *update, *[_cell(split.partitions[v]) for split in chain])
     table.add_section()
-    table.add_row(f"cost [{unit}]", *[_cost(split.cost) for split in chain])
+    nothing = [""] * bool(plan.updates)
+    table.add_row(f"cost [{unit}]", *nothing, *[_cost(split.cost) for split in chain])
     return table
 
 

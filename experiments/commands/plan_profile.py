@@ -28,7 +28,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "recompute": ("phaze",),
 }
 """By what they are in the parsed arguments: which planners read them."""
-SHARED = ("micro_batches", "recompute")
+WHOLE = "stages:all"
+SHARED = ("micro_batches", "recompute", "optimizer")
 """Of these, those that a plan of a network takes as well."""
 NEEDED = {
     "pipedream": ("hierarchy",),
@@ -41,12 +42,15 @@ _OF_NETWORKS: dict[str, Any] = {
     "plan": None,
     "array": None,
     "set": [],
+    "precision": None,
+    "stack": None,
     "levels": None,
     "plot": None,
     "batch": 512,
     "objective": "time",
     "communication": "printed",
     "execution": None,
+    "update": None,
     "overlap": None,
     "shards": None,
     "bucket": None,
@@ -95,14 +99,14 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--bandwidth",
         metavar="B",
-        help='phaze: of every link, "10 GB/s"; also --micro-batches, --recompute all',
+        help='phaze: of every link, "10 GB/s"; also --micro-batches, --recompute stages:all, '
+        "--optimizer",
     )
     group.add_argument(
         "--memory",
         metavar="BYTES",
         help="a device's limit, \"16 GB\" or 1e9 (max-load: the file's)",
     )
-    group.add_argument("--optimizer", choices=("sgd", "adam"), help="phaze: default sgd")
 
 
 def _given(args: argparse.Namespace, name: str) -> bool:
@@ -132,6 +136,7 @@ def _check(args: argparse.Namespace) -> None:
             f"--profile is planned by --planner {', '.join(PLANNERS[:-1])} or {PLANNERS[-1]}, "
             f"not by {args.planner or 'the plan of --plan'}"
         )
+    args.set = [change for change in args.set if change != f"optimizer={args.optimizer}"]
     for name, unset in _OF_NETWORKS.items():
         if getattr(args, name) != unset:
             what = "NETWORK" if name == "network" else _flag(name)
@@ -146,10 +151,10 @@ def _check(args: argparse.Namespace) -> None:
         value, least = getattr(args, name), 0 if name == "cpus" else 1
         if value is not None and not least <= value <= MOST:
             raise UsageError(f"{_flag(name)} {value}: must be within {least}...{MOST}")
-    if args.recompute not in (None, "all"):
-        raise UsageError(
-            f"--recompute {args.recompute}: Phaze's placement takes all, or none of it"
-        )
+    if args.optimizer not in (None, "sgd", "adam"):
+        raise UsageError(f"--optimizer {args.optimizer}: Phaze's placement knows sgd and adam")
+    if args.recompute not in (None, "none", WHOLE):
+        raise UsageError(f"--recompute {args.recompute}: Phaze's placement takes {WHOLE}, or none")
     ratio = args.activation_ratio
     if ratio is not None and not 1e-6 <= ratio <= 1e6:
         raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
@@ -247,7 +252,7 @@ def _phaze(args: argparse.Namespace) -> tuple[Shown, list[str]]:
         bandwidth,
         _quantity("--memory", args.memory, "B"),
         args.optimizer == "adam",
-        args.recompute == "all",
+        args.recompute == WHOLE,
     )
     if args.profile.lower().endswith(".json"):
         layers = pipedream.read_phaze(args.profile)

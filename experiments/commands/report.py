@@ -122,7 +122,16 @@ def _command(args: argparse.Namespace) -> str:
     words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
     words += [
         word
-        for name in ("execution", "metrics", "overlap", "shards", "bucket", "algorithm")
+        for name in (
+            "execution",
+            "mode",
+            "update",
+            "metrics",
+            "overlap",
+            "shards",
+            "bucket",
+            "algorithm",
+        )
         if getattr(args, name) not in (None, "time")
         for word in (f"--{name}", getattr(args, name))
     ]

@@ -27,13 +27,21 @@ def array_of(args: argparse.Namespace) -> Array:
     return load_array(args.array or "accpar-mixed", args.set)
 
 
-def network_of(name: str, transforms: Sequence[str] = ()) -> Network:
-    """The network of that name or path, transformed; what was not understood goes to stderr."""
+def network_of(name: str, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
+    """The network of that name or path, transformed; what was not understood goes to stderr.
+
+    Its attention is that of the array's software, where that has one and no other is asked for.
+    """
     from experiments.output import warn
     from workloads import load_network
+    from workloads.attention import attention_cores
     from workloads.transforms import transformed
 
-    network = transformed(load_network(name), transforms)
+    network = load_network(name)
+    form = array.stack.attention if array and array.stack else None
+    if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
+        transforms = [f"attention={form}", *transforms]
+    network = transformed(network, transforms)
     for note in network.notes[:MOST_WARNINGS]:
         warn(f"{network.name}: {note}")
     if more := len(network.notes[MOST_WARNINGS:]):
@@ -46,17 +54,28 @@ def networks_of(args: argparse.Namespace) -> list[Network]:
     from workloads import ZOO
 
     chosen = names(args.networks, list(ZOO), "networks")
-    return [network_of(name, args.transform) for name in chosen]
+    array = array_of(args)
+    return [network_of(name, args.transform, array) for name in chosen]
 
 
 def planners_of(args: argparse.Namespace) -> list[str]:
     """The planners a comparison is asked for, each of them known; "all" are built in."""
-    from planners import PLANNERS, load_planner
+    from planners import AXES, PLANNERS
 
-    chosen = names(args.planners, list(PLANNERS), "planners")
-    for planner in chosen:
-        load_planner(planner)
+    known = [*PLANNERS, *([AXES] if args.parallel else [])]
+    chosen = names(args.planners, known, "planners")
+    _check_axes(args, chosen)
     return chosen
+
+
+def _check_axes(args: argparse.Namespace, planners: Sequence[str | Planned]) -> None:
+    """Raise for a planner that is not known, and for axes that none of them reads."""
+    from experiments.studies.model_options import check_axes
+    from planners import load_planner
+
+    for planner in planners:
+        load_planner(planner)
+    check_axes(planners, [name for name, value in vars(args).items() if value is not None])
 
 
 def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execution:
@@ -68,39 +87,41 @@ def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execut
 
     from experiments.output import UsageError
     from experiments.studies.model_options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
-    from simulator import DEPLOYED, PUBLISHED
+    from simulator import PUBLISHED, deployed
 
     array = array or array_of(args)
     model = args.execution or array.model
-    options = {name: value for name in MODEL_OPTIONS if (value := getattr(args, name)) is not None}
+    said_of = {name: getattr(args, name, None) for name in MODEL_OPTIONS}
+    options = {name: value for name, value in said_of.items() if value is not None}
     if model == "published":
         said = "" if args.execution else f", which {array.name} is for; add --execution deployed"
         given = [name for name in options if name in DEPLOYED_OPTIONS]
         for name in (*given, *(["strict-memory"] if args.strict_memory else [])):
             raise UsageError(f"--{name} has no meaning under --execution published{said}")
         return with_options(PUBLISHED, options)
-    return replace(with_options(DEPLOYED, options), strict_memory=bool(args.strict_memory))
+    return replace(with_options(deployed(array), options), strict_memory=bool(args.strict_memory))
 
 
 def planner_of(args: argparse.Namespace) -> str | Planned:
-    """The planner that ``--planner`` names, or the plan in the file of ``--plan``."""
+    """What ``--planner``, ``--parallel`` or ``--plan`` (a file) asks for; PlanError."""
     from experiments.studies.case import Planned
-    from planners import Plan
+    from planners import AXES, Plan
 
-    if args.plan is None:
-        return str(args.planner)
-    plan = Plan.read(args.plan)
-    return Planned(plan.planner, plan)
+    chosen: str | Planned = str(args.planner or AXES)
+    if args.plan is not None:
+        plan = Plan.read(args.plan)
+        chosen = Planned(plan.planner, plan)
+    _check_axes(args, [chosen])
+    return chosen
 
 
-def case_of(args: argparse.Namespace, planner: str | None = None) -> Case:
+def case_of(args: argparse.Namespace, planner: str | Planned | None = None) -> Case:
     """The step that the arguments describe, under ``planner`` where they name none."""
     from experiments.studies.case import Case
-    from planners import load_planner
 
     chosen = planner or planner_of(args)
-    load_planner(chosen)
-    network, array = network_of(args.network, args.transform), array_of(args)
+    array = array_of(args)
+    network = network_of(args.network, args.transform, array)
     return Case(
         network,
         chosen,

@@ -69,9 +69,10 @@ def run(args: argparse.Namespace) -> int:
 
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
+    from experiments.studies.axis_traffic import axis_fields
     from experiments.studies.pipelining import pipeline_fields
     from experiments.studies.step_bounds import bound_fields
-    from experiments.studies.throughput import throughput
+    from experiments.studies.throughput import computed, throughput
     from planners import predict
     from simulator import shares
 
@@ -91,9 +92,10 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "cores": case.array.group.cores,
         "iteration_s": timeline.iteration_s,
         **asdict(throughput(case, timeline.iteration_s)),
+        **computed(case, timeline),
         "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
         **plan.gap_fields(),
-        **bound_fields(case, plan, timeline.iteration_s),
+        **bound_fields(case, plan, timeline),
         "computing": spent.computing,
         "communicating": spent.communicating,
         "waiting": spent.waiting,
@@ -104,12 +106,14 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "operations": sum(total.operations for total in timeline.totals().values()),
         "events": timeline.events,
         **pipeline_fields(plan, timeline),
+        **axis_fields(case, timeline),
     }
 
 
 def _occupancy(timeline: Timeline) -> dict[str, Any]:
     """Idle cores, and HBM device by device; None where the model has no memory."""
     from experiments.studies.occupancy import occupancy
+    from simulator.engine.occupancy import CLASSES
 
     if not (found := occupancy(timeline)):
         return {"idle_cores": None, "peak_memory_bytes": None, "fits": None, "memory": []}
@@ -117,7 +121,11 @@ def _occupancy(timeline: Timeline) -> dict[str, Any]:
         "idle_cores": found["idle_cores"],
         "peak_memory_bytes": found["peak_memory_bytes"],
         "fits": not found["cores_over_memory"],
-        "memory": [asdict(one) | {"fits": one.fits} for one in timeline.memory],
+        "memory": [
+            asdict(one)
+            | {"fits": one.fits, "by_class": dict(zip(CLASSES, one.by_class, strict=True))}
+            for one in timeline.memory
+        ],
     }
 
 
@@ -176,12 +184,17 @@ def _table(result: dict[str, Any]) -> Table:
         table.add_row("lower bound", f"{bound_s:.9f} s; the step is {result['step_gap']:.1%} above")
     table.add_row("samples", f"{readable(result['samples_per_s'])} a second")
     if (tokens_per_s := result["tokens_per_s"]) is not None:
-        table.add_row("tokens", f"{readable(tokens_per_s)} a second")
+        each = readable(result["tokens_per_s_per_chip"])
+        table.add_row("tokens", f"{readable(tokens_per_s)} a second, {each} a chip")
     table.add_row("share of peak", f"{result['share_of_peak']:.2%}")
+    if tokens_per_s is not None:
+        table.add_row("with all computed", f"{result['computed_share_of_peak']:.2%}")
     if result["predicted_s"] is not None:
         table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
+    for axis, seconds in result.get("exposed_by_axis_s", {}).items():
+        table.add_row(f"exposed along {axis}", f"{seconds:.9f} s a core")
     _add_occupancy(table, result)
     if (energy_j := result.get("energy_j")) is not None:
         table.add_row("energy", f"{energy_j:.6g} J")
@@ -201,12 +214,19 @@ def _table(result: dict[str, Any]) -> Table:
 
 
 def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
+    from experiments.studies.occupancy import in_words, most_of_it
     from simulator import DeviceMemory
 
     if result["fits"] is None:
         return
     table.add_row("idle cores", f"{result['idle_cores']:,} of {result['cores']:,}")
+    fullest = max(result["memory"], key=lambda one: one["peak_bytes"] / one["capacity_bytes"])
     for one in result["memory"]:
         use = DeviceMemory(**{key: value for key, value in one.items() if key != "fits"})
         over = "" if use.fits else f": {use.cores_over:,} of {use.cores:,} cores do not fit"
         table.add_row(f"memory, {use.device}", f"{use}{over}")
+        if one is not fullest:
+            continue
+        table.add_row("of it", in_words(one["by_class"]))
+        if not use.fits:
+            table.add_row("to free", most_of_it(one["by_class"]))

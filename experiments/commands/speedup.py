@@ -59,6 +59,12 @@ def configure(commands: Any) -> None:
         metavar="H1,H2",
         help="the hierarchy sweep: arrays of 2^H accelerators in the array's proportions, as 2-16",
     )
+    parser.add_argument(
+        "--baselines",
+        action="store_true",
+        help="with data parallelism as it is run: best_share of each kind of device, best_subset "
+        "of one kind (simulates many steps: takes about twice as long)",
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     add_study(parser)
     parser.set_defaults(run=run)
@@ -74,6 +80,10 @@ def run(args: argparse.Namespace) -> int:
     check_metrics(parse_metrics(args.metrics), array)
     networks = networks_of(args)
     planners = planners_of(args)
+    if args.baselines:
+        from simulator.planning.baselines import FAIRER
+
+        planners = list(dict.fromkeys([*FAIRER, *planners]))
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)

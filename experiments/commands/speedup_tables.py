@@ -38,7 +38,11 @@ def tables(result: Comparison) -> list[Table | str]:
     """The table people read, with what to know about it underneath."""
     from experiments.studies.messages import messages
 
-    found = [_table(result) if m == "time" else _other(result, m) for m in result.metrics]
+    found = [
+        one
+        for metric in result.metrics
+        for one in (_times(result) if metric == "time" else [_other(result, metric)])
+    ]
     return [*found, *messages(result), *result.unread]
 
 
@@ -85,44 +89,59 @@ def _cell(metric: str, value: float | None) -> str:
     return f"{value / 1e9:.4g}" if metric == "traffic" else f"{value:.3f}"
 
 
-def _table(result: Comparison) -> Table:
+FEW = 5
+"""Planners beside which a terminal has room for what they do on the fastest devices alone."""
+
+
+def _times(result: Comparison) -> list[Table]:
+    """One table, or two where there are many planners."""
+    alone = [
+        p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
+    ]
+    if len(result.planners) <= FEW or not alone:
+        return [_table(result, result.planners, alone)]
+    return [_table(result, result.planners, []), _table(result, [], alone)]
+
+
+def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
+    """Speedups of ``planners``, and of those ``alone`` on the fastest devices."""
     from rich.table import Table
 
     from experiments.studies.speedups import BASELINE, geometric_mean
 
-    alone = [
-        p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
-    ]
     table = Table(title=f"Speedup over data parallelism, {result.case}")
     table.add_column("network")
-    for planner in result.planners:
-        table.add_column(f"{planner} [s]" if planner == BASELINE else planner, justify="right")
+    for planner in planners:
+        name = f"{planner} [s]" if planner == BASELINE else planner
+        wrapped = name.replace("_", " ") if len(planners) > FEW else name
+        table.add_column(wrapped, justify="right")
     for planner in alone:
         table.add_column(f"{planner}: slow share", justify="right")
         table.add_column(f"{planner}: fast alone", justify="right")
     for network in result.networks:
         rows = {row.planner: row for row in result.rows if row.network == network}
         cells = [
-            f"{r.iteration_s:.6f}" if p == BASELINE else f"{r.speedup:.3f}" for p, r in rows.items()
+            f"{rows[p].iteration_s:.6f}" if p == BASELINE else f"{rows[p].speedup:.3f}"
+            for p in planners
         ]
         for planner in alone:
             cells += [f"{rows[planner].slow_share:.2%}", f"{rows[planner].fast_alone_speedup:.3f}"]
         table.add_row(network, *cells)
     table.add_section()
-    means = ["" if p == BASELINE else f"{mean:.3f}" for p, mean in result.geomean.items()]
+    means = ["" if p == BASELINE else f"{result.geomean[p]:.3f}" for p in planners]
     for planner in alone:
         means += [
             "",
             f"{geometric_mean([r.fast_alone_speedup or 0 for r in result.of(planner)]):.3f}",
         ]
     table.add_row("geometric mean", *means)
-    if result.published:
+    if result.published and planners:
         ours, paper = result.geomean, result.published
-        values = [f"{paper[p].speedup:.2f}" if p in paper else "" for p in result.planners]
+        values = [f"{paper[p].speedup:.2f}" if p in paper else "" for p in planners]
         table.add_row("the paper's", *values)
         table.add_row(
             "difference",
-            *[f"{ours[p] / paper[p].speedup - 1:+.1%}" if p in paper else "" for p in ours],
+            *[f"{ours[p] / paper[p].speedup - 1:+.1%}" if p in paper else "" for p in planners],
         )
     return table
 

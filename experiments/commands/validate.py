@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from experiments.commands import validate_rows
 from experiments.commands.arguments import add_output
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from experiments.validate.table import Measured
 
 NETWORK = "resnet50"
-LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use")
+LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use", "by", "stack")
 """Columns of measured steps that a narrow terminal goes without, the first ones first."""
 
 
@@ -42,6 +43,7 @@ def configure(commands: Any) -> None:
     )
     add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    validate_rows.configure(parser)
     parser.set_defaults(run=run)
 
 
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver, progress_bar
     from experiments.pictures.figures import check_plot, save
+    from experiments.validate import gpu_steps, measured_collectives
     from experiments.validate.closed import (
         closed_forms,
         exact_section,
@@ -61,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
     from experiments.validate.other_steps import section as other_section
     from experiments.validate.picture import check_drawable, plot_validation
 
+    validate_rows.check(args)
+    if args.rows is not None:
+        return validate_rows.run(args)
     if args.plot:
         check_plot(args.plot)
     for change in args.set:
@@ -75,6 +81,10 @@ def run(args: argparse.Namespace) -> int:
             exact_section(list(closed_forms(progress))),
             independent_section(list(independent())),
             other_section(list(other_steps(others, progress))),
+            gpu_steps.section(list(gpu_steps.compared(gpu_steps.shipped(), progress))),
+            measured_collectives.section(
+                list(measured_collectives.compared(measured_collectives.shipped(), progress))
+            ),
         ]
     if args.plot:
         check_drawable(len(result.rows))

@@ -13,8 +13,8 @@ import numpy as np
 from experiments.design.space import Design, Space
 from hardware import Units
 from hardware.units import AREA, POWER
+from simulator.lowering.unit_list import list_schedule, urgency
 from simulator.lowering.unit_steps import UnitStep
-from simulator.lowering.unit_tasks import list_schedule, urgency
 
 Aim = Literal["throughput", "throughput-per-watt", "throughput-per-mm2"]
 AIMS: tuple[Aim, ...] = get_args(Aim)
@@ -176,15 +176,15 @@ def delays(step: UnitStep, units: Units) -> Delays:
     path: the difference is put down to the unit that works longest.
     """
     priced = step.priced(units)
-    tasks = step.tasks(priced, alone=True)
+    tasks = step.tasks(priced)
     left, earliest = urgency(tasks), [0] * len(tasks)
     for i, task in enumerate(tasks):
         earliest[i] = max((earliest[b] + tasks[b].duration_ps for b in task.needs), default=0)
     path = max(left)
     critical = np.array([e + r == path for e, r in zip(earliest, left, strict=True)])
-    memory = priced.alone_s > priced.compute_s
+    memory = priced.hbm_bytes / step.memory_bytes_per_s > priced.compute_s
     matrix = ~memory & (priced.matrix_s >= priced.vector_s)
-    starts = list_schedule(tasks, len(units.matrix) + 1)
+    starts = list_schedule(tasks, len(units.matrix) + 1).starts
     whole = max(s + t.duration_ps for s, t in zip(starts, tasks, strict=True))
     conflict = (whole - path) * 1e-12
     busy = [float(priced.alone_s[which].sum()) for which in (matrix, ~memory & ~matrix, memory)]

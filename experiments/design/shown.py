@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
+from experiments.design.runs import fields_of
 from experiments.design.space import Design
-from experiments.design.study import Asked, Found, fields_of
+from experiments.design.study import Asked, Found
 from experiments.output import table
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ def to_dict(
     args: argparse.Namespace, asked: Asked, found: Found, baselines: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """What ``--format json`` prints."""
-    ours = found.judges[-1]
+    ours = found.judge
     return {
         "networks": [case.network.name for case in asked.cases],
         "array": asked.cases[0].array.name,
@@ -52,13 +54,28 @@ def to_dict(
 
 
 def _name(ran: dict[str, Any]) -> str:
-    return "base" if ran["design"] is None else str(Design(**ran["design"]))
+    """A line for each design, with the places in a row that have it."""
+    names = [str(Design(**design)) for design in ran["designs"]]
+    if len(names) < 2:
+        return names[0] if names else "base"
+    lines, first = list[str](), 0
+    for name, same in groupby(names):
+        last = first + len(list(same)) - 1
+        lines.append(f"{first}: {name}" if first == last else f"{first}-{last}: {name}")
+        first = last + 1
+    return "\n".join(lines)
+
+
+def _first(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the best as MOST_ROWS lines have."""
+    lines = accumulate(_name(ran).count("\n") + 1 for ran in candidates)
+    return [ran for ran, used in zip(candidates, lines, strict=True) if used <= MOST_ROWS]
 
 
 def rows(data: dict[str, Any]) -> list[dict[str, Any]]:
     """A line for each network and candidate, the base first."""
     return [
-        {"network": network, "design": _name(ran)}
+        {"network": network, "design": _name(ran).replace("\n", "; ")}
         | {key: ran[key] for key in ("value", "estimated_value", "area_mm2", "power_w")}
         | fields
         for ran in (data["base"], *data["candidates"])
@@ -76,7 +93,7 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
             "W": f"{ran['power_w']:.0f}",
             "samples/s": ", ".join(f"{n['samples_per_s']:,.0f}" for n in ran["networks"].values()),
         }
-        for ran in (data["base"], *data["candidates"][:MOST_ROWS])
+        for ran in (data["base"], *_first(data["candidates"]))
     ]
     names = ", ".join(data["networks"])
     parts: list[Table | str] = [
@@ -87,6 +104,12 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
         "A design is matrix units x depth x width, vector units x lanes, buffer; values are "
         "runs on the engine.",
     ]
+    if any(len(ran["designs"]) > 1 for ran in data["candidates"]):
+        own = [ran["value"] for ran in data["candidates"] if len(ran["designs"]) == 1]
+        parts.append(
+            f"Places of the pipeline are numbered, mm2 and W are a chip's in the mean; the best "
+            f"design for all places: {max(own):.3f}."
+        )
     if data["baselines"]:
         lines = [
             {

@@ -10,21 +10,19 @@ from importlib import resources
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from hardware import MatrixUnit, SpecError, Units, VectorUnit, format_quantity
 from hardware.schema import check
 from hardware.spec import flatten
-from hardware.tables import Bytes, Frequency, Table, Text
+from hardware.tables import BYTES, FREQUENCY, Table, key, list_of, one_of, text
 from hardware.units import Dataflow
+from hardware.units.description import DATAFLOWS
 from hardware.units.table import tile_bytes
 
 MOST_VALUES = 24
 _LARGEST_FILE = 1 << 20
 ELEMENT_BYTES = 2.0
-Counts = Annotated[list[int], Field(min_length=1, max_length=MOST_VALUES)]
+WIDEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,28 +56,38 @@ class Design:
 FIELDS = tuple(field.name for field in fields(Design))
 
 
+def _power(written: object) -> int:
+    """The tree of a search halves counts and sides, so they are powers of two."""
+    if type(written) is int and 1 <= written <= WIDEST and not written & (written - 1):
+        return written
+    raise ValueError(f"must be a power of two from 1 to {WIDEST}, as searches halve it")
+
+
+_COUNTS = list_of(_power, 1, MOST_VALUES)
+
+
 class _Matrix(Table):
-    count: Counts
-    width: Counts
-    depth: Counts
+    count = key(_COUNTS)
+    width = key(_COUNTS)
+    depth = key(_COUNTS)
 
 
 class _Vector(Table):
-    count: Counts
-    width: Counts
+    count = key(_COUNTS)
+    width = key(_COUNTS)
 
 
 class _Buffer(Table):
-    size: list[Bytes] = Field(min_length=1, max_length=MOST_VALUES)
+    size = key(list_of(BYTES, 1, MOST_VALUES))
 
 
 class _SpaceTable(Table):
-    description: Text = ""
-    clock: Frequency
-    dataflow: Dataflow = "weight_stationary"
-    matrix: _Matrix
-    vector: _Vector
-    buffer: _Buffer
+    description = key(text, "")
+    clock = key(FREQUENCY)
+    dataflow = key(one_of(DATAFLOWS), DATAFLOWS[0])
+    matrix = key(_Matrix)
+    vector = key(_Vector)
+    buffer = key(_Buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +167,13 @@ def load_space(name: str) -> Space:
         "vector_width": ("vector.width", table.vector.width),
         "buffer_bytes": ("buffer.size", table.buffer.size),
     }
-    faults = [f"{origin}: {key}: {what}" for key, vs in lists.values() if (what := _fault(key, vs))]
-    if faults:
-        raise SpecError("\n".join(faults))
+    twice = [
+        f"{origin}: {key}: {found}: a value is there twice"
+        for key, found in lists.values()
+        if len({*found}) < len(found)
+    ]
+    if twice:
+        raise SpecError("\n".join(twice))
     values = {field: tuple(sorted(found)) for field, (_, found) in lists.items()}
     space = Space(Path(origin).stem, table.clock, table.dataflow, values)
     if next(iter(space), None) is None:
@@ -170,18 +182,6 @@ def load_space(name: str) -> Space:
             "buffer.size; make it larger"
         )
     return space
-
-
-def _fault(key: str, values: list[float]) -> str | None:
-    """The tree of a search halves counts and sides, so they are powers of two."""
-    if len(set(values)) < len(values):
-        return f"{values}: a value is there twice"
-    if key == "buffer.size":
-        return None
-    for value in values:
-        if value < 1 or value > 1 << 16 or int(value) & (int(value) - 1):
-            return f"{value}: must be a power of two from 1 to 65536, as searches halve it"
-    return None
 
 
 def _read(name: str, known: list[str]) -> str:

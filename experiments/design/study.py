@@ -5,22 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from math import exp, fsum, log
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from experiments.design import local
 from experiments.design.baselines import at_random, exhaustive
+from experiments.design.choice import Sized, balanced, choose, fastest
 from experiments.design.judge import Aim, Judge, Kept, Limits, Score
+from experiments.design.runs import Ran, Runs, device_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
-from hardware import Array, Device, Units
-from planners import Plan
-from simulator import MODEL_VERSION, simulate
+from planners import Place
+from simulator import MODEL_VERSION
 from simulator.lowering.unit_sites import Site, sites
-from simulator.lowering.unit_tasks import run_tasks
 
 SEARCHES = ("wham", "random", "exhaustive")
 MOST_DESIGNS = 50_000
@@ -45,20 +43,6 @@ class Asked:
     budget: int | None = None
     seed: int = 0
     top: int = 3
-    inference: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A design on the engine: seconds of each network's step, and what it is worth."""
-
-    design: Design | None
-    seconds: tuple[float, ...]
-    in_order_s: tuple[float, ...]
-    value: float
-    area_mm2: float
-    power_w: float
-    estimated: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +55,15 @@ class Found:
     search_s: float
     evaluated: tuple[Score, ...]
     budget: int
-    judges: tuple[Judge, ...] = field(repr=False)
+    places: tuple[Place, ...]
+    """Those that can have designs of their own."""
+    judge: Judge = field(repr=False)
+    """That of all cores together."""
 
     @property
     def winner(self) -> Ran:
         """The best candidate."""
         return self.candidates[0]
-
-
-def device_of(array: Array) -> Device:
-    """The device whose units are designed; raises UsageError unless all are alike, with units."""
-    if len(array.group.kinds) > 1:
-        raise UsageError(f"{array.name}: its devices are unlike; a design is for one kind of them")
-    device = array.group.kinds[0][0]
-    if device.units is None:
-        raise UsageError(
-            f"{array.name}: {device.name} has no [units] to design; take --array wham-1, or a "
-            "device whose spec describes them (as tpu-v2-units)"
-        )
-    return device
-
-
-def with_units(array: Array, units: Units) -> Array:
-    """The array with other units in every core."""
-    peak = array.group.kinds[0][0].cores_per_chip * units.flops_per_s
-    kinds = tuple(
-        (replace(device, units=units, chip_peak_flops_per_s=peak), count)
-        for device, count in array.group.kinds
-    )
-    return replace(array, group=replace(array.group, kinds=kinds))
 
 
 def budget_of(asked: Asked) -> int | None:
@@ -122,51 +86,79 @@ def budget_of(asked: Asked) -> int | None:
 def study(
     asked: Asked, *, kept_for: KeptFor = lambda _: None, progress: Progress = lambda done: None
 ) -> Found:
-    """Search for every kind of core, then for all of them, and run the best on the engine.
+    """Search for every kind of core, place and for all of them; run the best on the engine.
 
-    Local searches are for single cores, by the estimate: of each network and stage the
-    ``top`` designs, and those of a search for all of them together. Which of these is the
-    best end to end, the engine says. Raises UsageError where no design is allowed.
+    Local searches are for single cores, by the estimate: of each network's kinds of cores,
+    of the cores of each place of a pipeline, and of all together the ``top`` designs. Which
+    of these is the best end to end, for all or for each place its own, the engine says.
+    Raises UsageError where no design is allowed.
     """
     budget = budget_of(asked)
-    plans = [plan_of(case) for case in asked.cases]
-    found = [_sites(case, plan, asked) for case, plan in zip(asked.cases, plans, strict=True)]
     base = device_of(asked.cases[0].array).units
-    if base is None:
-        raise UsageError("no units")
-    groups = [[site] for some in found for site in some]
-    if len(groups) > 1:
-        groups.append([site for some in found for site in some])
-    started, judges = time.perf_counter(), list[Judge]()
-    for group in groups:
+    if base is None:  # device_of has looked
+        raise AssertionError
+    plans = [plan_of(case) for case in asked.cases]
+    found = [
+        sites(case.network, plan, case.array, case.execution)
+        for case, plan in zip(asked.cases, plans, strict=True)
+    ]
+    runs = Runs(asked.cases, plans, found, asked.space, asked.limits, asked.aim, base)
+    every = [site for some in found for site in some]
+    ranks = [
+        [site for site in every if site.stage % len(runs.ranks) == rank]
+        for rank in range(len(runs.ranks))
+    ]
+    started, judges = time.perf_counter(), dict[tuple[Site, ...], Judge]()
+    for group in dict.fromkeys(map(tuple, [*([s] for s in every), *ranks, every])):
         kept = kept_for(_identity(asked, group))
         steps = [site.step for site in group]
-        judge = Judge(
+        judges[group] = judge = Judge(
             asked.space, steps, asked.limits, base, asked.aim, kept=kept, progress=progress
         )
         run_search(judge, asked.search, budget, asked.seed)
-        judges.append(judge)
     searched_s = time.perf_counter() - started
-    best = list(dict.fromkeys(s.design for judge in judges for s in judge.top(asked.top)))
+    top = {group: [s.design for s in judge.top(asked.top)] for group, judge in judges.items()}
+    best = list(dict.fromkeys(design for some in top.values() for design in some))
     if not best:
         raise UsageError(
             f"no design of {asked.space.name} keeps {asked.limits.area_mm2:g} mm2 and "
             f"{asked.limits.power_w:g} W; raise --area or --power, or take another --space"
         )
-    runs = _Runs(asked, plans, found, base)
-    estimates = {d: max(j.scores[d].value for j in judges if d in j.scores) for d in best}
-    first = runs.ran(None, base, 1.0)
-    ranked = [runs.ran(d, asked.space.units(d), estimates[d], first) for d in best]
-    ranked.sort(key=lambda ran: (-ran.value, ran.area_mm2, ran.design))
+    seen = dict.fromkeys(design for judge in judges.values() for design in judge.scores)
+    sized = [_sized(asked, rank, judges[tuple(rank)], seen, runs.slowest_s) for rank in ranks]
+    others = [fastest(sized)] if sized else []
+    if sized and asked.aim != "throughput":
+        others += balanced(sized, [place.count for place in runs.ranks], asked.top)
+    ranked = choose(runs, best, [top[tuple(rank)] for rank in ranks], others)
+    last = judges[tuple(every)]
     return Found(
-        base=first,
+        base=runs.base,
         candidates=tuple(ranked),
-        evaluations=sum(judge.evaluations for judge in judges),
+        evaluations=sum(judge.evaluations for judge in judges.values()),
         search_s=searched_s,
-        evaluated=tuple(judges[-1].scores.values()),
+        evaluated=tuple(last.scores.values()),
         budget=budget or len(asked.space),
-        judges=tuple(judges),
+        places=runs.ranks,
+        judge=last,
     )
+
+
+def _sized(
+    asked: Asked,
+    rank: Sequence[Site],
+    judge: Judge,
+    designs: Iterable[Design],
+    slowest_s: Mapping[Site, float],
+) -> list[Sized]:
+    """Designs in a place, each step against the slowest of its network in the base design."""
+    return [
+        Sized(
+            max(s / slowest_s[site] for s, site in zip(score.seconds, rank, strict=True)),
+            score.power_w if asked.aim == "throughput-per-watt" else score.area_mm2,
+            score.design,
+        )
+        for score in map(judge.score, designs)
+    ]
 
 
 def run_search(judge: Judge, search: str, budget: int | None, seed: int = 0) -> None:
@@ -179,10 +171,6 @@ def run_search(judge: Judge, search: str, budget: int | None, seed: int = 0) -> 
         local.search(judge, budget or MOST)
 
 
-def _sites(case: Case, plan: Plan, asked: Asked) -> list[Site]:
-    return sites(case.network, plan, case.array, case.execution, inference=asked.inference)
-
-
 def _identity(asked: Asked, group: Sequence[Site]) -> str:
     """What evaluations of these steps depend on, but for the design."""
     of = {
@@ -190,77 +178,6 @@ def _identity(asked: Asked, group: Sequence[Site]) -> str:
         "sites": [site.step.digest() for site in group],
         "clock": asked.space.clock_hz,
         "dataflow": asked.space.dataflow,
-        "inference": asked.inference,
     }
     text = json.dumps(of, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-class _Runs:
-    """Designs end to end."""
-
-    def __init__(
-        self,
-        asked: Asked,
-        plans: Sequence[Plan],
-        found: Sequence[Sequence[Site]],
-        base: Units,
-    ) -> None:
-        self._asked, self._plans, self._sites = asked, plans, found
-        self._base = base
-
-    def ran(
-        self, design: Design | None, units: Units, estimated: float, base: Ran | None = None
-    ) -> Ran:
-        """A design's steps; its value is relative to the ``base``'s."""
-        pairs = [self._seconds(i, units) for i in range(len(self._plans))]
-        seconds, in_order = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-        limits = self._asked.limits
-        area, power = limits.area(units), limits.power(units)
-        value = 1.0
-        if base is not None:
-            gains = (log(b / s) for b, s in zip(base.seconds, seconds, strict=True))
-            value = exp(fsum(gains) / len(seconds))
-            if self._asked.aim == "throughput-per-watt":
-                value *= base.power_w / power
-            elif self._asked.aim == "throughput-per-mm2":
-                value *= base.area_mm2 / area
-        return Ran(design, seconds, in_order, value, area, power, estimated)
-
-    def _seconds(self, i: int, units: Units) -> tuple[float, float]:
-        """A network's step with units at once where there is one core, and with each in order."""
-        case, plan = self._asked.cases[i], self._plans[i]
-        array = with_units(case.array, units)
-        if self._asked.inference and case.array.group.cores > 1:
-            raise UsageError("--mode inference: designs are for one core; take --array wham-1")
-        if case.array.group.cores > 1:
-            seconds = simulate(case.network, plan, array, case.execution).iteration_s
-            return seconds, seconds
-        (site,) = self._sites[i]
-        priced = site.step.priced(units)
-        timeline = run_tasks(
-            array.group.kinds[0][0],
-            len(units.matrix) + 1,
-            site.step.tasks(priced, alone=False),
-            site.step.memory_bytes_per_s,
-        )
-        return timeline.makespan_s, site.step.in_order_s(units)
-
-
-def fields_of(ran: Ran, cases: Sequence[Case]) -> dict[str, Any]:
-    """A design as JSON has it."""
-    return {
-        "design": None if ran.design is None else asdict(ran.design),
-        "value": ran.value,
-        "estimated_value": ran.estimated,
-        "area_mm2": ran.area_mm2,
-        "power_w": ran.power_w,
-        "networks": {
-            case.network.name: {
-                "iteration_s": seconds,
-                "in_order_s": in_order,
-                "samples_per_s": case.batch / seconds,
-            }
-            for case, seconds, in_order in zip(cases, ran.seconds, ran.in_order_s, strict=True)
-        },
-    }

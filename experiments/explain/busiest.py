@@ -11,6 +11,8 @@ import numpy as np
 from experiments.pictures.resources import BOARD, Site, labels, sites
 from hardware import Device
 from simulator import Timeline
+from simulator.analysis.exposure import covered_ps
+from simulator.engine.jobs import Ints
 
 DIGITS = 6
 """Links whose bytes agree to so many are alike."""
@@ -53,7 +55,8 @@ class LinkKind:
 class UnitUse:
     """All cores, or slices of HBM, of one device: how long they are busy, as fractions of the step.
 
-    ``of_peak`` is what they do (FLOPs, bytes) over what they could in the step.
+    Where cores have several units these are there, by name, in place of them. ``of_peak`` is
+    what they do (FLOPs, bytes) over what they could in the step; of vector units nothing.
     """
 
     device: str
@@ -152,28 +155,27 @@ def _levels(timeline: Timeline) -> list[LinkKind]:
 def units(timeline: Timeline) -> list[UnitUse]:
     """Cores and memories of every device, the busiest first."""
     resource, operation, _, start, end, _ = map(np.asarray, timeline.columns)
-    size = len(timeline.resources)
-    busy = np.zeros(size, dtype=np.int64)
-    np.add.at(busy, resource, end - start)
-    operations = timeline.operations
-    done = {
-        "core": np.bincount(
-            resource, np.array([op.flops for op in operations])[operation], minlength=size
-        ),
-        "hbm": np.bincount(
-            resource, np.array([op.bytes for op in operations])[operation], minlength=size
-        ),
-    }
+    size, operations = len(timeline.resources), timeline.operations
+    busy = _busy(size, resource, start, end)
+    flops = np.bincount(
+        resource, np.array([op.flops for op in operations])[operation], minlength=size
+    )
+    moved = np.bincount(
+        resource, np.array([op.bytes for op in operations])[operation], minlength=size
+    )
+    of_units = {i for station in timeline.stations.workers if station.units for i in station.cores}
     found: dict[tuple[Device, str], list[int]] = {}
     for i, unit in enumerate(timeline.resources):
-        if unit.device is not None:
-            found.setdefault((unit.device, unit.kind), []).append(i)
+        if unit.device is not None and i not in of_units:
+            kind = unit.name.rpartition(".")[2] if unit.kind == "unit" else unit.kind
+            found.setdefault((unit.device, kind), []).append(i)
     step = max(1, timeline.makespan_ps)
     uses = []
     for (device, kind), members in found.items():
         many = [timeline.resources[i].multiplicity for i in members]
         weighted = sum(int(busy[i]) * n for i, n in zip(members, many, strict=True))
-        amount = math.fsum(done[kind][i] * n for i, n in zip(members, many, strict=True))
+        done = moved if kind == "hbm" else flops
+        amount = math.fsum(done[i] * n for i, n in zip(members, many, strict=True))
         count = sum(many)
         rate = _rate(timeline.program.workers[0].unit, device, kind)
         uses.append(
@@ -183,15 +185,28 @@ def units(timeline: Timeline) -> list[UnitUse]:
                 count,
                 weighted / (step * count),
                 max(int(busy[i]) for i in members) / step,
-                amount / (rate * count * timeline.makespan_s) if timeline.makespan_ps else 0.0,
+                amount / (rate * count * timeline.makespan_s)
+                if rate and timeline.makespan_ps
+                else 0.0,
             )
         )
-    used = [use for use in uses if use.unit == "core" or use.busiest]
+    used = [use for use in uses if use.unit != "hbm" or use.busiest]
     return sorted(used, key=lambda use: -use.busy)
+
+
+def _busy(size: int, resource: Ints, start: Ints, end: Ints) -> Ints:
+    """Picoseconds in which each resource does something, several things at once counted once."""
+    order = np.argsort(resource, kind="stable")
+    ends = np.searchsorted(resource[order], np.arange(size), side="right")
+    rows = np.split(order, ends[:-1])
+    return np.array([covered_ps(start[mine], end[mine]) for mine in rows], dtype=np.int64)
 
 
 def _rate(unit: str, device: Device, kind: str) -> float:
     """Peak FLOP/s of one core, or B/s of what one resource has of the HBM."""
     if kind == "core":
         return device.chip_peak_flops_per_s / device.cores_per_chip
+    if kind != "hbm" and device.units is not None:
+        matrix = dict(zip(device.units.names, device.units.matrix, strict=False)).get(kind)
+        return 2 * device.units.clock_hz * matrix.macs_per_cycle if matrix else 0.0
     return device.hbm_bytes_per_s / (device.cores_per_chip if unit == "core" else 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from simulator import PICOSECONDS, Timeline
-from simulator.analysis.critical_path import BOUNDS, Segment, critical_path
+from simulator.analysis.critical_path import BOUNDS, SLOWED, Segment, critical_path
 from simulator.analysis.stalls import CoreStep, core_steps
 
 Key = TypeVar("Key")
@@ -24,6 +24,16 @@ class Spent:
     computing_ps: int = 0
     exposed_ps: int = 0
     waiting_ps: int = 0
+
+
+def bounds_of(segment: Segment) -> dict[str, int]:
+    """Picoseconds of a segment by what they go to; no worker of a step has a pace of its own.
+
+    So what slows an operation down is its HBM, which other units of the core use.
+    """
+    parts = segment.bounds_ps()
+    slowed = parts.pop(SLOWED, 0)
+    return parts | ({"HBM": parts.get("HBM", 0) + slowed} if slowed else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +61,7 @@ class Paths:
         """Picoseconds of the path by what they go to (``critical_path.BOUNDS``)."""
         spent = Counter(dict.fromkeys(BOUNDS, 0))
         for segment in self.path:
-            spent.update(segment.bounds_ps())
+            spent.update(bounds_of(segment))
         return dict(spent)
 
     def by_kind(self) -> dict[tuple[str, str], int]:

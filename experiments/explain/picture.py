@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.explain.blocks import Part
+from experiments.explain.path import bounds_of
 from experiments.explain.study import Explanation
 from experiments.pictures.colours import COLOURS
 from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
@@ -55,7 +56,7 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
     spans: dict[str, list[tuple[float, float]]] = {bound: [] for bound in BOUND_COLOURS}
     for segment in result.paths.path:
         at = segment.start_ps
-        for bound, ps in segment.bounds_ps().items():
+        for bound, ps in bounds_of(segment).items():
             if ps:
                 spans[bound].append((at / PICOSECONDS * 1e3, ps / PICOSECONDS * 1e3))
             at += ps

@@ -61,6 +61,7 @@ _TOPICS_OF_TABLES = {
     "energy": "energy",
     "arithmetic": "formats",
     "chip": "core",
+    "units": "core",
 }
 _TOPICS = {
     "arithmetic.element": "element",

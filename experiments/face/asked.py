@@ -25,11 +25,12 @@ from experiments.face.progress import hearing
 from experiments.studies import vary
 from experiments.studies.case import Case, Planned
 from experiments.studies.metrics import parse_metrics
+from experiments.studies.model_options import check_axes
 from experiments.studies.runner import Runner
 from experiments.studies.store import Store
 from hardware import Array
 from planners import Objective, Planner
-from simulator import Execution, usual
+from simulator import Execution, deployed, usual
 from workloads import Network
 
 BATCH = 512
@@ -93,7 +94,13 @@ def conditions(
     table = options.get("communication", made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)
-    model = execution_of(resolved.model if execution is None else execution, options)
+    chosen = execution
+    if chosen is None:
+        chosen = usual(resolved)
+    elif chosen == "deployed":
+        chosen = deployed(resolved)
+    model = execution_of(chosen, options)
+    check_axes(planners, options)
     as_usual = execution is None and model == usual(resolved)
     return Conditions(given, tuple(texts), resolved, size, aim, str(table), model, as_usual)
 

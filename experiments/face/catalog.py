@@ -64,10 +64,10 @@ def names_of(kind: str) -> Names:
     """One of ``experiments.commands.catalog.KINDS``; nothing is loaded but names."""
     from experiments.commands.catalog import all_planners
     from hardware import catalog_names
-    from workloads import NETWORKS
+    from workloads import LARGE, NETWORKS
 
     if kind == "networks":
-        return Names(kind, tuple(NETWORKS))
+        return Names(kind, (*NETWORKS, *LARGE))
     if kind == "planners":
         return Names(kind, tuple(all_planners()))
     if kind == "methods":

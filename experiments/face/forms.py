@@ -42,26 +42,35 @@ Progress = Callable[[str], None]
 class Options(TypedDict, total=False):
     """Options that few steps need; those from ``overlap`` on are the deployed model's.
 
-    ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted";
+    ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted", ``update``
+    "replicated", "sharded" or "auto";
     ``overlap`` "full" or "none", ``shards`` "whole" or "exact", ``bucket`` bytes or
     "25 MiB" (0: each gradient by itself), ``algorithm`` that of every collective;
     with ``strict_memory`` what does not fit is an error. Pipelines are asked for as on the
     command line: ``stages``, ``schedule``, ``micro_batches``, ``virtual`` stages a place,
-    ``recompute`` ("all", or "0,2"), ``tied`` ("copies"), ``vertical_sync``, ``batches`` to
-    run and ``cuts`` ("conv3_1,fc6").
+    ``recompute`` ("selective", "full", 4 blocks, "stages:0,2"), ``tied`` ("copies"),
+    ``vertical_sync``, ``batches`` to run and ``cuts`` ("conv3_1,fc6"). Planner "axes" reads
+    ``parallel`` ("dp=4,pp=2,tp=8"), ``axis_order`` ("tp,dp,pp"), ``zero`` (0 or 1: ``update``
+    "replicated" or "sharded") and ``micro_batch``, the
+    samples of one for each of dp ways.
     """
 
     objective: str
     communication: str
+    update: str
     stages: int
     schedule: str
     micro_batches: int
     virtual: int
-    recompute: str
+    recompute: str | int
     tied: str
     vertical_sync: bool
     batches: int
     cuts: str
+    parallel: str
+    axis_order: str
+    zero: int
+    micro_batch: int
     overlap: str | bool
     shards: str
     bucket: str | float

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.face.result import Result
 from experiments.studies.case import Case, plan_of
 from hardware import Array
-from planners import Plan
+from planners import Plan, Update
 
 if TYPE_CHECKING:
     import pandas
@@ -49,19 +49,22 @@ class PlanResult(Result):
         """A row for each level of each distinct group, and layer.
 
         ``share`` is the first half's; ``cost`` the whole split's, in the
-        objective's unit (seconds, or elements).
+        objective's unit (seconds, or elements); ``update`` is how the layer's weights are
+        updated everywhere.
         """
         import pandas
 
         from experiments.pictures.plan_map import describe, stretches
 
+        everyone = (str(Update.REPLICATED),) * len(self.plan.nodes)
+        updates = tuple(map(str, self.plan.updates)) or everyone
         rows = [
-            (describe(group, chain), first + i, layer, str(cut.type), cut.share, split.cost)
+            (describe(group, chain), first + i, layer, str(cut.type), cut.share, split.cost, update)
             for group, first, chain in stretches(self.plan.root, self.array.group, 0)
             for i, split in enumerate(chain)
-            for layer, cut in zip(self.plan.nodes, split.partitions, strict=True)
+            for layer, cut, update in zip(self.plan.nodes, split.partitions, updates, strict=True)
         ]
-        columns = ["group", "level", "layer", "type", "share", "cost"]
+        columns = ["group", "level", "layer", "type", "share", "cost", "update"]
         return pandas.DataFrame(rows, columns=columns)
 
     def plot(self) -> Figure:

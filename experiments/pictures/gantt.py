@@ -24,11 +24,19 @@ SHADES = {
     "backward": ("#14591d", "#4ba65a", "#c4e5c9"),
     "gradient": ("#8c1c2c", "#e5707e", "#f9d0d5"),
     "update": ("#4b2e83", "#9479c9", "#ddd2f0"),
+    "recompute": ("#6b4a00", "#c99a3d", "#f1e2c0"),
 }
 """Phase to its dark, middle and light shade."""
 OTHER = ("#444444", "#888888", "#cccccc")
-SHADE_OF_KIND = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2, "send": 2}
-HATCH_OF_KIND = {"boundary": "//////", "send": "......"}
+SHADE_OF_KIND = {
+    "compute": 0,
+    "partial sums": 1,
+    "boundary": 2,
+    "memory": 2,
+    "send": 2,
+    "weights": 2,
+}
+HATCH_OF_KIND = {"boundary": "//////", "send": "......", "weights": "------"}
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
 
 WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
@@ -47,7 +55,10 @@ class Style(NamedTuple):
 
 
 def style(phase: str, kind: str) -> Style:
-    """Computing dark, sums in the phase's colour, boundaries hatched, sends dotted, HBM light."""
+    """Computing dark, sums in the phase's colour, boundaries hatched, HBM light.
+
+    Sends are dotted, gathered weights ruled.
+    """
     shades = SHADES.get(phase, OTHER)
     shade = SHADE_OF_KIND.get(kind, 1)
     if kind == "memory":

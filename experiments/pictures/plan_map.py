@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, new_figure, shortened
+from planners.updates import sharded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from hardware import Array, Group
     from planners import Partition, Plan, Split
 
-COLOURS = {"I": "#4f8ac4", "II": "#e5a645", "III": "#5aa469", "IV": "#b07cc6"}
+COLOURS = {"I": "#4f8ac4", "II": "#e5a645", "III": "#5aa469", "IV": "#b07cc6", "V": "#c95f5f"}
 """Type to colour; what they split is in the legend."""
-SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs", "IV": "the groups"}
+SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs", "IV": "the groups"} | {
+    "V": "positions"
+}
 
 ROW, CELL, WIDE_CELL, GAP = 0.165, 0.34, 0.72, 0.3
 """Inches: a layer, a level where all shares are one half and where not, between blocks."""
@@ -88,6 +91,7 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
         LEFT_MARGIN
         + max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes) * SIZE * CHARACTER
     )
+    left += 2 * SIZE * CHARACTER * bool(plan.updates)
     width = left + blocks[-1].x + blocks[-1].width + GAP
     height = TOP + BOTTOM + ROW * len(plan.nodes)
     if max(width, height) > MOST_INCHES:
@@ -152,6 +156,8 @@ def _figure(
     if plan.pipeline is not None:
         subtitle += f"{plan.pipeline.schedule}, {plan.pipeline.micro_batches} micro-batches; "
     subtitle += "type, and the first half's share where it is not one half"
+    if plan.updates:
+        subtitle += "; * update sharded"
     longest = max(len(title) * 9, len(subtitle) * SIZE) * CHARACTER
     width, height = max(size[0], left + longest, left + 4.2), size[1]
     figure = new_figure(width, height)
@@ -162,7 +168,10 @@ def _figure(
     axes.set_ylim(len(plan.nodes) - 0.5, -0.5)
     axes.spines[:].set_visible(False)
     axes.set_xticks([])
-    names = [shortened(name, LONGEST_NAME) for name in plan.nodes]
+    shared = sharded(plan.updates)
+    names = [
+        shortened(name, LONGEST_NAME) + " *" * (v in shared) for v, name in enumerate(plan.nodes)
+    ]
     axes.set_yticks(range(len(names)), names, fontsize=SIZE, parse_math=False)
     axes.tick_params(length=0)
     for block in blocks:
@@ -211,7 +220,7 @@ def lightness(partition: Partition) -> float:
 def kinds_of(*plans: Plan) -> list[str]:
     """The papers' three types, and the fourth where a plan has it."""
     used = {str(kind) for plan in plans for split in plan.splits() for kind in split.types}
-    return [kind for kind in SPLITS if kind != "IV" or kind in used]
+    return [kind for kind in SPLITS if kind not in ("IV", "V") or kind in used]
 
 
 def _legend(figure: Figure, left: float, kinds: Sequence[str]) -> None:

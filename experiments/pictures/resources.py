@@ -56,7 +56,7 @@ def sites(timeline: Timeline) -> list[Site]:
             if link not in found:
                 found[link] = _link(link, level, resource, under[link], above)
             above = (*above, resource.name)
-        resources = range(station.cores[0], max(station.cores + station.memories) + 1)
+        resources = range(station.own[0], max(station.own) + 1)
         found[resources[0]] = Site(
             station.name,
             BOARD,

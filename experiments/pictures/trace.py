@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import whole_file
 from experiments.pictures.counters import Sample, link_use, memory_bytes
 from experiments.pictures.resources import BOARD, Site, labels
-from experiments.pictures.tracks import Slice, slices_by_resource, tracks
-from simulator.engine.timeline import NO_ROW
+from experiments.pictures.tracks import Slice, rows_of, slices_by_resource, tracks
+from simulator.engine.rows import NO_ROW
 
 if TYPE_CHECKING:
     import pandas
@@ -124,7 +124,8 @@ def _rows(
     A link has one for each direction, or more where exchanges were under way at once.
     """
     if resource.kind != "link":
-        yield name, 0, slices
+        for number, row in enumerate(rows_of(slices), 1):
+            yield name if number == 1 else f"{name}, row {number}", 0, row
         return
     for direction, towards in enumerate(DIRECTIONS):
         moving = [done for done in slices if done.operation.received[direction]]
@@ -140,7 +141,8 @@ def _process(site: Site, names: Mapping[str, str]) -> str:
 def _thread(resource: Resource, site: str, *, folded: bool) -> str:
     if resource.kind == "link":
         return site
-    return f"{resource.kind}, {resource.multiplicity:,} x" if folded else resource.name
+    kind = resource.name.rpartition(".")[2] if resource.kind == "unit" else resource.kind
+    return f"{kind}, {resource.multiplicity:,} x" if folded else resource.name
 
 
 def _metadata(what: str, pid: int, tid: int, **args: Any) -> Event:
@@ -152,8 +154,7 @@ def _versions(timeline: Timeline) -> dict[int, Mapping[int, int]]:
     found: dict[int, Mapping[int, int]] = {}
     for worker, station in zip(timeline.program.workers, timeline.stations.workers, strict=True):
         if worker.itinerary is not None:
-            mine = (*station.cores, *station.memories)
-            found |= dict.fromkeys(mine, worker.itinerary.versions)
+            found |= dict.fromkeys(station.own, worker.itinerary.versions)
     return found
 
 

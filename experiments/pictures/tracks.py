@@ -44,10 +44,10 @@ class Chart:
 
 
 def chart(title: str, timeline: Timeline, chosen: Sequence[Site], *, folded: bool) -> Chart:
-    """A lane for each chosen link, and for each board's cores, and HBMs, that did the same.
+    """A lane for each chosen link, and for each board's cores, units and HBMs that did the same.
 
-    Where several exchanges of a link were under way at once it has as many
-    lanes as they need. Memories without a record have no lane, nor have links
+    Where a link, or an HBM, did several things at once it has as many lanes as they
+    need. Cores with units, and memories without a record have no lane, nor have links
     where the run is of single cores; folded, those that did the same share one.
     """
     slices = slices_by_resource(timeline)
@@ -94,6 +94,19 @@ def tracks(slices: Sequence[Slice]) -> list[list[Slice]]:
     return rows
 
 
+def rows_of(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """What one resource did, as it is where nothing overlaps, else in as few rows as it needs.
+
+    An HBM overlaps whose core has several units, each of which moves its own.
+    """
+    behind = 0
+    for done in slices:  # in the order in which they ended
+        if done.start_ps < behind:
+            return tracks(slices)
+        behind = done.end_ps
+    return [list(slices)]
+
+
 def _lanes(
     site: Site, label: str, timeline: Timeline, slices: Sequence[list[Slice]]
 ) -> Iterator[Lane]:
@@ -104,15 +117,19 @@ def _lanes(
         for number, row in enumerate(rows, 1):
             yield Lane(label if number == 1 else f"{label}, row {number}", tuple(row))
         return
-    for kind in ("core", "hbm"):
+    kinds = {timeline.resources[number].kind for number in site.resources}
+    for kind in ("unit" if "unit" in kinds else "core", "hbm"):
         same: dict[tuple[Slice, ...], list[int]] = {}
         for number in site.resources:
             if timeline.resources[number].kind == kind:
                 same.setdefault(tuple(slices[number]), []).append(number)
         for done, members in same.items():
             name = label if kind == "core" else f"HBM of {label}"
-            if len(same) > 1:  # cores of one board that part ways: say which these are
+            if kind == "unit":
+                name = f"{timeline.resources[members[0]].name.rpartition('.')[2]} of {label}"
+            elif len(same) > 1:  # cores of one board that part ways: say which these are
                 place = timeline.resources[members[0]].name
                 name = place + (f" and {len(members) - 1} alike" if len(members) > 1 else "")
-            if done or kind == "core":
-                yield Lane(name, done)
+            for number, row in enumerate(rows_of(done), 1):
+                if row or kind != "hbm":
+                    yield Lane(name if number == 1 else f"{name}, row {number}", tuple(row))

@@ -6,8 +6,9 @@ import sys
 from time import perf_counter
 
 from experiments.design.judge import Limits
+from experiments.design.runs import device_of
 from experiments.design.space import load_space
-from experiments.design.study import Asked, device_of, run_search, study
+from experiments.design.study import Asked, run_search, study
 from experiments.output import table, text_of
 from experiments.studies.case import Case
 from hardware import load_array
@@ -28,7 +29,7 @@ def row(name: str) -> dict[str, str]:
     limits = free._replace(area_mm2=free.area(device.units), power_w=free.power(device.units))
     case = Case(load_network(name), "data_parallel", array, BATCHES[name], execution=DEPLOYED)
     found = study(Asked((case,), load_space("small"), limits))
-    ours = found.judges[-1]
+    ours = found.judge
     every, drawn = ours.fresh(), ours.fresh()
     started = perf_counter()
     run_search(every, "exhaustive", None)

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hardware import COMMAND_LINE, Array
+from hardware import COMMAND_LINE, Array, Stack
 from planners import (
     Objective,
     Plan,
@@ -17,9 +17,10 @@ from planners import (
     load_planner,
     planner_name,
 )
-from planners.strangers import plans_stages, takes_execution
+from planners.strangers import plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
 from simulator.engine.collecting import no_collecting
+from simulator.planning.updates import with_updates
 from workloads import Layer, Network
 from workloads.kept import once_for_each
 
@@ -60,6 +61,13 @@ class Case:
     communication: str = "printed"
     execution: Execution = PUBLISHED
     folded: bool = True
+
+    def __post_init__(self) -> None:
+        """Axes are for the planner that reads them: without, it is another step."""
+        staging = self.execution.staging
+        plain = None if staging is None else staging.without_axes
+        if plain != staging and not reads_axes(load_planner(self.planner)):
+            object.__setattr__(self, "execution", replace(self.execution, staging=plain))
 
     @property
     def planner_name(self) -> str:
@@ -151,8 +159,13 @@ def _options(execution: Execution) -> dict[str, Any]:
         del options["strict_memory"]
     if execution.staging is None:
         del options["staging"]
+    elif execution.staging == execution.staging.without_axes:
+        for unasked in ("parallel", "axis_order", "micro_batch"):
+            del options["staging"][unasked]
     if not execution.inference:
         del options["mode"]
+    if not execution.update:
+        del options["update"]
     return options
 
 
@@ -165,7 +178,13 @@ def _array(array: Array) -> dict[str, Any]:
             [{k: v for k, v in asdict(device).items() if k != "description"}, count]
             for device, count in array.group.kinds
         ],
+        **({"stack": _habits(array.stack)} if array.stack else {}),
     }
+
+
+def _habits(stack: Stack) -> dict[str, Any]:
+    """What a stack does that is no device's, whatever it is called."""
+    return {k: v for k, v in asdict(stack).items() if k not in ("name", "description")}
 
 
 @once_for_each
@@ -235,7 +254,7 @@ def plan_of(case: Case) -> Plan:
                 f"planner {case.planner_name!r} gave a plan for {what} {made}, not {asked}; plan "
                 f"again for {asked}, or ask for {made}"
             )
-    return plan
+    return with_updates(case.network, plan, case.array, case.execution)
 
 
 def simulated(case: Case, plan: Plan) -> Timeline:

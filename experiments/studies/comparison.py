@@ -227,6 +227,7 @@ class _Study:
             **asdict(throughput(case, own["iteration_s"])),
             lower_bound_s=bound["lower_bound_s"],
             step_gap=bound["step_gap"],
+            bounded=bound["lower_bound_covers"] is not None or None,
         )
 
     def overflows(self, array: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from experiments.studies.case import Case
 from simulator import PUBLISHED
-from workloads.layers import PRODUCTS
+from workloads.kinds import PRODUCTS
 
 LONG_S = 30.0
 LARGE_BYTES = 2e9
@@ -41,6 +41,14 @@ UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
 
 PIPELINED = {"published": Rate(13e-6, 1.1e3), "deployed": Rate(290e-6, 2.6e3)}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
+FILLING = 8
+"""Micro-batches for each stage after which a pipeline repeats itself: 1 to 5 are usual."""
+
+SEARCH = "search"
+"""The planner's name (``simulator.planning.search``, which lists need not load)."""
+SEARCHED = {"published": (0.01, 0.5e-3), "deployed": (0.1, 2e-3)}
+"""Seconds of ``--planner search`` for each level of each kind of device, and for each node
+there: 0.4 s (ResNet-50, tpu-v3-8) to 12 s (llama-7b, tpu-mixed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,15 @@ def estimate(case: Case) -> Estimate:
     model = "deployed" if deployed else "published"
     work = nodes * levels * len(group.kinds)
     seconds, held = (a + work * b for a, b in zip(EACH, FOLDED[model], strict=True))
+    if case.planner_name == SEARCH:
+        level_s, node_s = SEARCHED[model]
+        seconds += levels * len(group.kinds) * (level_s + nodes * node_s)
     staging = case.execution.staging
     if staging is not None:
-        passes = nodes * staging.micro_batches * max(staging.batches, 1)
+        turns = staging.micro_batches * max(staging.batches, 1)
+        if case.folded and staging.usual_schedule != "gpipe":
+            turns = min(turns, FILLING * staging.stages * staging.virtual)
+        passes = nodes * turns
         seconds += passes * PIPELINED[model].seconds
         held += passes * PIPELINED[model].held_bytes
     if not case.folded:

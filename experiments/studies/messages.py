@@ -9,9 +9,6 @@ from experiments.output import warn
 from experiments.studies.speedups import Comparison, Row
 from planners import Plan
 
-NEAR = 1.0
-"""Gaps beyond that say nothing about a plan: the bound is a poor one."""
-
 
 def inexact(plan: Plan) -> str:
     """A sentence where a split was too wide for an exact search, else nothing."""
@@ -66,7 +63,7 @@ def slower(result: Comparison, *planners: str) -> Iterator[str]:
 def _above(planner: str, rows: Sequence[Row]) -> Iterator[str]:
     """How far above lower bounds a planner's steps are, where all of them have one that is near."""
     gaps = {row.network: row.step_gap for row in rows if row.step_gap is not None}
-    if len(gaps) == len(rows) and rows and max(gaps.values()) < NEAR:
+    if len(gaps) == len(rows) and rows:
         least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))
         yield (
             f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above what no "

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from experiments.output import UsageError
 from hardware import in_bytes, parse_quantity
-from planners import Staging
+from planners import AXES, Axes, Planner, Staging, load_planner
+from planners.axes.asked import order_of
+from planners.strangers import reads_axes
 from simulator import ALGORITHMS, Execution
+from simulator.cost.recompute import NONE, is_mode
 
 DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "algorithm")
+AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch")
 STAGE_OPTIONS = (
     "stages",
     "schedule",
@@ -22,17 +26,21 @@ STAGE_OPTIONS = (
     "vertical_sync",
     "batches",
     "cuts",
+    *AXIS_OPTIONS,
 )
-MODEL_OPTIONS = (*DEPLOYED_OPTIONS, "mode", *STAGE_OPTIONS)
+MODEL_OPTIONS = (*DEPLOYED_OPTIONS, "mode", "update", "zero", *STAGE_OPTIONS)
 CHOICES = {
     "overlap": ("full", "none"),
     "shards": ("whole", "exact"),
     "algorithm": ("auto", *ALGORITHMS),
     "mode": ("training", "inference"),
+    "update": ("replicated", "sharded", "gradients", "weights", "auto"),
     "tied": ("copies",),
     "vertical_sync": ("yes", "no"),
 }
-NUMBERS = ("stages", "micro_batches", "virtual", "batches")
+STAGES = "stages:"
+"""What comes in front of stages that compute forward again as a whole."""
+NUMBERS = ("stages", "micro_batches", "virtual", "batches", "micro_batch")
 MOST = 1 << 20
 """Of stages and of micro-batches."""
 
@@ -50,11 +58,17 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
             raise UsageError(f"{name}={text} has no meaning under the published execution model")
         if name in CHOICES and text not in CHOICES[name]:
             raise UsageError(f"{_flag(name)}={text}: one of {', '.join(CHOICES[name])}")
-        if name in STAGE_OPTIONS:
+        if name == "recompute" and not text.startswith(STAGES):
+            execution = replace(execution, recompute=_recomputed(execution, text))
+        elif name in STAGE_OPTIONS:
             staging = _staged(execution.staging or Staging(), name, text)
             execution = replace(execution, staging=staging)
         elif name == "mode":
             execution = replace(execution, mode=text)
+        elif name == "update":
+            execution = replace(execution, update=text)
+        elif name == "zero":
+            execution = replace(execution, update=_zero(text, options))
         elif name == "bucket":
             execution = replace(execution, bucket_bytes=_bytes(text))
         elif name == "overlap":
@@ -66,18 +80,62 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
     return execution
 
 
+ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
+"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
+
+
+def _zero(text: str, options: Mapping[str, str]) -> str:
+    if text not in ZERO:
+        raise UsageError(
+            f"zero={text}: take 0, 1 (the optimizer's state and its update in parts), 2 (gradients "
+            "too) or 3 (weights too)"
+        )
+    if "update" in options:
+        raise UsageError(f"zero={text} is update={ZERO[text]}: say one of the two")
+    return ZERO[text]
+
+
+def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
+    """Raise UsageError where options of named axes are given, and no planner reads them."""
+    asked = [name for name in AXIS_OPTIONS if name in given]
+    if asked and not any(reads_axes(load_planner(planner)) for planner in planners):
+        raise UsageError(
+            f"{_flag(asked[0])} belongs to named axes, which planner {AXES!r} plans: take that one"
+        )
+
+
 def _staged(staging: Staging, name: str, text: str) -> Staging:
     value: Any = text
     if name in NUMBERS:
         value = _number(name, text)
     elif name == "vertical_sync":
         value = text == "yes"
+    elif name == "parallel":
+        value = Axes.parse(text)
+    elif name == "axis_order":
+        value = ",".join(order_of(text))
     elif name == "cuts":
         value = tuple(part.strip() for part in text.split(",") if part)
-    elif name == "recompute" and text != "all":
-        for part in text.split(","):
+    elif name == "recompute":
+        value = text.removeprefix(STAGES)
+        for part in value.split(",") if value != "all" else ():
             _number(name, part.strip(), least=0)
     return replace(staging, **{name: value})
+
+
+def _recomputed(execution: Execution, text: str) -> str:
+    """What is computed again, not by stages: the deployed model alone knows operators."""
+    if not is_mode(text):
+        raise UsageError(
+            f"recompute={text}: none, selective, full, or a number of blocks (of each stage); "
+            "stages:all or stages:0,2 for whole stages"
+        )
+    if execution.model == "published" and text != NONE:
+        raise UsageError(
+            f"recompute={text} has no meaning under the published execution model, which knows no "
+            "memory; it can do whole stages again: stages:all"
+        )
+    return text
 
 
 def _number(name: str, text: str, least: int = 1) -> int:

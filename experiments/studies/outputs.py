@@ -59,7 +59,7 @@ def run_case(case: Case) -> Outputs:
         "energy_j": timeline.energy_j,
         "traffic_bytes": timeline.traffic_bytes,
         **occupancy(timeline),
-        "memory": [asdict(device) for device in timeline.memory],
+        "memory": [asdict(device) | {"by_class": [*device.by_class]} for device in timeline.memory],
     }
 
 

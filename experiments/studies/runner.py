@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 2.0
 """From then on the pace of what is done says how long the rest takes, not the estimate alone."""
-WORKERS_S = 1.0
-"""What processes cost by the clock, each on its own core: to start, to load NumPy and the model,
-and to make again what is kept between cases (measured: 0.6 s and, of two, 0.8 s of a processor
-together, in ``speedup --levels 2-16`` where bare SimPy timeouts ran at 1.6 M/s)."""
+WORKERS_S = 0.3
+"""What processes must save by the clock. They cost about half of that, to be forked and to make
+again what is kept between cases (measured: of two, 0.15 s of a processor together, in ``speedup``
+where bare SimPy timeouts ran at 1.6 M/s); it is not worth less than as much again."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -72,8 +72,11 @@ class Runner:
         self,
         cases: Mapping[K, Case],
         then: Callable[[K, Outputs], Mapping[K, Case]] = nothing,
+        work: Callable[[Case], Outputs] | None = None,
     ) -> Iterator[Finished[K]]:
         """Cases as they finish; ``then`` says which further ones a finished one calls for.
+
+        ``work`` runs one, in any process (None: as any step).
 
         One by one they finish in the order given, each followed by what it called for.
         Raises RunError when workers are lost, and StoreError when the store fails.
@@ -82,17 +85,19 @@ class Runner:
         self._forewarn(everything)
         waiting = deque(everything)
         seen: dict[str, Outputs] = {}
-        started, done_s = time.monotonic(), 0.0
+        started, done_s, working = time.monotonic(), 0.0, False
         left_s = together(everything.values()).seconds
         with self._workers() as spread:
             while waiting:
                 spent_s = time.monotonic() - started
-                alone = self._alone(spent_s, done_s, left_s, len(waiting))
+                paid = working and len(waiting) > 1  # workers are there already
+                alone = not paid and self._alone(spent_s, done_s, left_s, len(waiting))
+                working |= not alone
                 wave = [waiting.popleft() for _ in range(1 if alone else len(waiting))]
                 asked = {name: everything[name] for name in wave}
                 begun_s = together(asked.values()).seconds
                 done_s, left_s = done_s + begun_s, left_s - begun_s
-                for finished in self._wave(asked, seen, here if alone else spread):
+                for finished in self._wave(asked, seen, here if alone else spread, work):
                     yield finished
                     more = then(finished.name, finished.outputs)
                     everything |= more
@@ -128,7 +133,11 @@ class Runner:
         return pace * left_s * (1 - 1 / cores) <= WORKERS_S
 
     def _wave(
-        self, cases: Mapping[K, Case], seen: dict[str, Outputs], spread: Spread
+        self,
+        cases: Mapping[K, Case],
+        seen: dict[str, Outputs],
+        spread: Spread,
+        work: Callable[[Case], Outputs] | None,
     ) -> Iterator[Finished[K]]:
         """Cases side by side; of several with one key, one is run."""
         settled = {name: case for name, case in cases.items() if case.is_settled}
@@ -143,7 +152,7 @@ class Runner:
         for key, outputs in known.items():
             yield from self._finish(names[key], key, outputs, seen)
         missing = {key: settled[of[0]] for key, of in names.items() if key not in known}
-        for key, outputs in spread(run_case, missing):
+        for key, outputs in spread(work or run_case, missing):
             if self.store is not None:
                 self.store.put(key, missing[key].inputs, outputs)
             yield from self._finish(names[key], key, outputs, seen)

@@ -35,7 +35,8 @@ class Row:
     Where the graph was too wide for an exact plan ``exact`` is False and
     ``gap`` the plan's, if known. ``samples_per_s`` and the two behind it are ``throughput``'s.
     No plan that the row's bound covers takes less than ``lower_bound_s``, and the step is
-    ``step_gap`` of it longer.
+    ``step_gap`` of it longer; both are None where the bound says little (``step_bounds.NEAR``),
+    or where none is known: where the row is not ``bounded``, either.
     """
 
     network: str
@@ -57,6 +58,7 @@ class Row:
     share_of_peak: float | None = None
     lower_bound_s: float | None = None
     step_gap: float | None = None
+    bounded: bool | None = None
 
     def metric(self, name: str) -> float | None:
         """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
@@ -122,14 +124,14 @@ class Comparison:
         """One line a row; NaN where a value does not apply."""
         import pandas
 
-        columns = [f.name for f in fields(Row)]
+        columns = [f.name for f in fields(Row) if f.name != "bounded"]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
         for told in (
             OCCUPANCY,
             ("exact", "gap"),
             RATES,
             ("tokens_per_s",),
-            BOUND,
+            ("bounded", *BOUND),
         ):  # no row tells them
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]

@@ -10,11 +10,11 @@ from hardware import Array
 from planners import Objective, Plan, PlanError, Planner, Staging, load_planner, planned_in_stages
 from planners.balance import balanced
 from planners.place import Place
-from planners.staging import micro_batch, places_of
+from planners.staging import micro_batch, named_cuts, places_of
 from planners.strangers import takes_execution
 from simulator import Execution
 from simulator.lowering.layer_times import layer_times
-from workloads import Graph, Network, partition_graph
+from workloads import Network, partition_graph
 
 
 def staged_plan(
@@ -53,7 +53,7 @@ def first_layers(
     if staging.virtual < 1:
         raise PlanError(f"{staging.virtual} stages a place: at least one is needed")
     if staging.cuts:
-        return _named(graph, staging, stages)
+        return named_cuts(graph, staging.cuts, stages)
     if stages == 1:
         return (0,)
     kinds: dict[int, list[float]] = {}
@@ -84,19 +84,3 @@ def _kinds(array: Array, place: Place) -> list[tuple[int, int]]:
             found.append((start, many))
         start = end
     return found
-
-
-def _named(graph: Graph, staging: Staging, stages: int) -> tuple[int, ...]:
-    """The numbers of the layers at which stages begin."""
-    number = {node.name: i for i, node in enumerate(graph)}
-    if unknown := [name for name in staging.cuts if name not in number]:
-        raise PlanError(
-            f"cuts={','.join(staging.cuts)}: no layer {unknown[0]!r} to begin a stage with; see "
-            "the layers of plan --format json"
-        )
-    if len(staging.cuts) != stages - 1:
-        raise PlanError(
-            f"cuts={','.join(staging.cuts)}: {len(staging.cuts)} cuts make "
-            f"{len(staging.cuts) + 1} stages, not {stages}"
-        )
-    return (0, *(number[name] for name in staging.cuts))

@@ -6,23 +6,31 @@ from typing import Any
 
 from experiments.studies.case import Case
 from planners import Plan
-from simulator.planning.bounds import is_layout, step_bound
+from simulator import Timeline
+from simulator.planning.bounds import StepBound, is_layout, step_bound
+from simulator.planning.stages_bound import stages_bound
 
 FIELDS = ("lower_bound_s", "lower_bound_covers", "step_gap")
+NEAR = 1.0
+"""A bound of which the step is further above certifies nothing, and is not given."""
+NOT_NEAR = "no plan: the step's work alone is known, and is less than half of the step"
 
 
-def bound_fields(case: Case, plan: Plan, iteration_s: float) -> dict[str, Any]:
+def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """The lower bound of the step (s), what it covers, and how far the step lies above it.
 
-    The gap is a fraction of the bound. All are None where no bound is known, as of pipelines.
+    The gap is a fraction of the bound. All are None where no bound is known; where none
+    is near (``NEAR``) what it covers says so.
     """
-    return fields_of(case, iteration_s, layout=layout_of(case, plan))
+    if plan.pipeline is not None:
+        return _fields(stages_bound(timeline), timeline.iteration_s)
+    return fields_of(case, timeline.iteration_s, layout=layout_of(case, plan))
 
 
 def layout_of(case: Case, plan: Plan) -> bool | None:
-    """Whether a plan is a layout (``is_layout``); None where no bound is known.
+    """Whether a plan is a layout (``is_layout``); None for what those bounds do not cover.
 
-    That is of a pipeline, and of inference: bounds are of a whole training step.
+    That is a pipeline, and inference: they are of a whole training step.
     """
     if plan.pipeline is not None or case.execution.inference:
         return None
@@ -35,15 +43,19 @@ def fields_of(case: Case, iteration_s: float, *, layout: bool | None) -> dict[st
         return dict.fromkeys(FIELDS)
     array = case.execution.planned(case.array)
     bound = step_bound(case.network, array, case.batch, case.execution, layout=layout)
-    return {
-        "lower_bound_s": bound and bound.seconds,
-        "lower_bound_covers": bound and bound.covers,
-        "step_gap": bound and bound.gap(iteration_s),
-    }
+    return _fields(bound, iteration_s)
+
+
+def _fields(bound: StepBound | None, iteration_s: float) -> dict[str, Any]:
+    if bound is None:
+        return dict.fromkeys(FIELDS)
+    if (gap := bound.gap(iteration_s)) > NEAR:
+        return {**dict.fromkeys(FIELDS), "lower_bound_covers": NOT_NEAR}
+    return dict(zip(FIELDS, (bound.seconds, bound.covers, gap), strict=True))
 
 
 def sentence(fields: dict[str, Any]) -> str:
-    """What the bound is of; nothing where there is none."""
-    if fields["lower_bound_s"] is None:
+    """What the bound is of, or that it is weak; nothing where none is known."""
+    if fields["lower_bound_covers"] is None:
         return ""
     return f"Lower bound: of {fields['lower_bound_covers']}."

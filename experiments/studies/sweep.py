@@ -21,7 +21,7 @@ from experiments.studies.unread import warnings
 from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
 from hardware import Array, SpecError
 from planners import OBJECTIVES, Planner
-from simulator import DEPLOYED, PUBLISHED, Execution, usual
+from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Grid:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
         given = self.execution or usual(array)
-        model = _execution(chosen.get("execution"), given)
+        model = _execution(chosen.get("execution"), given, array)
         try:
             execution = with_options(model, options)
         except UsageError as error:
@@ -119,13 +119,13 @@ def _batch(text: str) -> int:
     return int(text)
 
 
-def _execution(text: str | None, given: Execution) -> Execution:
+def _execution(text: str | None, given: Execution, array: Array) -> Execution:
     """The model that is varied, with the options that were given."""
     if text not in (None, "published", "deployed"):
         raise UsageError(f"--vary execution={text}: one of published, deployed")
     if text in (None, given.model):
         return given
-    return PUBLISHED if text == "published" else DEPLOYED
+    return PUBLISHED if text == "published" else deployed(array)
 
 
 class Place(NamedTuple):

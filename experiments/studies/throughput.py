@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from experiments.studies.case import Case
+    from simulator import Timeline
 
 FLOPS_PER_MAC = 6
 """Of training, for each multiply-accumulate of the forward pass.
@@ -17,8 +18,9 @@ gradients. Nothing that is computed twice counts, nor do norms, activations or
 the optimizer: the "model FLOPs" of Chowdhery et al. (PaLM, 2022, appendix B).
 """
 CONVENTION = (
-    "Share of peak: 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, for "
-    "inputs' and for weights' gradients; nothing recomputed), over the sum of all peaks."
+    "Share of peak (MFU): 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, "
+    "for inputs' and for weights' gradients; attention whole, causal or not; nothing recomputed), "
+    "over the sum of all peaks."
 )
 
 OF_INFERENCE = (
@@ -49,6 +51,23 @@ class Throughput:
 def readable(rate: float) -> str:
     """Four digits, or all before the point."""
     return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+
+
+def computed(case: Case, timeline: Timeline) -> dict[str, float | None]:
+    """Tokens a second of each chip, and the share of the peak with all that cores computed.
+
+    The latter counts what is computed again, and of causal attention what is computed of
+    it, as hardware does ("hardware FLOPs"): Korthikanti et al. 2022, appendix A.
+    """
+    group, iteration_s = case.array.group, timeline.iteration_s or math.nan
+    board = group.unit == "board"
+    chips = sum(count * (device.chips if board else 1) for device, count in group.kinds)
+    rate = throughput(case, iteration_s).tokens_per_s
+    flops = sum(total.flops for total in timeline.totals().values()) / timeline.batches
+    return {
+        "tokens_per_s_per_chip": None if rate is None else rate / chips,
+        "computed_share_of_peak": flops / iteration_s / group.peak_flops_per_s,
+    }
 
 
 def throughput(case: Case, iteration_s: float) -> Throughput:

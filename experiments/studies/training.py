@@ -93,6 +93,11 @@ class Training:
             raise UsageError(f"--workers {self.workers}: at least one worker")
         if self.execution.staging is not None:
             raise UsageError("--stages and what belongs to it are for --method pipeline")
+        if self.execution.update:
+            raise UsageError(
+                f"--update {self.execution.update}: every worker updates its own weights, as its "
+                "method says; leave it out"
+            )
         method = self.way
         method.check(self.workers)
         if self.graph is not None and not method.graph:

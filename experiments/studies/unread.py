@@ -28,9 +28,12 @@ KNOWN_CHIPS = 4
 def warnings(array: Array, execution: Execution) -> list[str]:
     """Sentences about what of the spec the model does not read; first what was changed.
 
-    What was not changed and no model reads, as the port of a board that is alone, is left out.
+    What was not changed and no model reads, as the port of a board that is alone, is left out,
+    and so are ports of devices where tiers say how fast theirs are.
     """
     keys = [s.key for s in array.settings if s.source != COMMAND_LINE]
+    if array.topology.levels:
+        keys = [key for key in keys if not _plain(key).startswith("network.")]
     idle = frozenset.intersection(*(_unread(array, model) for model in MODELS))
     written = _tables([key for key in keys if key in _unread(array, execution) - idle], array)
     rest = _sentences(written, " of this array's spec", array, execution)

@@ -116,10 +116,13 @@ def _values(
 
 
 def _number(text: str) -> float | None:
+    """A number; counts stay whole, so that tables show 4 micro-batches and not 4.0."""
     try:
         number = float(text)
     except ValueError:
         return None
+    if text.strip().lstrip("+-").isdecimal():
+        return int(text)
     return number if np.isfinite(number) else None
 
 
@@ -139,9 +142,9 @@ def _range(key: str, text: str, first: str, last: str, scale: str, count: str) -
     spread = np.geomspace if scale == "log" else np.linspace
     points = [float(value) for value in spread(low, high, int(count))]
     if not unit:  # counts and batches are whole
-        points = [float(value) for value in dict.fromkeys(round(point) for point in points)]
-        texts = [f"{point:.0f}" for point in points]
-        return Axis(key, "", _values(texts, texts, points))
+        whole = list(dict.fromkeys(round(point) for point in points))
+        texts = list(map(str, whole))
+        return Axis(key, "", _values(texts, texts, whole))
     texts = [_written(i, points, unit) for i in range(len(points))]
     texts[0], texts[-1] = first, last
     found = [quantity[1] for text in texts if (quantity := split_quantity(text))]

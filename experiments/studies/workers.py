@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing.connection
 import os
-import warnings
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+import sys
+import traceback
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol, TypeVar, cast
 
 from experiments.ending import end_with, undisturbed
 from experiments.output import UsageError
 from experiments.studies.case import Case
+from workloads import Network
 
 Name = TypeVar("Name", bound=Hashable)
 Result = TypeVar("Result")
@@ -28,8 +36,27 @@ class Spread(Protocol):
         """Raises RunError when workers are lost."""
 
 
+_NETWORKS: dict[str, Network] = {}
+"""The last network of each name that this process had cases of."""
+_MOST_NETWORKS = 64
+START = "fork" if sys.platform == "linux" else "spawn"
+"""How processes are started here."""
+
+
 def call(function: Callable[[Case], Result], name: Name, case: Case) -> tuple[Name, Result]:
-    """One case's result, with its name."""
+    """One case's result, with its name.
+
+    Cases that are sent bring a network each, where one is as good as another. So the
+    first of equal ones stands for all: what depends on a network alone is kept by which
+    it is (``workloads.kept``).
+    """
+    network = _NETWORKS.get(case.network.name)
+    if network is not case.network:
+        if network == case.network:
+            return name, function(replace(case, network=network))
+        if len(_NETWORKS) == _MOST_NETWORKS:
+            _NETWORKS.clear()
+        _NETWORKS[case.network.name] = case.network
     return name, function(case)
 
 
@@ -40,37 +67,88 @@ def here(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> Iterator
 
 def on_cores(
     jobs: int, function: Callable[[Case], Any], cases: Mapping[Any, Case]
-) -> Iterator[tuple[Any, Any]]:
-    """Processes on this machine (joblib); results come in the order in which they finish."""
+) -> Generator[tuple[Any, Any]]:
+    """Processes on this machine; results come in the order in which they finish.
+
+    On Linux they are forked, and so have NumPy, the model and the cases from the
+    start: two are at work after 20 ms, where new ones take half a second to load
+    all that. Elsewhere forks are not safe, and cases are sent to new ones. What is raised
+    there is raised here, with the traceback as a note; RunError when one is killed.
+    """
     if len(cases) < 2:
         yield from here(function, cases)
         return
-    from multiprocessing import resource_tracker
+    with _working(min(jobs, len(cases)), function, list(cases.items())) as pipes:
+        numbers = iter(range(len(cases)))
+        left = dict.fromkeys(pipes, 0)
+        for pipe in [*pipes, *pipes]:  # one to work on, and one for the time until it hears more
+            _give(pipe, numbers, left)
+        while busy := [pipe for pipe in pipes if left[pipe]]:
+            for pipe in cast("list[Connection]", multiprocessing.connection.wait(busy)):
+                try:
+                    result, error = pipe.recv()
+                except (EOFError, OSError):
+                    raise RunError(
+                        "a worker process was killed (out of memory?); finished cases are kept in "
+                        "--store. Run the same command again, perhaps with fewer --jobs"
+                    ) from None
+                if error is not None:
+                    raise error
+                left[pipe] -= 1
+                _give(pipe, numbers, left)
+                yield result
 
-    from joblib import Parallel, delayed
-    from joblib.externals.loky import process_executor
-    from joblib.externals.loky.backend import resource_tracker as lokys_tracker
 
-    parallel = Parallel(
-        n_jobs=jobs,
-        return_as="generator_unordered",
-        initializer=end_with,
-        initargs=(os.getpid(),),
-    )
-    for tracker in (resource_tracker, lokys_tracker):
-        tracker.ensure_running()  # else joblib starts them, and then lets signals in
-    results: Generator[Any] | None = None
+def _give(pipe: Connection, numbers: Iterator[int], left: dict[Connection, int]) -> None:
+    """Tell a worker the number of another case, if there is one."""
+    if (number := next(numbers, None)) is not None:
+        with suppress(OSError):  # it was killed, which is seen where its results are read
+            pipe.send(number)
+        left[pipe] += 1
+
+
+@contextmanager
+def _working(
+    jobs: int, function: Callable[[Case], Any], cases: Sequence[tuple[Any, Case]]
+) -> Iterator[list[Connection]]:
+    """Processes that wait for the numbers of cases, and are ended whatever happens here."""
+    context: Any = multiprocessing.get_context(START)
+    pipes: list[Connection] = []
+    processes: list[BaseProcess] = []
     try:
         with undisturbed():
-            results = parallel(delayed(call)(function, name, case) for name, case in cases.items())
-        yield from results
-    except process_executor.TerminatedWorkerError:
-        raise RunError(
-            "a worker process was killed (out of memory?); finished cases are kept in --store. "
-            "Run the same command again, perhaps with fewer --jobs"
-        ) from None
+            for _ in range(jobs):
+                ours, theirs = multiprocessing.Pipe()
+                args = theirs, os.getpid(), function, cases
+                process = context.Process(target=_work, args=args, daemon=True)
+                process.start()
+                theirs.close()
+                pipes.append(ours)
+                processes.append(process)
+        yield pipes
     finally:
-        if results is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that it cancels what is still to come
-                results.close()
+        with undisturbed():
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.join()
+            for pipe in pipes:
+                pipe.close()
+
+
+def _work(
+    pipe: Connection,
+    parent: int,
+    function: Callable[[Case], Any],
+    cases: Sequence[tuple[Any, Case]],
+) -> None:
+    """What a worker does: cases by their numbers, until it is ended."""
+    end_with(parent)
+    gc.freeze()  # what the parent had is not looked through for garbage, nor copied for that
+    while True:
+        name, case = cases[pipe.recv()]
+        try:
+            pipe.send((call(function, name, case), None))
+        except Exception as error:  # whatever it is, it is the asker's
+            error.add_note(traceback.format_exc())
+            pipe.send((None, error))

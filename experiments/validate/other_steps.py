@@ -13,7 +13,7 @@ from experiments.validate.section import Section
 from hardware import load_array
 from planners.order import Kind, Phase
 from simulator import Execution, Timeline, shares
-from workloads import NETWORKS, load_network
+from workloads import LARGE, NETWORKS, load_network
 
 COLUMNS = ("network", "devices", "batch_per_device", "step_ns")
 SHIPPED = "astra_sim_steps.csv"
@@ -69,7 +69,7 @@ def parse(text: str, name: str) -> tuple[Given, ...]:
 
 def _given(cell: Cells, where: str) -> Given:
     network = cell["network"]
-    if network.partition(":")[0] not in NETWORKS:
+    if network.partition(":")[0] not in {*NETWORKS, *LARGE}:
         raise UsageError(f"{where}: network: {network[:40]!r} is not known (see: list networks)")
     devices = whole(cell, "devices", where, MOST_DEVICES)
     if devices < 2:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from hardware.array import Array, Group, SpecError
 from hardware.device import Device
 from hardware.faults import faults_of
+from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
 from hardware.interconnect.switch import Switch
 from hardware.interconnect.topologies import DESIGNS, joined
@@ -244,6 +245,10 @@ class Wires:
         routes from even places and odd ones differ.
         """
         for subnet in self.subnets:
+            if subnet.region[one.start] >= 0 and isinstance(subnet.fabric, Cables):
+                nodes = (subnet.node[cores.start : cores.stop] for cores in (one, other))
+                if len({(node % subnet.fabric.size).tobytes() for node in nodes}) > 1:
+                    return False
             if not isinstance(subnet.fabric, Grid) or subnet.region[one.start] < 0:
                 continue
             regions = (subnet.region[cores.start : cores.stop] for cores in (one, other))

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Level, Nodes, tally
 from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.torus import Grid
-from hardware.topology import Tier, Topology, near_square
+from hardware.topology import Tier, Topology, near_cubic
 
 
 class Joined(NamedTuple):
@@ -42,6 +42,7 @@ class SwitchTier:
         self._members = tier.members * tier.rails
         self._ports = ports = copies * self._members
         self._over = tier.oversubscription
+        self.reduces = tier.reduces
         self._name = name
         through = self._members * tier.bytes_per_s / self._over
         inside = np.full(copies if self._over > 1 else 0, through)
@@ -95,20 +96,26 @@ def tiers_of(topology: Topology, nodes: Nodes) -> Iterator[Joined]:
 
 
 def with_members(levels: tuple[Tier, ...], nodes: int) -> tuple[Tier, ...]:
-    """The outermost tier joins what is left, where it does not say how many."""
-    if not levels or levels[-1].members:
-        return levels
-    inside = prod(tier.members for tier in levels[:-1])
-    return (*levels[:-1], replace(levels[-1], members=max(nodes // max(inside, 1), 1)))
+    """The outermost tier joins what is left, and no rails are as many as there are nodes."""
+    found, below = list[Tier](), 1
+    for tier in levels:
+        members = tier.members or max(nodes // max(below, 1), 1)
+        found.append(replace(tier, members=members, rails=tier.rails or below))
+        below *= members
+    return tuple(found)
 
 
 def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
     if tier.kind == "switch":
         return SwitchTier(tier, copies, name)
+    if tier.kind == "cables":
+        speeds = tier.bytes_per_s, tier.latency_s
+        return Cables(tier.cables, tier.members, copies, *speeds, lambda node: f"{name}{node}")
     ports = np.full(copies * tier.members, tier.bytes_per_s)
     if tier.kind == "fully_connected":
         latency_s = np.full(len(ports), tier.latency_s)
         return FullyConnected(ports, latency_s, lambda i: f"{name}{i}", tier.members)
-    shape = (tier.members,) if tier.kind == "ring" else tier.shape or near_square(tier.members)
+    dimensions = 1 if tier.kind == "ring" else tier.dimensions
+    shape = tier.shape or near_cubic(tier.members, dimensions)
     where = (lambda copy: f"{copy}.{name}") if copies > 1 else (lambda _: name)
     return Grid(shape, ports, tier.latency_s, where, wrap=tier.kind != "mesh")

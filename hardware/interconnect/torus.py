@@ -251,7 +251,7 @@ class Grid:
         other (of 2 and 3: two thirds of what the first node has, then a third).
         """
         a, b = len(first), len(second)
-        marks = np.union1d(np.arange(a) * b, np.arange(b) * a)
+        marks = np.array(sorted({*range(0, a * b, a), *range(0, a * b, b)}))
         flows = np.diff(marks, append=a * b).astype(np.float64)
         loads = self.loads(first.start + marks // b, second.start + marks // a, flows)
         used = loads > 0

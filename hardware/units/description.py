@@ -51,6 +51,12 @@ class Units:
     buffer_bytes: float
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What works at the same time: each entry of matrix units, then all vector units."""
+        many = len(self.matrix)
+        return (*(f"matrix{i}" if many > 1 else "matrix" for i in range(many)), "vector")
+
+    @property
     def flops_per_s(self) -> float:
         """Peak of all matrix units, two FLOPs a multiply-accumulate."""
         return 2 * self.clock_hz * sum(unit.macs_per_cycle for unit in self.matrix)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import Field
-
-from hardware.tables import Bytes, Frequency, Table
-from hardware.units.description import Dataflow, MatrixUnit, Units, VectorUnit
+from hardware.tables import BYTES, FREQUENCY, Table, entries, key, one_of, whole
+from hardware.units.description import DATAFLOWS, MatrixUnit, Units, VectorUnit
 
 MOST_UNITS = 16
 WIDEST = 1 << 16
@@ -20,26 +18,26 @@ class MatrixTable(Table):
     Entries are units that work at once, equal ones share each product.
     """
 
-    count: int = Field(default=1, ge=1, le=MOST_EQUAL)
-    width: int = Field(ge=1, le=WIDEST)
-    depth: int = Field(ge=1, le=WIDEST)
-    dataflow: Dataflow = "weight_stationary"
+    count = key(whole(1, MOST_EQUAL), 1)
+    width = key(whole(1, WIDEST))
+    depth = key(whole(1, WIDEST))
+    dataflow = key(one_of(DATAFLOWS), DATAFLOWS[0])
 
 
 class VectorTable(Table):
     """One ``[[units.vector]]`` entry: ``count`` vector units of ``width`` lanes."""
 
-    count: int = Field(default=1, ge=1, le=MOST_EQUAL)
-    width: int = Field(ge=1, le=WIDEST)
+    count = key(whole(1, MOST_EQUAL), 1)
+    width = key(whole(1, WIDEST))
 
 
 class UnitsTable(Table):
     """``[units]``: those of one core, instead of ``chip.peak``."""
 
-    clock: Frequency
-    buffer: Bytes
-    matrix: dict[str, MatrixTable] = Field(min_length=1, max_length=MOST_UNITS)
-    vector: dict[str, VectorTable] = Field(min_length=1, max_length=MOST_UNITS)
+    clock = key(FREQUENCY)
+    buffer = key(BYTES)
+    matrix = key(entries(MatrixTable, 1, MOST_UNITS))
+    vector = key(entries(VectorTable, 1, MOST_UNITS))
 
 
 def units_of(table: UnitsTable) -> Units:
@@ -56,11 +54,11 @@ def units_of(table: UnitsTable) -> Units:
 
 def units_faults(table: UnitsTable, element_bytes: float) -> Iterator[tuple[str, str]]:
     """What does not go together: a unit whose least tile the buffer cannot hold fits no layer."""
-    for key, unit in table.matrix.items():
+    for entry, unit in table.matrix.items():
         least = tile_bytes(unit.width, unit.depth, unit.count, element_bytes)
         if least > table.buffer:
             yield (
-                f"units.matrix.{key}",
+                f"units.matrix.{entry}",
                 f"{unit.count} x {unit.depth} x {unit.width}: no layer fits: its tiles need a "
                 f"buffer of {least:,.0f} B, units.buffer is {table.buffer:,.0f} B; make "
                 "units.buffer larger or the unit smaller",

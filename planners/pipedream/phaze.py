@@ -125,7 +125,7 @@ def phaze(
     if not math.isfinite(best[0]):
         raise PlanError(
             f"{layers.name}: no placement on {devices} devices fits {training.memory_bytes:g} "
-            f"bytes a device; allow more memory, more devices, or --recompute all"
+            f"bytes a device; allow more memory, more devices, or --recompute stages:all"
         )
     return _placed(layers, table, rest, best)
 

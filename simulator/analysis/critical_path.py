@@ -9,7 +9,8 @@ import numpy as np
 from simulator.analysis.doings import workers_of_rows
 from simulator.engine.operations import COMPUTE_LEVEL, Operation
 from simulator.engine.picoseconds import nearest_ps, whole_ps
-from simulator.engine.timeline import NO_ROW, Timeline
+from simulator.engine.rows import NO_ROW
+from simulator.engine.timeline import Timeline
 
 BOUNDS = ("FLOPs", "HBM", "overhead", "links", "latency")
 """What the time of an operation goes to: the first three of computing, the others of exchanges."""
@@ -88,7 +89,7 @@ def critical_path(timeline: Timeline) -> list[Segment]:
 
 def _end(timeline: Timeline) -> tuple[int, int]:
     """The row that ended last, and its worker; of those at once, the first worker's."""
-    ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline)
+    ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline, timeline.rows)
     came, joined, _ = (np.asarray(column, dtype=np.int64) for column in timeline.joins)
     rows = np.concatenate([np.flatnonzero(owners >= 0), joined])
     workers = np.concatenate([owners[owners >= 0], came])

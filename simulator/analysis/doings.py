@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.jobs import Ints
+from simulator.engine.jobs import Ints, ints
+from simulator.engine.operations import Operation
+from simulator.engine.rows import Rows
 from simulator.engine.timeline import Timeline
 
 
 class Doings(NamedTuple):
     """Rows of a timeline's columns that concern one worker, each in the order in which they ended.
 
-    ``computed`` are its first core's, ``joined`` exchanges that it took part
-    in, ``waited_for`` the row of what it had to wait for before each of these
-    (NO_ROW: nothing).
+    ``computed`` are its first core's (of a core with several units, theirs), ``joined``
+    exchanges that it took part in, ``waited_for`` the row of what it had to wait for before
+    each of these (NO_ROW: nothing).
     """
 
     computed: Ints
@@ -23,17 +26,17 @@ class Doings(NamedTuple):
     waited_for: Ints
 
 
-def doings(timeline: Timeline) -> list[Doings]:
-    """One entry for each worker, in the program's order."""
-    stations = timeline.stations.workers
-    count = len(stations)
-    workers = workers_of_rows(timeline)
-    rows = np.flatnonzero(workers >= 0)
-    came, joined, causes = (np.asarray(column, dtype=np.int64) for column in timeline.joins)
+def doings(timeline: Timeline, rows: Rows | None = None) -> list[Doings]:
+    """One entry for each worker, in the program's order; of ``rows`` that are not all."""
+    of = rows or timeline.rows
+    count = len(timeline.stations.workers)
+    workers = workers_of_rows(timeline, of)
+    computed = np.flatnonzero(workers >= 0)
+    came, joined, causes = map(ints, of.joins)
     return [
         Doings(*mine)
         for mine in zip(
-            _by_worker(workers[rows], rows, count),
+            _by_worker(workers[computed], computed, count),
             _by_worker(came, joined, count),
             _by_worker(came, causes, count),
             strict=True,
@@ -41,12 +44,33 @@ def doings(timeline: Timeline) -> list[Doings]:
     ]
 
 
-def workers_of_rows(timeline: Timeline) -> Ints:
-    """Per record, the worker whose first core it is of; -1 for other cores, HBMs and links."""
+class RowsByOperation:
+    """The rows of what a worker computed, to be asked for in any order: units mix theirs.
+
+    What was computed several times in a turn comes in the order in which it began.
+    """
+
+    def __init__(self, timeline: Timeline, worker: int) -> None:
+        columns = timeline.columns
+        rows = doings(timeline)[worker].computed.tolist()
+        rows.sort(key=columns.start.__getitem__)
+        self._waiting: dict[tuple[Operation, int], deque[int]] = defaultdict(deque)
+        for row in rows:
+            key = timeline.operations[columns.operation[row]], columns.turn[row]
+            self._waiting[key].append(row)
+
+    def next(self, operation: Operation, turn: int) -> int:
+        """The next row of an operation in a turn."""
+        return self._waiting[operation, turn].popleft()
+
+
+def workers_of_rows(timeline: Timeline, rows: Rows) -> Ints:
+    """Per record, the worker whose first core, or its units, it is of; -1 for all else."""
     stations = timeline.stations.workers
     worker_of = np.full(len(timeline.resources), -1)
-    worker_of[[station.cores[0] for station in stations]] = np.arange(len(stations))
-    return worker_of[np.asarray(timeline.columns.resource, dtype=np.int64)]
+    for number, station in enumerate(stations):
+        worker_of[[station.cores[0], *station.units]] = number
+    return worker_of[ints(rows.columns.resource)]
 
 
 def _by_worker(workers: Ints, values: Ints, count: int) -> list[Ints]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.analysis.doings import doings
-from simulator.engine.jobs import Ints
+from simulator.engine.jobs import Ints, ints
+from simulator.engine.rows import Repeat
 from simulator.engine.timeline import Timeline
 
 Interval = tuple[int, int]
@@ -52,17 +53,23 @@ def shares(timeline: Timeline) -> Shares:
 
 def core_times(timeline: Timeline) -> Iterator[CoreTime]:
     """One entry for each worker, in the program's order."""
-    starts, ends = (np.asarray(c) for c in (timeline.columns.start, timeline.columns.end))
-    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
-        busy = _covered(starts[mine.computed], ends[mine.computed])
-        rows = np.concatenate([mine.computed, mine.joined])
-        yield CoreTime(busy, _covered(starts[rows], ends[rows]) - busy, worker.cores)
+    rows = timeline.rows.followed
+    starts, ends = ints(rows.columns.start), ints(rows.columns.end)
+    repeat = timeline.rows.repeat
+    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
+        both = np.concatenate([mine.computed, mine.joined])
+        busy = covered_ps(starts[mine.computed], ends[mine.computed], repeat)
+        yield CoreTime(busy, covered_ps(starts[both], ends[both], repeat) - busy, worker.cores)
 
 
-def _covered(starts: Ints, ends: Ints) -> int:
-    """Picoseconds in the union of intervals."""
+def covered_ps(starts: Ints, ends: Ints, repeat: Repeat | None = None) -> int:
+    """Picoseconds in the union of intervals; what comes again is counted as often."""
     if not len(starts):
         return 0
+    if repeat:
+        stretch = repeat.end_ps - repeat.span_ps, repeat.end_ps
+        again = covered_ps(np.clip(starts, *stretch), np.clip(ends, *stretch))
+        return covered_ps(starts, ends) + again * repeat.times
     order = np.argsort(starts, kind="stable")
     reached = np.maximum.accumulate(ends[order])
     begins = np.maximum(starts[order], np.concatenate([starts[order][:1], reached[:-1]]))

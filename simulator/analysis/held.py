@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from planners.order import Phase
+from simulator.engine.occupancy import MOVING
 from simulator.engine.operations import Action, Itinerary, Operation, Part, Task, Worker
 from simulator.lowering.schedules.versions import alive
+
+GRADIENTS, ACTIVATIONS = (MOVING.index(one) for one in ("gradients", "activations"))
 
 
 class Held(NamedTuple):
@@ -23,6 +30,8 @@ class Held(NamedTuple):
     after: float
     versions: int = 1
     in_flight: int = 0
+    by_class: tuple[float, ...] = ()
+    """Of what comes and goes (MOVING), at the most; known of the peak alone."""
 
 
 class Summary(NamedTuple):
@@ -59,26 +68,33 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
 
 def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
     """The computation with the most, the first of such; None where there is none."""
-    walk, found = _Walk(worker, itinerary), None
-    for one in walk.passes():
+    walk, found, number = _Walk(worker, itinerary), None, 0
+    for place, one in enumerate(walk.passes()):
         summary, extra = walk.summary(one), (one.versions - 1) * worker.weight_bytes
         most = one.level + summary.most + extra
         if summary.operation is not None and (found is None or most > found.most):
             after = one.level + summary.more + extra
             versions, in_flight = one.versions, one.in_flight
             turn = one.action.turn
-            found = Held(summary.operation, turn, most, after, versions, in_flight)
-    return found
+            found, number = Held(summary.operation, turn, most, after, versions, in_flight), place
+    return found and found._replace(by_class=walk.by_class(number, found.operation))
 
 
 def most_at_once(itinerary: Itinerary) -> tuple[int, int]:
-    """Micro-batches between forward and backward, and versions of the weights, at the most."""
+    """Micro-batches that are begun and not through, and versions of the weights, at the most."""
     in_flight = most = 0
+    ends = _through(itinerary)
     for action in itinerary.actions:
         in_flight += Part.FORWARD in action.parts
         most = max(most, in_flight)
-        in_flight -= Part.WEIGHTS in action.parts
+        in_flight -= ends in action.parts
     return most, max(alive(itinerary.actions, itinerary.versions), default=1)
+
+
+def _through(itinerary: Itinerary) -> Part:
+    """The part with which a micro-batch is through: in inference its forward."""
+    training = any(Part.WEIGHTS in action.parts for action in itinerary.actions)
+    return Part.WEIGHTS if training else Part.FORWARD
 
 
 class _Pass(NamedTuple):
@@ -99,12 +115,14 @@ class _Walk:
         self._worker = worker
         self._itinerary = itinerary
         self._tasks: dict[tuple[frozenset[Part], int], list[Task]] = {}
+        self._kinds: dict[tuple[frozenset[Part], int, bool], NDArray[np.float64]] = {}
         self._summaries: dict[tuple[frozenset[Part], int, bool], Summary] = {}
 
     def passes(self) -> Iterator[_Pass]:
         """All of them, forward that is computed again included."""
         actions, inputs = self._itinerary.actions, self._itinerary.inputs
         level, in_flight, summing = self._worker.held_bytes, 0, set[int]()
+        ends = _through(self._itinerary)
         for action, versions in zip(actions, alive(actions, self._itinerary.versions), strict=True):
             first, forward = action.stage not in summing, Part.FORWARD in action.parts
             in_flight += forward
@@ -118,8 +136,8 @@ class _Walk:
             level += self.summary(one).more
             if forward and action.stage in inputs:
                 level = one.level + inputs[action.stage]
+            in_flight -= ends in action.parts
             if Part.WEIGHTS in action.parts:
-                in_flight -= 1
                 summing.add(action.stage)
             if Part.UPDATE in action.parts:
                 summing.discard(action.stage)
@@ -134,8 +152,37 @@ class _Walk:
         found = []
         for task in self._tasks[key]:
             going_on = 0.0 if one.first or task.operation.phase is Phase.UPDATE else task.once
-            found.append((task, task.held[0] - going_on, task.held[1] - going_on))
+            found.append((task, task.held.most - going_on, task.held.more - going_on))
         return found
+
+    def by_class(self, number: int, operation: Operation) -> tuple[float, ...]:
+        """What is held of each of MOVING, at an operation of the ``number``-th pass."""
+        level = np.zeros(len(MOVING))
+        for one in islice(self.passes(), number):
+            change, inputs = self._changes(one, None), np.zeros(len(MOVING))
+            if Part.FORWARD in one.action.parts and one.action.stage in self._itinerary.inputs:
+                inputs[ACTIVATIONS] = self._itinerary.inputs[one.action.stage]
+                change = change - inputs if one.action.again else inputs
+            level = level + change
+        last = next(islice(self.passes(), number, None))
+        found = np.maximum(level + self._changes(last, operation), 0.0)
+        return tuple(found.tolist())
+
+    def _changes(self, one: _Pass, until: Operation | None) -> NDArray[np.float64]:
+        """What is more of each class after a pass, or at the most of one of its operations."""
+        key = one.action.parts, one.action.stage, one.first
+        if until is None and key in self._kinds:
+            return self._kinds[key]
+        level = np.zeros(len(MOVING))
+        for task, *_ in self.computations(one):
+            goes_on = np.zeros(len(MOVING))
+            if not one.first and task.operation.phase is not Phase.UPDATE:
+                goes_on[GRADIENTS] = task.once
+            if task.operation is until:
+                return level + (task.held.most_by or goes_on) - goes_on
+            level = level + (task.held.more_by or goes_on) - goes_on
+        self._kinds[key] = level
+        return level
 
     def summary(self, one: _Pass) -> Summary:
         """A pass as a whole."""

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from planners.order import Kind
-from simulator.analysis.doings import doings
+from simulator.analysis.doings import RowsByOperation
 from simulator.analysis.held import most_at_once
 from simulator.analysis.stalls import core_steps
-from simulator.engine.operations import Action, Itinerary, Part, Task
+from simulator.engine.operations import Action, Itinerary, Operation, Part, Task
 from simulator.engine.timeline import Timeline
 
 
@@ -71,31 +71,30 @@ def passes(timeline: Timeline, worker: int) -> Iterator[PassSpan]:
     mine = timeline.program.workers[worker]
     if mine.itinerary is None:
         return
-    columns = timeline.columns
-    rows = doings(timeline)[worker].computed.tolist()
-    rows.sort(key=columns.start.__getitem__)
-    place = 0
+    columns, rows = timeline.columns, RowsByOperation(timeline, worker)
     for action in mine.itinerary.actions:
-        count = _computations(mine.itinerary, action, mine.template)
-        if count:
-            first, last = rows[place], rows[place + count - 1]
+        operations = _computations(mine.itinerary, action, mine.template)
+        found = [rows.next(operation, action.turn) for operation in operations]
+        if found:
             yield PassSpan(
                 action.parts,
                 action.stage,
                 action.turn,
                 mine.itinerary.versions[action.turn],
-                columns.start[first],
-                columns.end[last],
+                min(map(columns.start.__getitem__, found)),
+                max(map(columns.end.__getitem__, found)),
             )
-        place += count
 
 
-def _computations(itinerary: Itinerary, action: Action, template: Sequence[Task]) -> int:
-    """How many of an action's lines compute, forward that is computed again included."""
+def _computations(
+    itinerary: Itinerary, action: Action, template: Sequence[Task]
+) -> list[Operation]:
+    """What of an action's lines computes, forward that is computed again included."""
     lines = itinerary.of(action)
     if action.again:
         lines += itinerary.of(action._replace(parts=frozenset({Part.FORWARD})))
-    return sum(not template[i].parties and not template[i].receives for i in lines)
+    tasks = (template[i] for i in lines)
+    return [task.operation for task in tasks if not task.parties and not task.receives]
 
 
 def stage_uses(timeline: Timeline) -> list[StageUse]:

@@ -11,9 +11,10 @@ import numpy as np
 from planners.order import Kind
 from simulator.analysis.doings import Doings, doings
 from simulator.analysis.exposure import Interval, merged
-from simulator.engine.jobs import Ints
+from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation, Worker
-from simulator.engine.timeline import NO_ROW, Timeline
+from simulator.engine.rows import NO_ROW, Rows
+from simulator.engine.timeline import Timeline
 
 
 class Wait(NamedTuple):
@@ -32,7 +33,8 @@ class CoreStep(NamedTuple):
     """What each core of one worker computes and waits for; together the whole step.
 
     An operation is there once, with all of its turns. Picoseconds of each of the
-    ``cores`` of the array that do this.
+    ``cores`` of the array that do this. While several units of a core are busy, the
+    time is put down to the operation that began first.
     """
 
     worker: Worker
@@ -46,14 +48,23 @@ class CoreStep(NamedTuple):
 
 
 def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
-    """What every worker's cores do, in the program's order."""
-    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
-        yield _core_step(timeline, worker, mine)
+    """What every worker's cores do, in the program's order.
+
+    Of a run of which a stretch comes again, gaps before what was computed in it count as
+    often. They are gaps of that stretch: a worker that goes from turn to turn computes
+    in each, since nothing else holds it up.
+    """
+    rows = timeline.rows.followed
+    often = timeline.rows.often
+    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
+        yield _core_step(timeline, worker, mine, rows, often)
 
 
-def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
+def _core_step(
+    timeline: Timeline, worker: Worker, mine: Doings, rows: Rows, often: Ints
+) -> CoreStep:
     """Follow one core: what it computes, and back from each gap to what it waited for."""
-    _, operation, _, starts, ends, causes = timeline.columns
+    _, operation, _, starts, ends, causes = rows.columns
     operations, free = timeline.operations, 0
     joined: list[int] = mine.joined.tolist()
     waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
@@ -66,47 +77,59 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
     )
     step = CoreStep(worker, [], [])
 
-    def wait(row: int) -> None:
+    def wait(row: int, times: int) -> None:
         """From ``free`` to the end of a record, by the exchanges that this was waited for.
 
         Of what others send nobody knows here what they waited for before.
         """
         while row != NO_ROW and ends[row] > free:
+            exchange, before = operations[operation[row]], NO_ROW
             if row not in waited_for:
-                sent = max(starts[row], free)
-                found = Wait(operations[operation[row]], ends[row] - sent, sent - free)
-                step.waits.append(found)
-                return
-            before = waited_for.get(row, causes[row])
-            low = free if before == NO_ROW else max(free, ends[before])
-            exposed = _overlap(under_way, (low, ends[row]))
+                low = free
+                exposed = ends[row] - max(starts[row], free)
+            else:
+                before = waited_for[row]
+                low = free if before == NO_ROW else max(free, ends[before])
+                exposed = _overlap(under_way, (low, ends[row]))
             waiting = ends[row] - low - exposed
-            step.waits.append(Wait(operations[operation[row]], exposed, waiting))
+            step.waits.append(Wait(exchange, exposed * times, waiting * times))
             row = before
 
-    rows = mine.computed
-    begins, stops = timeline.times
-    behind = np.concatenate([[0], stops[rows][:-1]]) if len(rows) else np.zeros(0, np.int64)
-    for gap in np.flatnonzero(begins[rows] > behind).tolist():
-        free = int(behind[gap])
-        wait(causes[int(rows[gap])])
-    step.computed.extend(_by_operation(timeline, rows))
-    free = int(stops[rows[-1]]) if len(rows) else 0
+    begins, stops = ints(rows.columns.start), ints(rows.columns.end)
+    computed = mine.computed[np.argsort(begins[mine.computed], kind="stable")]
+    begins, stops = begins[computed], stops[computed]
+    behind, alone = _in_turn(begins, stops)
+    for gap in np.flatnonzero(begins > behind).tolist():
+        free, row = int(behind[gap]), int(computed[gap])
+        wait(causes[row], int(often[row]))
+    took = alone * often[computed]
+    step.computed.extend(_by_operation(timeline, ints(operation)[computed], took))
+    free = int(stops.max()) if len(computed) else 0
     last = max(joined, key=ends.__getitem__, default=NO_ROW)
-    wait(last)
-    idle = timeline.makespan_ps - max(free, ends[last] if joined else 0)
+    wait(last, 1)
+    end = max(free, ends[last] if joined else 0)
+    idle = (rows.end_ps if end else timeline.makespan_ps) - end
     if idle:
         step.waits.append(Wait(None, 0, idle))
     return step
 
 
-def _by_operation(timeline: Timeline, rows: Ints) -> list[tuple[Operation, int]]:
-    """How long each operation of some records took, all of its turns together."""
-    begins, stops = timeline.times
-    which = np.asarray(timeline.columns.operation, dtype=np.int64)[rows]
+def _in_turn(begins: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    """Until when a core was busy before each of its records, and what each adds to that.
+
+    Records of 0-5, 2-4 and 3-9 on its units add 5, 0 and 4, together the 9 of their union.
+    """
+    if not len(begins):
+        return begins, begins
+    behind = np.concatenate([[0], np.maximum.accumulate(stops)[:-1]])
+    return behind, np.maximum(stops - np.maximum(begins, behind), 0)
+
+
+def _by_operation(timeline: Timeline, which: Ints, took: Ints) -> list[tuple[Operation, int]]:
+    """How long each operation ``took``, all of its turns together."""
     found, first, number = np.unique(which, return_index=True, return_inverse=True)
     total = np.zeros(len(found), dtype=np.int64)
-    np.add.at(total, number, stops[rows] - begins[rows])
+    np.add.at(total, number, took)
     order = np.argsort(first)
     return [(timeline.operations[found[i]], int(total[i])) for i in order.tolist()]
 

@@ -25,8 +25,16 @@ from simulator.collectives.messages import (
     exchange,
     following,
 )
-from simulator.collectives.sections import Ends
-from simulator.engine.jobs import Ints, Load
+from simulator.collectives.phases import CollectivePhase, Pattern, phase_of
+from simulator.collectives.wired import (
+    cable_rings,
+    cables,
+    in_switch,
+    nothing,
+    one_group,
+    summing_switch,
+)
+from simulator.engine.jobs import Ints
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
@@ -34,35 +42,6 @@ REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
 
 class CollectiveError(ValueError):
     """A collective that does not exist, or an algorithm that does not apply."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CollectivePhase:
-    """Alike steps in a row: ``share`` of a collective's bytes per flow, over all of them.
-
-    ``far`` are ends of messages of which one has the longest latency, and that
-    is one of the ``count`` steps'. A pipelined phase is cut into chunks, which
-    pass ``stages`` more members after the first.
-    """
-
-    load: Load
-    far: Ends
-    share: float
-    count: int = 1
-    stages: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Of its arrays."""
-        return self.load.nbytes + 2 * self.far[0].nbytes
-
-
-Pattern = tuple[CollectivePhase, ...]
-"""What a collective is, one phase after the other."""
-
-
-def _phase(carried: Carried, share: float, count: int = 1) -> CollectivePhase:
-    return CollectivePhase(Load.of(carried.flows, carried.on), carried.far, share, count)
 
 
 def ring(groups: Groups) -> Pattern:
@@ -78,13 +57,13 @@ def ring_two_way(groups: Groups) -> Pattern:
 def _round(groups: Groups, *, both_ways: bool) -> Pattern:
     n = groups.size
     carried = groups.ring.carry(following(np.arange(n), 0, both_ways=both_ways))
-    return (_phase(carried, (n - 1) / n / (2 if both_ways else 1), n - 1),)
+    return (phase_of(carried, (n - 1) / n / (2 if both_ways else 1), n - 1),)
 
 
 def exchanges(groups: Groups) -> Pattern:
     """The whole tensor is exchanged with neighbours at distance 1, 2, 4, ..."""
     distances = [1 << k for k in range(groups.size.bit_length() - 1)]
-    return tuple(_phase(groups.carry(exchange(distance)), 1.0) for distance in distances)
+    return tuple(phase_of(groups.carry(exchange(distance)), 1.0) for distance in distances)
 
 
 def torus_one_way(groups: Groups) -> Pattern:
@@ -93,7 +72,7 @@ def torus_one_way(groups: Groups) -> Pattern:
     phases, pieces = [], 1
     for axis, n in enumerate(sides):
         carried = box.carry(following(_places(sides), axis, both_ways=False))
-        phases.append(_phase(carried, (n - 1) / n / pieces, n - 1))
+        phases.append(phase_of(carried, (n - 1) / n / pieces, n - 1))
         pieces *= n
     return tuple(phases)
 
@@ -130,7 +109,7 @@ def _turn(ways: list[Carried], sides: tuple[int, ...], turn: int) -> CollectiveP
         weights.append((sides[axis] - 1) / sides[axis] / pieces * shares[part] / 2)
     most = max(weights)
     together = add([(ways[axis], w / most) for axis, w in zip(axes, weights, strict=True)])
-    return _phase(together, most, max(sides) - 1)
+    return phase_of(together, most, max(sides) - 1)
 
 
 def _parts(sides: tuple[int, ...]) -> list[float]:
@@ -146,7 +125,7 @@ def _parts(sides: tuple[int, ...]) -> list[float]:
 
 def direct(groups: Groups) -> Pattern:
     """Everyone sends everyone its piece at once."""
-    return (_phase(groups.carry(EVERYONE), 1 / groups.size),)
+    return (phase_of(groups.carry(EVERYONE), 1 / groups.size),)
 
 
 def binomial(groups: Groups) -> Pattern:
@@ -154,15 +133,34 @@ def binomial(groups: Groups) -> Pattern:
     phases, n = [], groups.size
     for k in reversed(range((n - 1).bit_length())):
         sources = np.arange(0, n - (1 << k), 2 << k)
-        phases.append(_phase(groups.carry(Messages(sources, sources + (1 << k))), 1.0))
+        phases.append(phase_of(groups.carry(Messages(sources, sources + (1 << k))), 1.0))
     return tuple(phases)
 
 
 def pipelined(groups: Groups) -> Pattern:
     """Chunks follow each other along a chain of all members."""
     members = np.arange(groups.size)
-    phase = _phase(groups.chain.carry(Messages(members[:-1], members[1:])), 1.0)
+    phase = phase_of(groups.chain.carry(Messages(members[:-1], members[1:])), 1.0)
     return (replace(phase, stages=groups.size - 2),)
+
+
+def unicast(groups: Groups) -> Pattern:
+    """The first member sends to each other one by itself, all at once."""
+    return (phase_of(_to_all(groups), 1.0),)
+
+
+def multicast(groups: Groups) -> Pattern:
+    """The first member sends once; where ways part, the network copies what passes.
+
+    Along a row of five the links carry 4, 3, 2 and 1 flows by unicast, and 1 each so.
+    """
+    carried = _to_all(groups)
+    return (phase_of(replace(carried, flows=np.minimum(carried.flows, 1.0)), 1.0),)
+
+
+def _to_all(groups: Groups) -> Carried:
+    others = np.arange(1, groups.size)
+    return groups.carry(Messages(np.zeros_like(others), others))
 
 
 def scatter_gather(groups: Groups) -> Pattern:
@@ -192,7 +190,7 @@ def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhas
         share = 1.0 / (dimensions * prod(sides[d] for d in done) * sides[axis])
         ways.append((box.carry(Messages(sources.ravel(), targets.ravel())), share))
     most = max(share for _, share in ways)
-    return _phase(add([(carried, share / most) for carried, share in ways]), most)
+    return phase_of(add([(carried, share / most) for carried, share in ways]), most)
 
 
 def _once(collective: str, phases: Pattern) -> Pattern:  # noqa: ARG001
@@ -227,7 +225,8 @@ class Algorithm:
     """How a collective is done, which ones it ``does``, and for which groups.
 
     ``steps`` makes what depends on the groups, and ``whole`` says what a
-    collective is of these steps. The others are rules.
+    collective is of these steps. The others are rules; ``asked`` for by name alone is
+    what not every network can do, or nobody would choose, and one group by itself.
     """
 
     name: str
@@ -236,6 +235,8 @@ class Algorithm:
     whole: Callable[[str, Pattern], Pattern] = _once
     powers_of_two: bool = False
     boxes: bool = False
+    needs: Callable[[Groups], str | None] = nothing
+    asked: bool = False
 
     def refusal(self, collective: str, groups: Groups) -> str | None:
         """Why it does not apply, if it does not; groups of one have nothing to do."""
@@ -247,7 +248,7 @@ class Algorithm:
             return f"{self.name} needs a power of two members, not {groups.size}"
         if self.boxes and groups.box is None:
             return f"{self.name} needs groups that are boxes of a ring, torus or mesh"
-        return None
+        return self.needs(groups)
 
     def pattern(self, collective: str, groups: Groups) -> Pattern:
         """Its phases where it applies; the steps are made once for all collectives and sizes."""
@@ -267,9 +268,13 @@ FLAT = {
         Algorithm("torus-one-way", REDUCES, torus_one_way, _there_and_back, boxes=True),
         Algorithm("torus", REDUCES, torus, _there_and_back, boxes=True),
         Algorithm("direct", (*REDUCES, "all-to-all"), direct, _twice),
+        Algorithm("cable-rings", REDUCES, cable_rings, _laps, needs=cables),
+        Algorithm("in-switch", ("all-reduce",), in_switch, needs=summing_switch),
         Algorithm("binomial", ("broadcast",), binomial),
         Algorithm("pipelined", ("broadcast",), pipelined),
         Algorithm("scatter-gather", ("broadcast",), scatter_gather, boxes=True),
+        Algorithm("unicast", ("broadcast",), unicast, needs=one_group, asked=True),
+        Algorithm("multicast", ("broadcast",), multicast, needs=one_group, asked=True),
     )
 }
 """The algorithms that treat all members alike, by name, in the order in which they are tried."""

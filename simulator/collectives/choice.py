@@ -17,7 +17,7 @@ from simulator.collectives.groups import Anywhere, Groups, groups_of
 from simulator.collectives.lattice import Members, Rows
 from simulator.collectives.offers import Jobs, Offer, cheapest, flat_offer, flat_offers
 from simulator.engine.interconnect import Interconnect
-from simulator.engine.jobs import Floats
+from simulator.engine.jobs import Floats, distinct
 from simulator.engine.picoseconds import PICOSECONDS
 
 TIERED = {hierarchical.NAME: hierarchical.hierarchical, overlapped.NAME: overlapped.overlapped}
@@ -95,7 +95,7 @@ def _members(wires: Wires, groups: Members) -> Groups:
         if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:
             raise CollectiveError(f"members of groups are cores 0 to {wires.cores - 1}")
     found = groups_of(wires, groups)
-    if isinstance(found, Anywhere) and len(np.unique(found.rows)) != found.rows.size:
+    if isinstance(found, Anywhere) and len(distinct(found.rows)) != found.rows.size:
         raise CollectiveError("a core is a member twice")
     return found
 

@@ -15,7 +15,7 @@ from hardware.interconnect.switch import Switch
 from hardware.interconnect.torus import Grid
 from hardware.interconnect.tree import Tree
 from simulator.collectives.ring_order import boxes
-from simulator.engine.jobs import Ints
+from simulator.engine.jobs import Ints, distinct
 
 _LAPS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 
@@ -88,8 +88,11 @@ def _anywhere(
     pieces = 1 / n if place.kind == "full" else (n - 1) / n
     if algorithm == "direct" and (laps or collective == "all-to-all"):
         return (laps or 1) * pieces, laps or 1
-    if algorithm == "binomial" and collective == "broadcast":
-        return ceil(rounds), ceil(rounds)
+    if collective == "broadcast":
+        ports = {"unicast": 1 if place.kind == "full" else n - 1, "multicast": 1}
+        if algorithm == "binomial":
+            return ceil(rounds), ceil(rounds)
+        return (ports[algorithm], 1) if algorithm in ports else None
     if n & (n - 1):
         return None
     if algorithm == "recursive-doubling" and collective == "all-reduce":
@@ -108,7 +111,7 @@ def _place(wires: Wires, groups: Ints) -> _Place | None:
     if len(found) != 1 or len(found[0][1]) != groups.size - len(groups):
         return None
     subnet, fabric = found[0][0], found[0][0].fabric
-    if len(np.unique(subnet.node[groups])) < groups.size or _meet_inside(wires, subnet, groups):
+    if len(distinct(subnet.node[groups])) < groups.size or _meet_inside(wires, subnet, groups):
         return None
     bandwidth, latency_s = _alike(subnet)
     if bandwidth is None or latency_s is None:
@@ -138,7 +141,7 @@ def _alike(subnet: Subnet) -> tuple[float | None, float | None]:
     if isinstance(fabric, Grid):
         hops = fabric.latency_s
     else:
-        nodes = np.unique(subnet.node[subnet.region >= 0])
+        nodes = distinct(subnet.node[subnet.region >= 0])
         hops = fabric.latencies(nodes, np.roll(nodes, 1))
     return (
         float(ports[0]) if ports.min() == ports.max() else None,

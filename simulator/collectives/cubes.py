@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardware import Wires
+from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Level
 from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.routing import Subnet
@@ -28,7 +29,7 @@ from hardware.interconnect.torus import Grid
 from simulator.collectives.bits import axes_in, corners, packed, spread, weighed
 from simulator.collectives.kept import Token, wiring
 from simulator.collectives.lattice import sums
-from simulator.engine.jobs import Ints
+from simulator.engine.jobs import Ints, distinct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,12 +209,12 @@ def _by_bits(values: Ints) -> tuple[int, Ints] | None:
             axes |= 1 << axis
     apart = values[corners(axes)]
     ascend = (np.diff(apart) > 0).all()  # as they do where cores are numbered as they stand
-    return (axes, apart) if ascend or len(np.unique(apart)) == len(apart) else None
+    return (axes, apart) if ascend or len(distinct(apart)) == len(apart) else None
 
 
 def _reach(subnet: Subnet, region: Ints, node: Ints) -> Reach | None:
     found, ends = _by_bits(region), _by_bits(node)
-    if (region < 0).any() or found is None or ends is None:
+    if (region < 0).any() or found is None or ends is None or isinstance(subnet.fabric, Cables):
         return None
     first = subnet.links.start
     if isinstance(subnet.fabric, Grid):

@@ -40,13 +40,16 @@ class Groups(ABC):
     """Equally large groups of cores that share none.
 
     ``size`` is the number of members of each, ``count`` that of groups.
-    ``key`` says which they are and how wires lead between them, not how fast.
+    ``key`` says which they are and how wires lead between them, not how fast. ``rows`` are
+    the cores of some that stand for all: of groups that are ``alike``, of one.
     """
 
     wires: Wires
     size: int
     count: int
     key: Hashable
+    rows: Ints
+    alike = False
 
     @cached_property
     def speeds(self) -> Token:
@@ -161,6 +164,8 @@ class Mirrored(Groups):
     in which messages count them.
     """
 
+    alike = True
+
     def __init__(
         self,
         wires: Wires,
@@ -187,9 +192,8 @@ class Mirrored(Groups):
         return self._base | weighed(numbers, [1 << axis for axis in self._members])
 
     @cached_property
-    def _row(self) -> Ints:
-        """The cores of the first group."""
-        return self.cube.cores(self._bits(np.arange(self.size)))
+    def rows(self) -> Ints:  # type: ignore[override]  # noqa: D102
+        return self.cube.cores(self._bits(np.arange(self.size)))[np.newaxis]
 
     def carry(self, messages: Messages) -> Carried:  # noqa: D102
         if messages.everyone or messages.mirrored:
@@ -215,8 +219,8 @@ class Mirrored(Groups):
 
     def _numbers(self, cores: Ints) -> Ints:
         """The numbers of members of the first group that are these cores."""
-        by_number = np.argsort(self._row)
-        return by_number[np.searchsorted(self._row[by_number], cores)]
+        by_number = np.argsort(self.rows[0])
+        return by_number[np.searchsorted(self.rows[0, by_number], cores)]
 
     def _in(self, order: Ints) -> Mirrored:
         return Mirrored(self.wires, self.cube, self._members, self._free, self._base, order)
@@ -235,7 +239,7 @@ class Mirrored(Groups):
         return self._in(KEPT.get("order in a ring", self.key, self._round))
 
     def _round(self) -> Ints:
-        return self._numbers(in_ring_order(self.wires, self._row[np.newaxis])[0])
+        return self._numbers(in_ring_order(self.wires, self.rows)[0])
 
     @property
     def chain(self) -> Mirrored:  # noqa: D102
@@ -253,7 +257,7 @@ class Mirrored(Groups):
         return None if order is None else Box(self._in(order.ravel()), order.shape)
 
     def _boxed(self) -> Ints | None:
-        members = boxes(self.wires, self._row[np.newaxis])
+        members = boxes(self.wires, self.rows)
         return None if members is None else self._numbers(members[0])
 
     def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102

@@ -12,9 +12,10 @@ from functools import cached_property
 from math import ceil, floor, sqrt
 
 from hardware import Wires
-from simulator.collectives.algorithms import FLAT, Algorithm, CollectivePhase
+from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.groups import Groups
 from simulator.collectives.kept import KEPT
+from simulator.collectives.phases import CollectivePhase
 from simulator.collectives.quotient import Quotient
 from simulator.engine.jobs import Job, Load
 from simulator.engine.picoseconds import whole_ps
@@ -116,11 +117,12 @@ Way = tuple[Algorithm, tuple[Timed, ...]]
 
 def _ways(groups: Groups, collective: str) -> tuple[Way, ...]:
     shared = groups.wires.topology.kind != "fully_connected" and collective != "all-to-all"
-    many = groups.count * groups.size**2 > MOST_DIRECT
+    counted = 1 if groups.wires.topology.levels and groups.alike else groups.count
+    many = counted * groups.size**2 > MOST_DIRECT
     return tuple(
         (algorithm, _timed(groups, collective, algorithm))
         for algorithm in FLAT.values()
-        if not (algorithm.name == "direct" and shared and many)
+        if not (algorithm.asked or (algorithm.name == "direct" and shared and many))
         and algorithm.refusal(collective, groups) is None
     )
 
@@ -142,15 +144,16 @@ def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed
     return tuple(
         Timed(
             phase,
-            _byte_s(phase.load, wires),
+            byte_s(phase.load, wires),
             wires.message_latency_s(*phase.far),
         )
         for phase in algorithm.pattern(collective, groups)
     )
 
 
-def _byte_s(load: Load, wires: Wires) -> float:
+def byte_s(load: Load, wires: Wires) -> float:
+    """How long a byte of every flow of a load takes when it has the links for itself."""
     on = load.on
     if isinstance(on, Quotient):
         return on.seconds_per_byte(load, wires)
-    return load.seconds_per_byte(wires.bandwidth)
+    return load.everywhere().seconds_per_byte(wires.bandwidth)

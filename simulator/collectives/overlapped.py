@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import ceil, floor, sqrt
 
 from hardware import Wires
-from simulator.collectives.algorithms import CollectivePhase
 from simulator.collectives.groups import Groups
 from simulator.collectives.hierarchical import hierarchical
 from simulator.collectives.link_classes import Together, links_of
 from simulator.collectives.offers import Offer, Timed
+from simulator.collectives.phases import CollectivePhase
 from simulator.engine.jobs import Load
 
 NAME = "hierarchical-overlapped"

@@ -12,7 +12,7 @@ from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.kept import KEPT, digest, wiring
 from simulator.collectives.messages import farthest
 from simulator.collectives.sections import Ends
-from simulator.engine.jobs import Floats, Ints, Job, Load
+from simulator.engine.jobs import Floats, Ints, Job, Load, distinct
 
 ROUNDING = 1e-12
 """Of what two halves exchange: smaller pieces are rounding noise."""
@@ -44,7 +44,7 @@ def swap(
     """
     first = np.ascontiguousarray(first_cores, dtype=np.int64)
     second = np.ascontiguousarray(second_cores, dtype=np.int64)
-    if not len(first) or not len(second) or np.intersect1d(first, second).size:
+    if not len(first) or not len(second) or np.isin(first, second).any():
         raise CollectiveError("a swap is between two halves that have cores, and none in common")
     ways = []
     for source, target, amounts in ((second, first, to_first), (first, second, to_second)):
@@ -82,7 +82,7 @@ def _opposite(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> One
     ends = np.cumsum(shares)
     ends[-1] = 1.0
     starts = np.arange(len(sources)) / len(sources)
-    marks = np.union1d(starts, ends[:-1])
+    marks = distinct(np.append(starts, ends[:-1]))
     lengths = np.diff(marks, append=1.0)
     marks, lengths = marks[lengths > ROUNDING], lengths[lengths > ROUNDING]
     middles = marks + lengths / 2

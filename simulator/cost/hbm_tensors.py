@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workloads import RECEIVED, Graph, Layer, Network, Tensor, partition_graph
-from workloads.layers import INPUT, JOINS, OTHER
+from workloads.kinds import INPUT, JOINS, OTHER
 
 _VIEWS = "flatten reshape view transpose permute squeeze unsqueeze identity slice split shift"
 VIEWS = frozenset(_VIEWS.split())
@@ -21,10 +21,13 @@ LINEAR = frozenset(_LINEAR.split())
 _CURVED = """
     relu relu6 leaky_relu prelu elu selu celu gelu quick_gelu silu swish mish sigmoid hardsigmoid
     hard_sigmoid hardswish hard_swish hardtanh tanh softplus softsign clip clamp abs erf exp log
-    pow sqrt rsqrt reciprocal sin cos
+    squared_relu pow sqrt rsqrt reciprocal sin cos
 """
 CURVED = frozenset(_CURVED.split())
 """Element-wise operators whose backward needs values."""
+
+DROPOUT = "dropout"
+"""Its mask is written forward and read backward, a byte for each element."""
 
 Names = dict[str, tuple[str, ...]]
 """Layers' or tensors' names by a layer's name."""
@@ -35,6 +38,8 @@ Readers = dict[str, tuple[Use, ...]]
 
 def rides(layer: Layer) -> bool:
     """Whether a layer writes nothing forward: it rides on its consumers' reads."""
+    if layer.apart:
+        return False
     if layer.kind != OTHER:
         return layer.kind in ("batch_norm", "relu", "flatten")
     if len(layer.inputs) > 1:

@@ -1,7 +1,9 @@
 """How full one core's HBM is while it runs a step, operator by operator.
 
 Held all the time: weights as operators read them, their master copy in the
-optimizer's format where that is another, and its moments. A parameter's
+optimizer's format where that is another, and its moments: the two latter only of the
+part that a core updates, as of weights and gradients that are kept in parts (``in_parts``). A
+parameter's
 gradient is held from the operator that computes it to the update. An
 activation, or a gradient of one, is held from its first operator to its last;
 so what backward reads is kept from forward on. Where a consumer has another
@@ -19,9 +21,11 @@ from itertools import accumulate, groupby
 from hardware import Device
 from planners.order import Phase
 from planners.partition import Shard
+from simulator.cost.in_parts import WHOLE, InParts, gathered, until_scattered
 from simulator.cost.operators import Map, Operator, Operators
-from simulator.cost.roofline import Core, map_bytes, map_channels
-from simulator.engine.occupancy import DeviceMemory, fullness
+from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
+from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes, fullness
+from simulator.engine.operations import Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,11 @@ class MemoryUse:
     """Of ``held_bytes`` the weights as operators read them: what another version of them takes."""
     accumulated: dict[tuple[int, Phase], float] = field(default_factory=dict)
     """Gradients of weights (bytes) by the product that begins them; later ones are added."""
+    moving: tuple[tuple[float, ...], ...] = ()
+    """The series of each class of what comes and goes (MOVING), and of what is kept of it."""
+    moving_kept: tuple[tuple[float, ...], ...] = ()
+    gradient_bytes: float = 0.0
+    """Of ``held_bytes`` the gradients of weights, where they have a buffer."""
 
     @property
     def peak_bytes(self) -> float:
@@ -58,18 +67,30 @@ class MemoryUse:
         """Whether the peak is within the capacity."""
         return self.peak_bytes <= self.capacity_bytes
 
-    def by_product(self) -> dict[tuple[int, Phase], tuple[float, float]]:
+    @property
+    def by_class(self) -> tuple[float, ...]:
+        """Bytes of each of CLASSES at the peak."""
+        at = self.series.index(self.peak_bytes) if self.series else None
+        moving = (0.0,) * len(MOVING) if at is None else tuple(s[at] for s in self.moving)
+        return all_classes(self.held_bytes, self.weight_bytes, self.gradient_bytes, moving)
+
+    def by_product(self) -> dict[tuple[int, Phase], Holding]:
         """Per node and phase: the most that is held meanwhile, and what is more afterwards.
 
         Both against what was held before it (bytes), so that they can be added up in
         whatever order, and as often, as the products run.
         """
-        found: dict[tuple[int, Phase], tuple[float, float]] = {}
-        before, place = self.held_bytes, 0
+        found: dict[tuple[int, Phase], Holding] = {}
+        before, place, by = self.held_bytes, 0, (0.0,) * len(self.moving)
         for product, members in groupby(self.products):
             end = place + len(list(members))
-            found[product] = (max(self.series[place:end]) - before, self.kept[end - 1] - before)
-            before, place = self.kept[end - 1], end
+            most, more = max(self.series[place:end]), self.kept[end - 1]
+            at = self.series.index(most, place)
+            full = tuple(s[at] - b for s, b in zip(self.moving, by, strict=True))
+            left = tuple(s[end - 1] for s in self.moving_kept)
+            after = tuple(n - b for n, b in zip(left, by, strict=True))
+            found[product] = Holding(most - before, more - before, full, after)
+            before, place, by = more, end, left
         return found
 
     def __str__(self) -> str:
@@ -83,6 +104,7 @@ class _Held:
     first: int
     last: int
     bytes: float
+    what: str = "gradients"
 
 
 def memory_use(
@@ -90,38 +112,69 @@ def memory_use(
     shards: Sequence[Shard],
     core: Core,
     order: Iterable[Operator] | None = None,
+    updated: Sequence[float] = (),
+    parts: InParts = WHOLE,
 ) -> MemoryUse:
     """One core's HBM over a step; ``shards`` are its parts of each node, in the graph's order.
 
     ``order`` is the order in which it runs its operators, where it is not
-    that of ``operators.schedule()``.
+    that of ``operators.schedule()``. Of the weights that it holds of each node it
+    updates the fraction ``updated`` (none: all of them); that is what it keeps of gradients and
+    weights that are kept in ``parts``.
     """
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
-    gradients = _gradients(operators, mine, shards, core)
-    held = [*_maps(mine, shards, core), *gradients]
+    own = [0.0 if s.empty else parameters(operators, v, s) for v, s in enumerate(shards)]
+    rest = [*(1.0 - part for part in updated), *[0.0] * (len(own) - len(updated))]
+    gradients, passing = _gradients(operators, mine, shards, core, parts, rest)
+    gradients = [] if core.bytes.buffer else gradients
+    held = [*_maps(operators, mine, shards, core), *gradients, *passing]
+    held += [
+        _Held(*window, "buffers")
+        for window in gathered(
+            parts,
+            mine,
+            lambda v: (
+                core.bytes.weight * (own[v] + _lent(operators, v, shards[v])) if rest[v] else 0.0
+            ),
+        )
+    ]
     accumulated: dict[tuple[int, Phase], float] = {}
     for item in gradients:
         begins = mine[item.first].node, mine[item.first].phase
         accumulated[begins] = accumulated.get(begins, 0.0) + item.bytes
-    change, freed = [0.0] * (len(mine) + 1), [0.0] * len(mine)
+    series, kept = _over_time(held, len(mine))
+    by_class = [_over_time((h for h in held if h.what == one), len(mine)) for one in MOVING]
+    many = sum(own)
+    others = sum(part * held for part, held in zip(rest, own, strict=True))
+    away = core.bytes.weight * sum(rest[v] * own[v] for v in sorted(parts.weights))
+    buffer = core.bytes.buffer * (many - sum(rest[v] * own[v] for v in sorted(parts.gradients)))
+    state = buffer + core.bytes.state * many - (core.bytes.state - core.bytes.weight) * others
+    state -= away
+    return MemoryUse(
+        tuple(op.name for op in mine),
+        tuple(state + moving for moving in series),
+        state,
+        core.hbm_capacity_bytes,
+        tuple(state + moving for moving in kept),
+        tuple((op.node, op.phase) for op in mine),
+        core.bytes.weight * many - away,
+        accumulated,
+        tuple(tuple(one) for one, _ in by_class),
+        tuple(tuple(one) for _, one in by_class),
+        buffer,
+    )
+
+
+def _over_time(held: Iterable[_Held], operators: int) -> tuple[list[float], list[float]]:
+    """Bytes of all of these at each operator, and of those that are kept behind it."""
+    change, freed = [0.0] * (operators + 1), [0.0] * operators
     for item in held:
         change[item.first] += item.bytes
         change[item.last + 1] -= item.bytes
         freed[item.last] += item.bytes
-    many = sum(parameters(operators, v, s) for v, s in enumerate(shards) if not s.empty)
-    state = core.bytes.state * many
-    series = [state + moving for moving in accumulate(change[:-1])]
-    return MemoryUse(
-        tuple(op.name for op in mine),
-        tuple(series),
-        state,
-        core.hbm_capacity_bytes,
-        tuple(used - gone for used, gone in zip(series, freed, strict=True)),
-        tuple((op.node, op.phase) for op in mine),
-        core.bytes.weight * many,
-        accumulated,
-    )
+    series = list(accumulate(change[:-1]))
+    return series, [used - gone for used, gone in zip(series, freed, strict=True)]
 
 
 def device_memory(
@@ -143,6 +196,7 @@ def _of_device(device: Device, uses: Sequence[tuple[MemoryUse, int]]) -> DeviceM
         fullest.operator,
         sum(many for _, many in uses),
         sum(many for use, many in uses if not use.fits),
+        fullest.by_class,
     )
 
 
@@ -153,14 +207,29 @@ def parameters(operators: Operators, node: int, shard: Shard) -> float:
     return shard.outputs * shard.groups * pairs
 
 
-def _maps(mine: Sequence[Operator], shards: Sequence[Shard], core: Core) -> list[_Held]:
-    """Every copy of an activation or of its gradient."""
-    copies: dict[tuple[str, float, float], _Held] = {}
+def _lent(operators: Operators, node: int, shard: Shard) -> float:
+    """Parameters of a shard of a node that another node brings."""
+    return operators.nodes[node].shared_parameters * shard.inputs * shard.outputs * shard.groups
+
+
+def _maps(
+    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard], core: Core
+) -> list[_Held]:
+    """Every copy of an activation or of its gradient.
+
+    What is gathered from the positions of several cores is not kept from forward on: of it
+    there is another copy in backward, gathered again.
+    """
+    copies: dict[tuple[str, float, float, bool], _Held] = {}
     written: dict[str, _Held] = {}
+    positions: dict[str, float] = {}
     for i, op in enumerate(mine):
         shard = shards[op.node]
         for tensor in (*op.reads, *op.writes):
-            key = (tensor.tensor, shard.rows, _elements(tensor, shard))
+            name = tensor.tensor
+            gathered = positions.get(name, 1.0) < shard.positions and not tensor.whole
+            again = gathered and op.phase is not Phase.FORWARD
+            key = (name, map_rows(tensor, shard), _elements(tensor, shard), again)
             if key not in copies:
                 copies[key] = _Held(i, i, map_bytes(tensor, shard, core))
                 if tensor.tensor in written:
@@ -168,7 +237,27 @@ def _maps(mine: Sequence[Operator], shards: Sequence[Shard], core: Core) -> list
             copies[key].last = i
             if tensor in op.writes:
                 written[tensor.tensor] = copies[key]
-    return list(copies.values())
+                positions[tensor.tensor] = shard.positions
+    found = list(copies.values())
+    head = _head(operators)
+    for item in found:
+        item.what = _class_of(item, mine, head)
+    return found
+
+
+def _head(operators: Operators) -> int | None:
+    """The node whose outputs are logits: nobody reads it, and something is made of them."""
+    last, node = len(operators.graph) - 1, operators.nodes[-1]
+    return last if len(node.forward) > 1 and node.forward[0].macs else None
+
+
+def _class_of(item: _Held, mine: Sequence[Operator], head: int | None) -> str:
+    """What a map is held for; ``head`` is the node that makes logits."""
+    begins, ends = mine[item.first], mine[item.last]
+    if begins.node == head and begins.phase is Phase.FORWARD:
+        return "logits"
+    goes_on = begins.phase is Phase.FORWARD and ends.phase is not Phase.FORWARD
+    return "activations" if goes_on else "buffers"
 
 
 def _elements(tensor: Map, shard: Shard) -> float:
@@ -177,9 +266,17 @@ def _elements(tensor: Map, shard: Shard) -> float:
 
 
 def _gradients(
-    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard], core: Core
-) -> list[_Held]:
-    """Gradients of each node's parameters, until their update; tied weights' once."""
+    operators: Operators,
+    mine: Sequence[Operator],
+    shards: Sequence[Shard],
+    core: Core,
+    parts: InParts,
+    rest: Sequence[float],
+) -> tuple[list[_Held], list[_Held]]:
+    """Gradients of each node's parameters, until their update; tied weights' once.
+
+    Of those that are scattered the part that others do not keep (``rest``); apart, whole ones.
+    """
     start: dict[int, int] = {}
     end: dict[int, int] = {}
     for i, op in enumerate(mine):
@@ -192,7 +289,12 @@ def _gradients(
     for v, node in enumerate(operators.graph):
         if node.tied in start and v in start:  # a weight's last use begins its gradient
             start[node.tied] = min(start[node.tied], start[v])
-    return [
-        _Held(start.get(v, last), last, core.bytes.gradient * parameters(operators, v, shards[v]))
-        for v, last in end.items()
-    ]
+    until = until_scattered(parts, mine)
+    lasting, passing = list[_Held](), list[_Held]()
+    for v, last in end.items():
+        first, size = start.get(v, last), core.bytes.gradient * parameters(operators, v, shards[v])
+        if v in until and rest[v]:
+            passing.append(_Held(first, max(first, until[v]), size))
+            size *= 1.0 - rest[v]
+        lasting.append(_Held(first, last, size))
+    return lasting, passing

@@ -23,7 +23,8 @@ class NumberBytes(NamedTuple):
     """Bytes of an activation (or its gradient), of a weight as operators read it, of its gradient.
 
     ``update`` is what the optimizer reads and writes for one parameter,
-    ``state`` what is held of one all the time, its gradient apart.
+    ``state`` what is held of one all the time, its gradient apart; ``buffer`` what of its
+    gradient is (0 where gradients come and go).
     """
 
     activation: float
@@ -31,6 +32,7 @@ class NumberBytes(NamedTuple):
     gradient: float
     update: float
     state: float
+    buffer: float = 0.0
 
 
 def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
@@ -48,4 +50,5 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
         gradient=arithmetic.gradient_bytes,
         update=2 * arithmetic.gradient_bytes + 3 * master + 2 * moments,
         state=weight + (master if master != weight else 0.0) + moments,
+        buffer=arithmetic.gradient_bytes if arithmetic.gradient_buffer else 0.0,
     )

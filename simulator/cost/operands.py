@@ -10,11 +10,15 @@ node's inputs are.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planners.partition import II, III, I, PartitionType
-from simulator.cost.hbm_tensors import gradient, tensors
+from simulator.cost.hbm_tensors import DROPOUT, gradient, tensors
 from simulator.cost.operators import Map, Minor
 from workloads import Layer, Network, Tensor, owners
-from workloads.layers import CELLS, INPUT
+from workloads.kinds import CELLS, INPUT, JOINS, PRODUCTS
+
+MASK_BYTES, FLOAT_BYTES = 1.0, 4.0
 
 
 class Operands:
@@ -32,7 +36,7 @@ class Operands:
     def input(self, layer: Layer, place: int = 0) -> Map:
         """What a layer reads: of the tensor that was written, the part that it sees."""
         root, shape = self.all.root[layer.inputs[place]], layer.operands[place]
-        side = self._side(layer, II if layer.weighted or layer.kind == "matmul" else III)
+        side = self._side(layer, II if layer.kind in PRODUCTS else III)
         side = I if layer.kind == "embedding" else side
         held = shape if root == INPUT else self.all.layers[root].output
         share = min(1.0, shape.elements / held.elements)
@@ -41,7 +45,12 @@ class Operands:
             channels /= share
         else:
             area /= share
-        return self._scaled(layer, root, side, channels, area, held, share)
+        found = self._scaled(layer, root, side, channels, area, held, share)
+        return replace(found, whole=True) if self._attended(layer, place) else found
+
+    def _attended(self, layer: Layer, place: int) -> bool:
+        """Whether an input is an operand of which every position needs all."""
+        return place > 0 and self.all.graph[self.owner[layer.name][0]].operand > 0
 
     def output(self, layer: Layer, tensor: str) -> Map:
         """A tensor in the shape of a layer's output: its values, or a gradient of them."""
@@ -64,23 +73,67 @@ class Operands:
         return self.output(product, f"gradient of {product.name}")
 
     def changed(self, layer: Layer) -> list[Map]:
-        """A layer's own output, where what rides on it has to be undone."""
+        """A layer's own output, where what rides on it has to be undone, and its masks."""
         changed = layer.name in self.all.riders and self.all.changed(layer.name)
-        return [self.output(layer, layer.name)] if changed else []
+        return [*([self.output(layer, layer.name)] if changed else []), *self.masks(layer)]
+
+    def masks(self, layer: Layer) -> list[Map]:
+        """Of a layer's output and what rides on it, those of dropout."""
+        return [self._mask(one, layer) for one in self._dropouts(layer)]
+
+    def written_masks(self, layer: Layer) -> list[Map]:
+        """The masks that a layer writes forward: what alone reads a dropout draws it."""
+        own = [] if self._handed_on(layer.name) else self._dropouts(layer)
+        roots = {self.all.root[name] for name in layer.inputs} - {INPUT}
+        read = (self.all.layers[root] for root in sorted(roots) if self._handed_on(root))
+        if layer.kind in JOINS:
+            own += [one for root in read for one in self._dropouts(root)]
+        return [self._mask(one, layer) for one in own]
+
+    def _dropouts(self, layer: Layer) -> list[Layer]:
+        riders = (self.all.layers[name] for name in self.all.riders.get(layer.name, ()))
+        return [one for one in (layer, *riders) if one.operator == DROPOUT]
+
+    def _handed_on(self, root: str) -> bool:
+        """Whether one join alone reads a root, which may lie otherwise than its partial sums."""
+        readers = self.all.readers[root]
+        return len(readers) == 1 and self.all.layers[readers[0][0]].kind in JOINS
+
+    def _mask(self, dropout: Layer, by: Layer) -> Map:
+        """A dropout's mask, in the terms of the layer that reads or writes it."""
+        name, side = f"{dropout.name}'s mask", self._side(by, III)
+        return replace(self._map(by, name, side, dropout.output), each_bytes=MASK_BYTES)
+
+    def loss(self, layer: Layer) -> Map:
+        """The probabilities of a loss, which are kept in float32."""
+        return replace(self.output(layer, f"{layer.name}'s probabilities"), each_bytes=FLOAT_BYTES)
+
+    def logarithms(self, attention: Layer) -> Map:
+        """Of each row of a head the logarithm of its exponentials' sum, which backward needs."""
+        shape = replace(attention.output, channels=attention.groups)
+        whole = self._map(attention, f"{attention.name}'s logarithms", III, shape)
+        return replace(whole, each_bytes=FLOAT_BYTES)
 
     def input_gradients(self, layer: Layer) -> list[Map]:
         """What a layer writes backward, for the inputs that are trained."""
         written = {
-            gradient(layer, place): layer.operands[place]
+            gradient(layer, place): place
             for place, source in enumerate(layer.inputs)
             if source in self.all.trained
         }
-        side = self._side(layer, II if layer.weighted else III)
-        return [self._map(layer, name, side, shape) for name, shape in written.items()]
+        side = self._side(layer, II if layer.kind in PRODUCTS else III)
+        return [
+            replace(
+                self._map(layer, name, side, layer.operands[place]),
+                whole=self._attended(layer, place),
+            )
+            for name, place in written.items()
+        ]
 
     def operand_gradient(self, matmul: Layer, place: int) -> Map:
         """The gradient of one operand of a matmul."""
-        return self._map(matmul, gradient(matmul, place), II, matmul.operands[place])
+        found = self._map(matmul, gradient(matmul, place), II, matmul.operands[place])
+        return replace(found, whole=self._attended(matmul, place))
 
     def gates(self, cell: Layer) -> Map:
         """What a cell keeps for backward: its gates, and one more state for each unit."""
@@ -113,7 +166,7 @@ class Operands:
     ) -> Map:
         node = self.all.graph[self.owner[layer.name][0]]
         whole = {I: 1, II: node.in_channels, III: node.out_channels}[side]
-        heads = node.kind == "matmul" and side is III
+        heads = node.computed and side is III
         minor = Minor.HEADS if heads else Minor.POSITIONS
         minor = minor if shape.width == 1 < shape.height else Minor.SAMPLES
         return Map(tensor, side, channels / whole, area, share, minor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -57,7 +57,9 @@ class Map:
 
     ``channels`` are for each of the node's, split as its inputs are (``along``
     II) or as its outputs (III); or simply channels, split by rows alone (I).
-    ``share`` is below 1 where a view of a part is read.
+    ``share`` is below 1 where a view of a part is read. A number has ``each_bytes`` where it
+    is in a format of its own (a mask's 1, float32's 4), else those of activations (0). What
+    all positions attend to is there ``whole``, whichever of them a core has.
     """
 
     tensor: str
@@ -66,6 +68,8 @@ class Map:
     area: float
     share: float = 1.0
     minor: Minor = Minor.SAMPLES
+    each_bytes: float = 0.0
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class Operator:
     output channel. ``steps`` run one after the other, each with the overhead
     of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and
     output channel; a product of ``each_sample`` has no operand that samples share, one with a
-    ``block`` above 1 block-circulant weights.
+    ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
+    spectra, the others transforms; ``attention`` is a fused kernel.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -98,6 +103,14 @@ class Operator:
     lanes: float = 0.0
     each_sample: bool = False
     block: int = 1
+    spectral: float = 0.0
+    attention: bool = False
+
+    def updating(self, fraction: float) -> Operator:
+        """An update of so much of the parameters."""
+        if fraction == 1.0:
+            return self
+        return replace(self, pair=self.pair.times(fraction), channel=self.channel.times(fraction))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,8 @@ class NodeOperators:
     ``pair_parameters`` and ``channel_parameters`` are trained parameters for
     each pair of channels of a group and for each output channel: those that
     the node brings, not weights that it shares. ``shared_parameters`` are
-    the latter, for each pair.
+    the latter, for each pair. ``recompute`` are of its forward operators those that run
+    again in backward.
     """
 
     forward: tuple[Operator, ...]
@@ -117,6 +131,7 @@ class NodeOperators:
     pair_parameters: float
     channel_parameters: float
     shared_parameters: float = 0.0
+    recompute: tuple[Operator, ...] = ()
 
     def of(self, phase: Phase) -> tuple[Operator, ...]:
         """The operators of a phase."""
@@ -129,18 +144,37 @@ class NodeOperators:
         return any(operator.macs for operator in self.backward)
 
 
+class Segment(NamedTuple):
+    """Nodes that compute forward again, in their order, before node ``first`` does backward.
+
+    Of some of them only what is behind their product runs again: not of ``products``.
+    """
+
+    first: int
+    nodes: tuple[int, ...]
+    products: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True)
 class Operators:
     """A network's operators: one entry for each node of its partition graph, in its order."""
 
     graph: Graph
     nodes: tuple[NodeOperators, ...]
+    segments: tuple[Segment, ...] = ()
+
+    def again(self, node: int) -> Iterator[Segment]:
+        """What computes forward again right before a node does backward."""
+        return (segment for segment in self.segments if segment.first == node)
 
     def schedule(self) -> Iterator[Operator]:
         """Every operator in the order of a step: forward, backward with gradients, update."""
         for node in self.nodes:
             yield from node.forward
-        for node in reversed(self.nodes):
+        for index, node in reversed(list(enumerate(self.nodes))):
+            for segment in self.again(index):
+                for other in segment.nodes:
+                    yield from self.nodes[other].recompute
             yield from node.backward
             yield from node.gradient
         for node in self.nodes:

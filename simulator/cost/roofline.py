@@ -1,16 +1,19 @@
 """How long one core takes for an operator: the larger of computing and moving, plus overhead.
 
-t = max(FLOPs / (e_m x peak), bytes / (e_b x HBM bandwidth)) + t_0, where a
-core has an equal share of its chip's peak, HBM bandwidth and capacity, as on
-TPU v2 and v3. Only products are FLOPs, two for a multiply-accumulate;
+t = max(FLOPs / (e_m x peak), bytes / (e_b x HBM bandwidth)) + t_0. A node's operators take
+no less than their host needs to start them. Where the two are not wholly concurrent, a part of
+the shorter is added: 3 ms of computing and 1 ms of moving, a quarter concurrent, are
+3.75 ms. A core has an equal share of its chip's
+peak, HBM bandwidth and capacity, as on TPU v2 and v3. Only products are FLOPs, two for a
+multiply-accumulate;
 element-wise work is never slower than its traffic.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from hardware import Device, Units
 from planners.order import Phase
@@ -21,6 +24,10 @@ from simulator.cost.units.pricing import price
 
 TILE = (8, 128)
 """How XLA lays a tensor out in a TPU's HBM: its minor dimensions in tiles, either way round."""
+
+
+WINOGRAD = 9
+"""Elements of a kernel that Winograd's algorithm is for: 3 x 3 (its stride is not looked at)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,11 @@ class Core:
     """What an operator may count on: rates of one core after their efficiencies, in SI units.
 
     ``bytes`` are those of each kind of number. With ``units`` an operator computes for
-    as long as they take for it, whatever their rate.
+    as long as they take for it, whatever their rate. Fused attention, and products of
+    computed operands, may have rates of their own (0: that of all products). A
+    host starts a step each ``host_s``. Convolutions of 3 x 3 are ``winograd`` times as fast.
+    ``concurrent`` is as in ``hardware.Roofline``. To cast an activation for a product moves
+    ``cast_bytes`` (0: it computes on activations as they are).
     """
 
     flops_per_s: float
@@ -57,6 +68,20 @@ class Core:
     bytes: NumberBytes
     units: Units | None = None
     whole: bool = True
+    attention_flops_per_s: float = 0.0
+    computed_flops_per_s: float = 0.0
+    host_s: float = 0.0
+    concurrent: float = 1.0
+    cast_bytes: float = 0.0
+    winograd: float = 1.0
+
+    def rate(self, operator: Operator) -> float:
+        """FLOP/s of an operator: those of fused attention, of computed operands, of weights."""
+        if operator.attention:
+            return self.attention_flops_per_s or self.flops_per_s
+        if operator.each_sample:
+            return self.computed_flops_per_s or self.flops_per_s
+        return self.flops_per_s * (self.winograd if operator.kernel == WINOGRAD else 1.0)
 
 
 def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> Core:
@@ -68,6 +93,9 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
     """
     each = number_bytes(device.arithmetic)
     model, cores = device.roofline, device.cores_per_chip
+    share, narrow = model.matrix_efficiency, device.product_bytes or each.activation
+    fused = share if model.attention_efficiency is None else model.attention_efficiency
+    peak = (device.chip_attention_flops_per_s or device.chip_peak_flops_per_s) / cores
     return Core(
         flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / cores,
         hbm_bytes_per_s=model.memory_efficiency * device.hbm_bytes_per_s / cores,
@@ -75,27 +103,70 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         overhead_s=model.overhead_s,
         tile=model.tile and whole,
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
-        bytes=each._replace(state=each.weight) if inference else each,
+        bytes=each._replace(state=each.weight, buffer=0.0) if inference else each,
         units=device.units,
         whole=whole or device.units is None,
+        attention_flops_per_s=fused * peak,
+        computed_flops_per_s=share * peak,
+        host_s=model.host_s,
+        concurrent=1.0 if device.units else model.concurrent,  # units have their own rule
+        winograd=model.winograd,
+        cast_bytes=each.activation + 2 * narrow if narrow < each.activation else 0.0,
     )
 
 
-def costs(operators: Iterable[Operator], shard: Shard, core: Core) -> list[OperatorCost]:
-    """Each operator of a node on one core; none where the core has nothing of it."""
-    return [] if shard.empty else [cost(operator, shard, core) for operator in operators]
+def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[OperatorCost]:
+    """Each operator of a node on one core; none where the core has nothing of it.
+
+    Its host starts them one after the other while the core works: what all of them take
+    less than that is added to the last. Ten of 20 us take 0.7 ms with a host of 70 us, and
+    so does one of 610 us before nine of 10 us.
+    """
+    if shard.empty:
+        return []
+    done = [
+        one
+        for operator in operators
+        for one in (*casts(operator, shard, core), cost(operator, shard, core))
+    ]
+    steps = sum(operator.steps for operator in operators)
+    waits_s = core.host_s * steps - math.fsum(one.seconds for one in done)
+    if done and waits_s > 0:
+        last = done[-1]
+        done[-1] = replace(
+            last, seconds=last.seconds + waits_s, overhead_s=last.overhead_s + waits_s
+        )
+    return done
+
+
+def casts(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost]:
+    """What is cast for a product with weights, by a kernel before it, where that computes narrower.
+
+    The gradient of the weights reads what forward and backward have cast: they write it
+    twice, once transposed. Of an activation in bfloat16 2 B are read for fp8 and 1 B
+    written twice, which is 4 B. Weights are cast once a step, which is not counted.
+    """
+    with_weights = operator.macs and not operator.each_sample and not operator.attention
+    if core.cast_bytes and with_weights and operator.phase is not Phase.GRADIENT:
+        each = core.cast_bytes / core.bytes.activation
+        moved = each * map_bytes(operator.reads[0], shard, core) * operator.reads[0].share
+        seconds = moved / core.hbm_bytes_per_s + core.overhead_s
+        name = f"{operator.name} cast"
+        yield OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
 
 
 def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
-    """One operator on one core; the shard is not empty."""
+    """One operator on one core, whatever its host does; the shard is not empty."""
     work = flops(operator, shard, core.pad_matrix_unit)
     moved = traffic(operator, shard, core)
-    compute_s = work / core.flops_per_s
+    compute_s = work / core.rate(operator)
     if core.units is not None:
         of = price(operator, shard, core.units, core.whole, core.bytes.activation)
         compute_s, moved = of.busy_s, moved + of.missed_bytes
-    busy_s = max(compute_s, moved / core.hbm_bytes_per_s)
-    overhead_s = operator.steps * core.overhead_s
+    shorter_s, busy_s = sorted((compute_s, moved / core.hbm_bytes_per_s))
+    overhead_s = operator.steps * core.overhead_s + (1 - core.concurrent) * shorter_s
+    if core.units is not None:  # several at once: each waits for its own start
+        overhead_s = max(overhead_s, operator.steps * core.host_s - busy_s)
     seconds = busy_s + overhead_s
     return OperatorCost(operator.name, operator.phase, work, moved, seconds, overhead_s, compute_s)
 
@@ -127,7 +198,10 @@ def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
     if unit and operator.macs and operator.block == 1:
         backward = operator.phase is Phase.BACKWARD
         tall, wide = (outputs, inputs) if backward else (inputs, outputs)
-        matrix = padded(tall * operator.kernel, unit) * padded(wide, unit) / operator.kernel
+        if operator.attention:  # each product has one of the two along one of its sides
+            matrix *= (padded(inputs, unit) + padded(outputs, unit)) / (inputs + outputs)
+        else:
+            matrix = padded(tall * operator.kernel, unit) * padded(wide, unit) / operator.kernel
     return 2 * operator.macs * shard.rows * matrix * shard.groups
 
 
@@ -148,17 +222,23 @@ def map_channels(tensor: Map, shard: Shard) -> float:
     return tensor.channels * each * shard.groups
 
 
+def map_rows(tensor: Map, shard: Shard) -> float:
+    """Samples of a map on a core: as many less as it has less of all positions."""
+    return shard.rows / shard.positions if tensor.whole else shard.rows
+
+
 def map_bytes(tensor: Map, shard: Shard, core: Core) -> float:
     """Bytes of a whole map in HBM; its minor dimensions tiled whichever way wastes less."""
-    rows, channels = shard.rows, map_channels(tensor, shard)
+    rows, channels = map_rows(tensor, shard), map_channels(tensor, shard)
+    each = tensor.each_bytes or core.bytes.activation
     if not core.tile:
-        return rows * channels * tensor.area * core.bytes.activation
+        return rows * channels * tensor.area * each
     heads = shard.groups if tensor.minor is Minor.HEADS else 1
     if tensor.minor is Minor.SAMPLES:
         tiles = tiled(rows, channels) * tensor.area
     else:
         tiles = tiled(tensor.area, channels / heads) * heads * rows
-    return tiles * core.bytes.activation
+    return tiles * each
 
 
 def tiled(tall: float, wide: float) -> int:

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from planners.order import Phase
-from simulator.cost.hbm_tensors import rides
+from simulator.cost.hbm_tensors import LINEAR, rides
 from simulator.cost.operands import Operands
 from simulator.cost.operators import NOTHING, Map, Moved, NodeOperators, Operator, Operators
+from simulator.cost.recompute import NONE, recomputed
 from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
-from workloads.layers import CELLS, INPUT, JOINS
+from workloads.kept import once_for_each
+from workloads.kinds import ATTENTION, CELLS, COMPUTED, INPUT, JOINS, LOSS, PRODUCTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,32 @@ _PRODUCT = _Work(Moved(weights=1.0), 1.0)
 """A product reads each weight once."""
 
 
-def operators(network: Network, *, inference: bool = False) -> Operators:
-    """The operators of one training step, or its forward part; every layer's exactly once."""
+def operators(network: Network, *, inference: bool = False, recompute: str = NONE) -> Operators:
+    """The operators of one training step, or its forward part; every layer's exactly once.
+
+    What is to ``recompute`` (``simulator.cost.recompute``) runs forward again.
+    """
+    known = _of_network(network)
+    key = inference, recompute
+    if key not in known:
+        known[key] = _made(network, inference, recompute)
+    return known[key]
+
+
+@once_for_each
+def _of_network(network: Network) -> dict[tuple[bool, str], Operators]:
+    """Those that were made: the same objects each time, for what is kept by them."""
+    del network
+    return {}
+
+
+def _made(network: Network, inference: bool, recompute: str) -> Operators:
     step = _TrainingOperators(network)
     nodes = [step.node(index) for index in range(len(step.all.graph))]
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
-    return Operators(step.all.graph, tuple(nodes))
+    found = Operators(step.all.graph, tuple(nodes))
+    return found if inference else recomputed(found, network, recompute)
 
 
 class _TrainingOperators:
@@ -76,7 +97,7 @@ class _TrainingOperators:
 
     def _forward(self, layer: Layer) -> Iterator[Operator]:
         reads = [self.maps.input(layer, place) for place in range(len(layer.inputs))]
-        writes = [self.maps.output(layer, layer.name)]
+        writes = [self.maps.output(layer, layer.name), *self.maps.written_masks(layer)]
         if layer.kind == "batch_norm":
             yield self._operator(layer, Phase.FORWARD, "statistics", reads)
         elif rides(layer) or layer.operator in (RECEIVED, SENT):
@@ -87,7 +108,12 @@ class _TrainingOperators:
         elif layer.kind in CELLS:
             writes.append(self.maps.gates(layer))
             yield self._operator(layer, Phase.FORWARD, "", reads, writes, _recurrent(layer))
+        elif layer.operator == LOSS:
+            loss = [self.maps.loss(layer)]  # logits in float32, then their softmax, in place
+            yield self._operator(layer, Phase.FORWARD, "forward cast", reads, loss)
+            yield self._operator(layer, Phase.FORWARD, "", loss * 2)
         else:
+            writes += [self.maps.logarithms(layer)] if layer.kind == ATTENTION else []
             yield self._operator(layer, Phase.FORWARD, "", reads, writes, _PRODUCT)
 
     def _backward(self, layer: Layer) -> Iterator[Operator]:
@@ -110,6 +136,8 @@ class _TrainingOperators:
             yield self._through_time(layer)
         elif layer.kind == "matmul":
             yield from self._operand_gradient(layer, 0, Phase.BACKWARD)
+        elif layer.kind == ATTENTION:
+            yield self._scores_again(layer)
         elif layer.kind != "embedding" and not self.all.trained.isdisjoint(layer.inputs):
             yield from self._input_gradient(layer)
 
@@ -120,7 +148,7 @@ class _TrainingOperators:
         layer = self.all.layers[name]
         if layer.operator == RECEIVED:  # one gradient goes back, whoever read it
             return True
-        return layer.kind == "matmul" or (layer.weighted and layer.kind not in CELLS)
+        return layer.kind in PRODUCTS - CELLS.keys()
 
     def _summed(self, layer: Layer) -> Iterator[Operator]:
         """The gradients of many readers, or of readers of parts, become one tensor."""
@@ -155,6 +183,13 @@ class _TrainingOperators:
             normed = self.all.normed[layer.name]
             places = [self.all.root[name] for name in layer.inputs]
             reads += [self.maps.input(layer, places.index(root)) for root in normed]
+        elif layer.operator == LOSS:
+            reads = [self.maps.loss(layer)]
+            yield self._operator(layer, Phase.BACKWARD, "", reads * 2)
+            yield self._operator(layer, Phase.BACKWARD, "backward cast", reads, writes)
+            return
+        elif layer.apart and layer.operator in LINEAR:
+            pass
         elif layer.kind == "softmax" and layer.name not in self.all.gradients[layer.name]:
             reads += [] if own else [self.maps.output(layer, layer.name)]
         else:
@@ -168,6 +203,17 @@ class _TrainingOperators:
             reads.append(self.maps.input(layer, 1 - place))
             writes = [self.maps.operand_gradient(layer, place)]
             yield self._operator(layer, phase, "", reads, writes, _Work(products=1.0))
+
+    def _scores_again(self, attention: Layer) -> Operator:
+        """Fused attention backward: its scores anew, then the errors of all its operands."""
+        node = self.all.graph[self.maps.owner[attention.name][0]]
+        reads = [self.maps.product_gradient(attention), *self.maps.changed(attention)]
+        reads += [self.maps.input(attention, place) for place in range(3)]
+        reads += [self.maps.output(attention, attention.name), self.maps.logarithms(attention)]
+        forward, backward = node.attended
+        work = _Work(products=backward / forward)
+        writes = self.maps.input_gradients(attention)
+        return self._operator(attention, Phase.BACKWARD, "", reads, writes, work)
 
     def _through_time(self, cell: Layer) -> Operator:
         """A cell's errors step by step; without those of its input where nobody needs them."""
@@ -220,20 +266,24 @@ class _TrainingOperators:
         row_share = layer.input.area / layer.vocabulary if layer.vocabulary else 0.0
         riders = map(self.all.layers.__getitem__, self.all.riders.get(layer.name, ()))
         lanes = worked_by(layer, riders, what, phase)
+        fused = layer.kind == ATTENTION
+        macs = self.all.graph[index].attended[0] if fused else layer.macs
         return Operator(
             f"{layer.name} {what or phase}",
             index,
             phase,
             tuple(reads),
             tuple(writes),
-            macs=work.products * layer.macs / pairs,
+            macs=work.products * macs / pairs,
             pair=work.moved.times(layer.weights, pairs),
             row=work.rows.times(row_share),
             kernel=layer.kernel_area if layer.kind == "conv" else 1.0,
             steps=work.steps,
             lanes=lanes / self.all.graph[index].out_channels,
-            each_sample=layer.kind == "matmul",
+            each_sample=layer.kind in COMPUTED,
             block=layer.block,
+            attention=fused,
+            spectral=work.products * layer.spectral_macs[1] / pairs if layer.block > 1 else 0.0,
         )
 
 

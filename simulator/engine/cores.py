@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any
 
 import simpy
 
 from simulator.engine.chains import Chain
 from simulator.engine.records import Log
-from simulator.engine.timeline import NO_ROW
+from simulator.engine.rows import NO_ROW
+from simulator.engine.stations import Station
 
 
 class Done(simpy.Event):
@@ -20,6 +21,18 @@ class Done(simpy.Event):
 
     end_ps: int
     number: int
+
+    def label(self, turn: int) -> Hashable:
+        """What it is the end of, turns counted from ``turn``."""
+        raise NotImplementedError
+
+    def known(self, turn: int, now_ps: int) -> Hashable:
+        """What of it, under way, decides what happens next, and what is written of it.
+
+        Turns count from ``turn``, times from now.
+        """
+        del now_ps
+        return self.label(turn)
 
 
 def latest(events: Sequence[Done]) -> Done | None:
@@ -68,7 +81,12 @@ class Span(Done):
     cause: Done | None
     next: Span
     chain: Chain | None = None
-    numbers: range
+    first: int
+    core: int
+    """The number of its first core."""
+
+    def label(self, turn: int) -> Hashable:  # noqa: D102
+        return self.core, self.chain or self.operation, self.turn - turn
 
 
 class Cores:
@@ -78,13 +96,19 @@ class Cores:
     is one event, whose end wakes all of them.
     """
 
-    __slots__ = ("_env", "_free", "_log", "_memory", "last", "resources")
+    __slots__ = ("_env", "_free", "_log", "_memory", "_worker", "last", "resources")
 
     def __init__(
-        self, env: simpy.Environment, resources: Sequence[int], memory: int, log: Log
+        self,
+        env: simpy.Environment,
+        station: Station,
+        worker: int,
+        log: Log,
+        resources: Sequence[int],
     ) -> None:
         self._env = env
-        self._memory = memory
+        self._memory = next(iter(station.memories), NO_ROW)
+        self._worker = worker
         self._log = log
         self.resources = resources
         self.last: Span | None = None
@@ -95,6 +119,7 @@ class Cores:
     def take(self) -> Span:
         """The next operation's span, for which the cores' processes wait or will wait."""
         span = self.last = self._free
+        span.core = self.resources[0]
         self._free = span.next = Span(self._env)
         return span
 
@@ -106,12 +131,12 @@ class Cores:
             if span.chain is not None:
                 if first:
                     cause = number_of(span.cause)
-                    span.numbers = span.chain.write(
-                        log, self._memory, span.turn, span.start_ps, cause
+                    span.first = log.chained(
+                        span.chain, self._worker, span.turn, span.start_ps, cause
                     )
-                    span.number = span.numbers[-1]
-                log.resource.extend([resource] * len(span.numbers))
-                log.done.extend(span.numbers)
+                    span.number = span.first + span.chain.moves.start - 1
+                    log.rows(self._memory, span.first, span.chain.moves)
+                log.rows(resource, span.first, span.chain.computes)
                 span = span.next
                 continue
             if first:

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from simulator.engine.cores import Done
 from simulator.engine.jobs import Floats, Job, Load
 from simulator.engine.picoseconds import PICOSECONDS, whole_ps
 
 _LAST = simpy.events.EventPriority(2)
 """Priority of an event that comes after all others of its instant."""
+
+
+class Moved(simpy.Event):
+    """The end of a ``job``, which is carried for ``of``."""
+
+    job: Job
+    of: Done | None = None
+
+    def known(self, turn: int, now_ps: int) -> Hashable:
+        """Which job for whom (see ``Done.known``)."""
+        return self.job, self.of and self.of.known(turn, now_ps)
+
+
+class Appointment(simpy.Event):
+    """When a ``region`` of links looks again who is through, unless that is forgotten."""
+
+    region: _Region
+
+    def known(self, turn: int, now_ps: int) -> Hashable:
+        """Whose it is, if it is still wanted (see ``Done.known``)."""
+        del turn, now_ps
+        return self.region.first if self.region.next is self else None
 
 
 @dataclass(slots=True)
@@ -25,7 +48,7 @@ class _Running:
     """
 
     job: Job
-    done: simpy.Event
+    done: Moved
     left_bytes: float
     rate: float = 0.0
     end_ps: int = 0
@@ -43,9 +66,10 @@ class _Region:
     def __init__(self, env: simpy.Environment, bandwidth: Floats, first: int) -> None:
         self._env = env
         self._bandwidth = bandwidth
-        self._first = first
+        self.first = first
         self._running: list[_Running] = []
-        self._next: simpy.Event | None = None
+        self.next: Appointment | None = None
+        self._at_ps = 0
         self._users = np.zeros(len(bandwidth), dtype=np.int64)
         self._numbers = np.zeros(len(bandwidth), dtype=np.int64)
         """Per link the sum of its jobs' numbers: where there is one, whose it is."""
@@ -54,8 +78,9 @@ class _Region:
         self._last = 0
         self.link_bytes = np.zeros(len(bandwidth))
 
-    def submit(self, job: Job) -> simpy.Event:
-        done = self._env.event()
+    def submit(self, job: Job) -> Moved:
+        done = Moved(self._env)
+        done.job = job
         running = _Running(job, done, job.flow_bytes)
         if len(job.load.links) == 0 or job.flow_bytes <= 0:
             self._finish(running)
@@ -64,28 +89,51 @@ class _Region:
         if len(self._bandwidth) == 1:  # one link: who shares it is known at once
             self._share(self._running)
             self._wake_next()
-        else:
-            self._take(running)
+            return done
+        self._take(running)
+        if running.shares:
             self._wake(0)
+        else:
+            self._share([running])
+            if self.next is None or running.end_ps < self._at_ps:
+                self._wake(running.end_ps - int(self._env.now))
         return done
+
+    def known(self, turn: int, now_ps: int) -> tuple[Hashable, ...]:
+        """What is under way, and how far it is (see ``Done.known``)."""
+        return tuple(
+            [
+                (
+                    running.done.known(turn, now_ps),
+                    running.left_bytes,
+                    running.rate,
+                    running.end_ps - now_ps,
+                    running.settled_ps - now_ps,
+                    running.shares,
+                )
+                for running in self._running
+            ]
+        )
 
     def _wake(self, delay_ps: int) -> None:
         """Look again then; an earlier appointment is forgotten."""
-        event = self._next = simpy.Event(self._env)
+        self._at_ps = int(self._env.now) + delay_ps
+        event = self.next = Appointment(self._env)
+        event.region = self
         event._ok, event._value = True, None
         event.callbacks.append(self._look)
         self._env.schedule(event, _LAST, delay_ps)
 
     def _wake_next(self) -> None:
         """Look again when the next job is through."""
-        self._next = None
+        self.next = None
         if self._running:
             now = int(self._env.now)
             self._wake(min(running.end_ps for running in self._running) - now)
 
     def _look(self, event: simpy.Event) -> None:
         """Let finished jobs go, and share the links anew among those whom that concerns."""
-        if event is not self._next:
+        if event is not self.next:
             return
         now = int(self._env.now)
         finished = [r for r in self._running if r.rate and r.end_ps <= now]
@@ -101,7 +149,7 @@ class _Region:
 
     def _take(self, running: _Running) -> None:
         """Put a job on its links; whoever was alone on one of them shares it now."""
-        links = running.job.load.links - self._first
+        links = running.job.load.links - self.first
         self._last += 1
         running.number = self._last
         before = self._users[links]
@@ -116,7 +164,7 @@ class _Region:
         self._numbers[links] += running.number
 
     def _leave(self, running: _Running) -> None:
-        links = running.job.load.links - self._first
+        links = running.job.load.links - self.first
         self._users[links] -= 1
         self._numbers[links] -= running.number
         self._alone.pop(running.number, None)
@@ -135,7 +183,7 @@ class _Region:
         found = [running for running in self._running if running.shares or not running.rate]
         if left:
             for running in found:
-                links = running.job.load.links - self._first
+                links = running.job.load.links - self.first
                 if running.shares and not (self._users[links] > 1).any():
                     running.shares = False
                     self._alone[running.number] = running
@@ -159,15 +207,15 @@ class _Region:
         loads = [running.job.load for running in concerned]
         if len(loads) == 1:
             links, flows = loads[0].links, loads[0].flows
-            return [float((self._bandwidth[links - self._first] / flows).min())]
+            return [float((self._bandwidth[links - self.first] / flows).min())]
         if len(self._bandwidth) == 1:
             return [float(self._bandwidth[0] / sum(load.flows[0] for load in loads))] * len(loads)
-        rates: list[float] = fair_rates(loads, self._bandwidth, self._first).tolist()
+        rates: list[float] = fair_rates(loads, self._bandwidth, self.first).tolist()
         return rates
 
     def _finish(self, running: _Running) -> None:
         job, done = running.job, running.done
-        self.link_bytes[job.load.links - self._first] += job.flow_bytes * job.load.flows
+        self.link_bytes[job.load.links - self.first] += job.flow_bytes * job.load.flows
         done._ok, done._value = True, job
         self._env.schedule(done, delay=whole_ps(job.latency_s))
 
@@ -204,7 +252,11 @@ class Interconnect:
         parts = [region.link_bytes for region in self._regions]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def submit(self, job: Job) -> simpy.Event:
+    def known(self, turn: int, now_ps: int) -> Hashable:
+        """What is on each region's links (see ``Done.known``)."""
+        return tuple([known for one in self._regions if (known := one.known(turn, now_ps))])
+
+    def submit(self, job: Job) -> Moved:
         """Begin now; the event (value: the job) fires when its bytes and latency are over."""
         links = job.load.links
         place = bisect_right(self._starts, int(links[0])) - 1 if len(links) else 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,3 +76,19 @@ class Job:
         """Duration on links (B/s) that nobody else uses."""
         through_s = self.load.seconds_per_byte(bandwidth) * self.flow_bytes
         return whole_ps(through_s) + whole_ps(self.latency_s)
+
+
+def ints(kept: Sequence[int]) -> Ints:
+    """As an array; a column of the right type is not copied."""
+    return np.asarray(kept, dtype=np.int64)
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """The values that there are, ascending: ``np.unique`` without the numpy.ma that it loads.
+
+    That takes 10 ms, a thirtieth of a short command.
+    """
+    ascending = np.sort(values, axis=None)
+    new = np.ones(ascending.size, dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
+    return ascending[new]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Cores, Done, Span, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect
+from simulator.engine.jobs import Job
 from simulator.engine.meeting import Meeting
 from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program, Task
 from simulator.engine.records import Log
+from simulator.engine.rows import Rows
 from simulator.engine.stations import names_of, stations
 from simulator.engine.timeline import Timeline
 
@@ -42,22 +44,20 @@ class Machine:
         self.program = program
         self.stations = stations(program)
         self._log = Log()
-        self._chains: dict[tuple[tuple[Operation, ...], float | None], Chain] = {}
+        self._chains: dict[tuple[Hashable, ...], Chain] = {}
         self._runs: dict[int, list[tuple[int, ...]]] = {}
         self._processes: list[tuple[simpy.Process, int]] = []
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
         self._deliveries: dict[Hashable, Meeting] = {}
+        self.gathering: dict[Meeting, None] = {}  # to which some have come, but not all
         self._cores = [
-            Cores(self.env, station.cores, next(iter(station.memories), -1), self._log)
-            for station in self.stations.workers
+            [Cores(self.env, station, worker, self._log, lane) for lane in station.lanes]
+            for worker, station in enumerate(self.stations.workers)
         ]
         self._links = program.followed()
         self._wires = len(self._links.bandwidth)
-        regions: list[ArrayLike] = [
-            self._links.bandwidth,
-            *([bandwidth] for bandwidth in program.hbms),
-        ]
+        regions: list[ArrayLike] = [self._links.bandwidth, *([each] for each in program.hbms)]
         if program.shared_memory:
             regions = [np.concatenate(regions)]
         self.interconnect = Interconnect(self.env, *regions)
@@ -66,8 +66,8 @@ class Machine:
     def compute(
         self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
     ) -> Done:
-        """Run an operation on a worker's cores, behind what they were given before."""
-        cores = self._cores[worker]
+        """Run an operation on a worker's cores, or a unit, behind what that was given before."""
+        cores = self._cores[worker][operation.unit]
         previous, span = cores.last, cores.take()
         span.operation, span.turn = self._log.number(operation), turn
         self._doing[worker] = operation
@@ -78,18 +78,21 @@ class Machine:
             self._open(worker, operation, span, latest(before))
         return span
 
-    def chain(self, worker: int, operations: tuple[Operation, ...]) -> Chain | None:
-        """What ``compute_chain`` takes; None where the pace differs, or the HBM is shared."""
+    def chain(self, worker: int, operations: Sequence[Operation]) -> Chain | None:
+        """What ``compute_chain`` takes, of several; None where pace, units or HBM forbid it."""
         mine = self.program.workers[worker]
-        if mine.pace is not None or not self._memories.is_own(mine.hbm):
+        alone = len(operations) < 2 or mine.pace is not None or mine.units
+        if alone or not self._memories.is_own(mine.hbm):
             return None
         bandwidth = None if mine.hbm is None else self.program.hbms[mine.hbm]
-        key = operations, bandwidth
+        links = self.stations.workers[worker].links if any(o.level >= 0 for o in operations) else ()
+        key = (*operations, bandwidth, links)
         if key not in self._chains:
-            number, traffic = self._log.number, self._memories.traffic
-            crossing = [] if bandwidth is None else [number(traffic(one)) for one in operations]
-            numbers = [number(operation) for operation in operations]
-            self._chains[key] = Chain(operations, numbers, bandwidth, crossing)
+            number, moved = self._log.number, self._memories.traffic
+            crossing = [one for one in operations if bandwidth is not None and one.hbm_bytes]
+            traffic = {one: number(moved(one)) for one in crossing}
+            numbers = map(number, operations)
+            self._chains[key] = Chain(operations, [*numbers], bandwidth, traffic, links)
         return self._chains[key]
 
     def runs(self, template: tuple[Task, ...]) -> list[tuple[int, ...]]:
@@ -102,7 +105,7 @@ class Machine:
         self, worker: int, chain: Chain, turn: int = 0, after: Sequence[Done] = ()
     ) -> Done:
         """Run a ``chain``'s operations; the event is the end of the last one."""
-        cores, mine = self._cores[worker], self.program.workers[worker]
+        cores, mine = self._cores[worker][0], self.program.workers[worker]
         previous, span = cores.last, cores.take()
         span.chain, span.turn = chain, turn
         before = after if previous is None else (*after, previous)
@@ -200,16 +203,14 @@ class Machine:
             ) from None
         if until is None or until.callbacks is not None:
             self._check_all_is_done()
-        moved = self.interconnect.link_bytes[: self._wires].tolist()
         return Timeline(
             self.program,
             self.stations,
             self._log.operations,
-            self._log.columns(),
-            self._log.joins(),
+            Rows(self._log.columns(), self._log.joins()),
             events,
             self._links,
-            tuple(moved),
+            tuple(self.interconnect.link_bytes[: self._wires].tolist()),
             self._memories.bytes,
         )
 
@@ -251,8 +252,8 @@ class Machine:
         self._log.note(memory, traffic, span.turn, span.start_ps, int(self.env.now), span.cause)
 
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
-        """Take part once ``after`` is over; what the cores had done before counts as waited for."""
-        previous = self._cores[worker].last
+        """Take part once ``after`` is over; what a core had done before counts as waited for."""
+        previous = None if len(self._cores[worker]) > 1 else self._cores[worker][0].last
         self._doing[worker] = meeting.operation
         before = after if previous is None or previous.callbacks is not None else (*after, previous)
         if waiting := pending(after):
@@ -263,22 +264,27 @@ class Machine:
     def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
         meeting.came.append((worker, latest(before)))
         meeting.missing -= 1
+        self.gathering[meeting] = None
         if not meeting.missing:
             self._begin(meeting)
 
     def _begin(self, meeting: Meeting) -> None:
         """Everybody has come: carry it."""
         self._meetings.pop(meeting.name, None)
+        del self.gathering[meeting]
         meeting.start_ps = int(self.env.now)
         if meeting.operation.jobs:
-            self.env.process(self._carry(meeting))
+            self._carry(meeting, iter(meeting.operation.jobs))
         else:
             self._fire(meeting, meeting.operation.duration_ps)
 
-    def _carry(self, meeting: Meeting) -> Process:
-        """An exchange's jobs, one after the other."""
-        for job in meeting.operation.jobs:
-            yield self.interconnect.submit(self._links.carry(job))
+    def _carry(self, meeting: Meeting, jobs: Iterator[Job]) -> None:
+        """What is left of an exchange's jobs, one after the other."""
+        for job in jobs:
+            moved = self.interconnect.submit(self._links.carry(job))
+            moved.of = meeting
+            moved.callbacks.append(lambda _: self._carry(meeting, jobs))
+            return
         self._fire(meeting, 0)
 
     def _check_all_is_done(self) -> None:

@@ -16,8 +16,8 @@ from simulator.engine.picoseconds import whole_ps
 class Memories:
     """The memory links of a program, which follow ``first`` others on the interconnect.
 
-    Nobody but its one worker uses an HBM of its own, and that one operation
-    after the other: when its bytes are through is known as soon as they begin.
+    Nobody but its one worker uses an HBM of its own, and that, unless it has several
+    units, one operation after the other: when its bytes are through is known as soon as they begin.
     """
 
     def __init__(
@@ -30,8 +30,10 @@ class Memories:
         self._own_bytes = [0.0] * len(program.hbms)
         self._traffic: dict[Operation, Operation] = {}
         users = Counter(worker.hbm for worker in program.workers)
+        at_once = {worker.hbm for worker in program.workers if worker.units}
         self._own = [
-            users[number] == 1 and not program.shared_memory for number in range(len(program.hbms))
+            users[number] == 1 and number not in at_once and not program.shared_memory
+            for number in range(len(program.hbms))
         ]
 
     def traffic(self, operation: Operation) -> Operation:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MOVING = ("gradients", "activations", "logits", "buffers")
+"""Classes of what comes and goes in HBM during a step.
+
+Gradients of weights; what forward keeps for backward; what the last layer makes; and
+what lives within one pass, as the errors of activations and what is computed again.
+"""
+CLASSES = ("weights", "optimizer", *MOVING)
+"""All classes: weights as operators read them, and master copies with moments."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
 
-    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle).
+    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle), which
+    ``by_class`` has by CLASSES where that is known.
     """
 
     device: str
@@ -19,6 +29,7 @@ class DeviceMemory:
     operator: str
     cores: int
     cores_over: int
+    by_class: tuple[float, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -27,6 +38,15 @@ class DeviceMemory:
 
     def __str__(self) -> str:
         return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+def all_classes(
+    held_bytes: float, weight_bytes: float, gradient_bytes: float, moving: Sequence[float]
+) -> tuple[float, ...]:
+    """Bytes of each of CLASSES: of what is held all the time, and of what comes and goes."""
+    gradients, *others = moving
+    state = held_bytes - weight_bytes - gradient_bytes
+    return (weight_bytes, state, gradient_bytes + gradients, *others)
 
 
 def fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:

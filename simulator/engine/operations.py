@@ -27,7 +27,8 @@ class Operation:
     On cores (``level`` is COMPUTE_LEVEL) it takes ``duration_ps``, or as long
     as the core's HBM needs for ``hbm_bytes`` where others slow that down;
     ``flops`` and bytes are one core's, and ``bound_s`` the seconds of it that its
-    FLOPs, its HBM traffic and fixed overheads account for.
+    FLOPs, its HBM traffic and fixed overheads account for. It keeps that ``unit`` of
+    the core busy, where a worker's cores have several (``Worker.units``).
 
     An exchange has the ``level`` of its split (0 at the top). The
     interconnect carries its ``jobs`` one after the other; where it has none
@@ -46,6 +47,7 @@ class Operation:
     energy_j: float = 0.0
     jobs: tuple[Job, ...] = ()
     bound_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    unit: int = 0
 
     @property
     def bytes(self) -> float:
@@ -62,7 +64,25 @@ class Operation:
         return f"{self.phase} {self.kind} of {self.layer}{place}"
 
 
-NOTHING_HELD = (0.0, 0.0)
+class Holding(NamedTuple):
+    """What a computation holds of its worker's HBM, against what was held before it (bytes).
+
+    At the ``most`` meanwhile, and how much ``more`` afterwards; of both, by class of what
+    comes and goes (``occupancy.MOVING``), where that is known.
+    """
+
+    most: float = 0.0
+    more: float = 0.0
+    most_by: tuple[float, ...] = ()
+    more_by: tuple[float, ...] = ()
+
+    @property
+    def released(self) -> Holding:
+        """The same, and nothing more afterwards."""
+        return Holding(self.most, 0.0, self.most_by, (0.0,) * len(self.more_by))
+
+
+NOTHING_HELD = Holding()
 
 
 class Task(NamedTuple):
@@ -71,15 +91,14 @@ class Task(NamedTuple):
     Where ``parties`` is not 0 it is an exchange, which begins when so many
     workers have come to it, at ``site`` (None: at the worker's own of its level). A
     send goes to whoever receives it, a line of its own with the same operation and
-    no parties. ``held`` is how much of its HBM the worker fills meanwhile, at most, and
-    how much more it holds afterwards (bytes); of both, ``once`` is for sums that go
-    on from turn to turn, until they are used.
+    no parties. ``held`` is what of its HBM the worker fills meanwhile and afterwards; of
+    both, ``once`` bytes are for sums that go on from turn to turn, until they are used.
     """
 
     operation: Operation
     needs: tuple[int, ...] = ()
     parties: int = 0
-    held: tuple[float, float] = NOTHING_HELD
+    held: Holding = NOTHING_HELD
     site: int | None = None
     once: float = 0.0
 
@@ -179,9 +198,10 @@ class Worker:
     numbers of the splits above it, the top one first. ``hbm`` is the number of
     the memory link that its operations' bytes cross (None: they are not
     followed); before its first operation ``held_bytes`` are in it, of which weights as
-    operators read them are ``weight_bytes``. In turn n
-    its cores take ``pace(n)`` times as long. With an ``itinerary`` it does not
-    follow its template once, but parts of it, for many turns.
+    operators read them are ``weight_bytes``, and a buffer of gradients ``gradient_bytes``.
+    Where a core has several ``units`` (their names), each does one operation at a time, and
+    all share that memory. In turn n its cores take ``pace(n)`` times as long. With an
+    ``itinerary`` it does not follow its template once, but parts of it, for many turns.
     """
 
     device: Device
@@ -195,8 +215,10 @@ class Worker:
     hbm: int | None = None
     held_bytes: float = 0.0
     weight_bytes: float = 0.0
+    gradient_bytes: float = 0.0
     pace: Callable[[int], float] | None = None
     itinerary: Itinerary | None = None
+    units: tuple[str, ...] = ()
 
     @property
     def cores(self) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from array import array as column
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.engine.jobs import Ints
+from simulator.engine.chains import Chain, Chains
+from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation
-from simulator.engine.timeline import NO_ROW, Columns, Joins
+from simulator.engine.rows import NO_ROW, Columns, Joins, as_column
 
 
 class Numbered(Protocol):
@@ -24,17 +26,19 @@ class Log:
 
     An operation that ends is written once, with its number; each resource that
     it was on adds that number. So a board's four cores write five lines of
-    little instead of four of much.
+    little instead of four of much. A chain is written once as well, and only
+    its numbers for each resource: what there is to say of them is worked out in the
+    end, for all chains at once.
     """
 
     def __init__(self) -> None:
         self.resource, self.done = column("i"), column("i")
         self._operation, self._turn = column("i"), column("i")
         self._start, self._end = column("q"), column("q")
-        self._cause, self._row = column("i"), column("i")
+        self._cause = column("i")
         self.worker, self.met, self.waited_for = column("i"), column("i"), column("i")
-        self._in_order = True
         self._operations: dict[Operation, int] = {}
+        self._chains = Chains()
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -69,79 +73,74 @@ class Log:
 
         ``cause`` is the number of what it waited for, or NO_ROW.
         """
-        rows = self._row
         self._operation.append(operation)
         self._turn.append(turn)
         self._start.append(start_ps)
         self._end.append(end_ps)
         self._cause.append(cause)
-        rows.append(len(self.done))
-        return len(rows) - 1
+        return len(self._end) - 1 + self._chains.lines
 
-    def chained(
-        self,
-        operations: Sequence[int],
-        turn: int,
-        start_ps: int,
-        offsets: Sequence[int],
-        cause: int,
-    ) -> int:
-        """Write operations one behind the other, all at once; returns the first one's number.
+    def chained(self, chain: Chain, worker: int, turn: int, start_ps: int, cause: int) -> int:
+        """Write a worker's chain; returns the number of its first line, the others follow.
 
-        They begin and end at ``offsets`` from the start. What ended meanwhile is
-        written already: the records are brought into order in the end.
+        Exchanges are on their links already; on cores and HBM (``rows``) it is
+        for them to say. What ended meanwhile is written already: the records
+        are brought into order in the end.
         """
-        many, first = len(operations), len(self._row)
-        times = [start_ps + offset for offset in offsets]
-        self._operation.extend(operations)
-        self._turn.extend([turn] * many)
-        self._start.extend(times[:-1])
-        self._end.extend(times[1:])
-        self._cause.append(cause)
-        self._cause.extend(range(first, first + many - 1))
-        self._row.extend([0] * many)
-        self._in_order = False
+        first = len(self._end) + self._chains.lines
+        self._chains.write(chain, turn, start_ps, cause, first)
+        if chain.meets:
+            self.resource.extend(chain.sites)
+            for place in chain.meets:
+                self.done.append(first + place)
+                self.worker.append(worker)
+                self.met.append(first + place)
+                self.waited_for.append(first + place - 1 if place else cause)
         return first
 
-    def _bring_into_order(self) -> None:
-        """By their ends, those at once as they were written; then each operation's first row."""
-        self._in_order = True
-        done = _ints(self.done)
-        order = np.argsort(_ints(self._end)[done], kind="stable")
-        done = done[order]
-        self.done = _column("i", done)
-        self.resource = _column("i", _ints(self.resource)[order])
-        rows = np.zeros(len(self._row), dtype=np.int64)
-        rows[done[::-1]] = np.arange(len(done))[::-1]
-        self._row = _column("i", rows)
+    def rows(self, resource: int, first: int, lines: Sequence[int]) -> None:
+        """Write that some lines of a chain were done on a resource."""
+        self.resource.extend([resource] * len(lines))
+        self.done.extend([first + line for line in lines])
 
     def columns(self) -> Columns:
         """All records, in the order in which they ended."""
-        if not self._in_order:
-            self._bring_into_order()
-        done = _ints(self.done)
-        operation, turn, start, end = (
-            _column(kept.typecode, _ints(kept)[done])
-            for kept in (self._operation, self._turn, self._start, self._end)
+        kept = self._operation, self._turn, self._start, self._end, self._cause
+        resource, done = ints(self.resource), ints(self.done)
+        said = [ints(one) for one in kept]
+        if self._chains:
+            number, lines = self._chains.unroll()
+            apart = np.ones(len(self._end) + len(number), dtype=bool)
+            apart[number] = False
+            said = [
+                _merged(apart, one, number, line) for one, line in zip(said, lines, strict=True)
+            ]
+            order = np.argsort(said[3][done], kind="stable")  # those at once as they were written
+            resource, done = resource[order], done[order]
+        self._row = np.zeros(len(said[0]) + 1, dtype=np.int64)
+        self._row[done[::-1]] = np.arange(len(done))[::-1]
+        self._row[-1] = NO_ROW  # which is also the number of the last of these
+        operation, turn, start, end, cause = (one[done] for one in said)
+        return Columns(
+            as_column("i", resource),
+            as_column("i", operation),
+            as_column("i", turn),
+            as_column("q", start),
+            as_column("q", end),
+            as_column("i", self._row[cause]),
         )
-        cause = _column("i", self._rows(_ints(self._cause)[done]))
-        return Columns(self.resource, operation, turn, start, end, cause)
 
     def joins(self) -> Joins:
-        """Who took part in exchanges; after ``columns``."""
-        rows, causes = (self._rows(_ints(kept)) for kept in (self.met, self.waited_for))
-        return Joins(self.worker, _column("i", rows), _column("i", causes))
-
-    def _rows(self, numbers: Ints) -> Ints:
-        """The first row of each operation; NO_ROW for NO_ROW."""
-        rows = np.append(_ints(self._row), NO_ROW)  # number -1 is the last of these
-        found: Ints = rows[numbers]
-        return found
+        """Who took part in exchanges, in their order; after ``columns``."""
+        worker, met, waited_for = map(ints, (self.worker, self.met, self.waited_for))
+        row = self._row[met]
+        order = np.argsort(row, kind="stable")
+        found = worker[order], row[order], self._row[waited_for][order]
+        return Joins(*(as_column("i", values) for values in found))
 
 
-def _ints(kept: Sequence[int]) -> Ints:
-    return np.asarray(kept, dtype=np.int64)
-
-
-def _column(typecode: str, values: Ints) -> column[Any]:
-    return column(typecode, values.astype(typecode).tobytes())
+def _merged(apart: NDArray[np.bool_], one: Ints, number: Ints, line: Ints) -> Ints:
+    """What is said of each number, of those ``apart`` from chains and of chains' lines."""
+    found = np.empty(len(apart), dtype=np.int64)
+    found[apart], found[number] = one, line
+    return found

@@ -11,7 +11,7 @@ from simulator.engine.operations import Program, Worker
 
 
 class Resource(NamedTuple):
-    """A core, HBM or link that stands for ``multiplicity`` alike ones, itself included.
+    """A core, unit of a core, HBM or link that stands for ``multiplicity`` alike ones.
 
     ``cores`` is how many of the array's cores wait while it is busy (all that
     a core stands for; those on both sides of the splits a link stands for).
@@ -27,13 +27,25 @@ class Resource(NamedTuple):
 class Station(NamedTuple):
     """Where a worker stands: its name, and the numbers of its resources.
 
-    ``links`` are those of the splits above it, the top one first.
+    ``links`` are those of the splits above it, the top one first; ``units`` those of
+    its core, if it has several.
     """
 
     name: str
     cores: tuple[int, ...]
     memories: tuple[int, ...]
     links: tuple[int, ...]
+    units: tuple[int, ...] = ()
+
+    @property
+    def lanes(self) -> tuple[tuple[int, ...], ...]:
+        """What does one operation at a time: each unit, or the cores, which all do the same."""
+        return tuple((unit,) for unit in self.units) or (self.cores,)
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Every resource but the links."""
+        return self.cores + self.units + self.memories
 
 
 class Stations(NamedTuple):
@@ -79,6 +91,7 @@ def stations(program: Program) -> Stations:
                 tuple(i for i in mine if resources[i].kind == "core"),
                 tuple(i for i in mine if resources[i].kind == "hbm"),
                 above,
+                tuple(i for i in mine if resources[i].kind == "unit"),
             )
         )
     every = tuple(map(link, range(len(program.sites))))
@@ -90,6 +103,8 @@ def _own(worker: Worker, name: str) -> Iterator[Resource]:
     device, count = worker.device, worker.multiplicity
     if worker.unit == "core":  # a single core, and its slice of the HBM
         yield Resource("core", f"{name}.core", count, count, device)
+        for unit in worker.units:
+            yield Resource("unit", f"{name}.{unit}", count, count, device)
         yield Resource("hbm", f"{name}.hbm", count, device=device)
         return
     chips_each = count * device.chips // worker.chips

@@ -3,53 +3,22 @@
 from __future__ import annotations
 
 import math
-from array import array as column
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardware import Device
 from planners.order import Kind, Phase
-from simulator.engine.jobs import Floats, Ints
+from simulator.engine.jobs import Floats, Ints, distinct, ints
 from simulator.engine.links import Links
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.rows import Columns, Joins, Rows
 from simulator.engine.stations import Resource, Stations
-
-NO_ROW = -1
-"""The ``cause`` of what waited for nothing."""
-
-
-class Columns(NamedTuple):
-    """Records as columns of equal length, in the order in which operations ended.
-
-    ``resource`` and ``operation`` are indices into a timeline's resources and
-    ``operations``; ``turn`` is the micro-batch or iteration; ``start`` and
-    ``end`` are picoseconds. ``cause`` is the row of the record whose end let
-    this one begin: the last of what it needed, or NO_ROW.
-    """
-
-    resource: column[int]
-    operation: column[int]
-    turn: column[int]
-    start: column[int]
-    end: column[int]
-    cause: column[int]
-
-
-class Joins(NamedTuple):
-    """Who took part in exchanges: the worker, the exchange's row, and that of what it waited for.
-
-    A worker's own ``cause`` is what it did, or needed, before it came; the
-    exchange's is that of whoever came last.
-    """
-
-    worker: column[int]
-    row: column[int]
-    cause: column[int]
 
 
 class Period(NamedTuple):
@@ -98,8 +67,7 @@ class Timeline:
     program: Program
     stations: Stations
     operations: tuple[Operation, ...]
-    columns: Columns
-    joins: Joins
+    rows: Rows
     events: int
     """Events that SimPy processed."""
     links: Links
@@ -132,19 +100,28 @@ class Timeline:
         """Every core, HBM and link of the run."""
         return self.stations.resources
 
+    @property
+    def columns(self) -> Columns:
+        """The records, in the order in which operations ended."""
+        return self.rows.columns
+
+    @property
+    def joins(self) -> Joins:
+        """Who took part in exchanges."""
+        return self.rows.joins
+
     def __len__(self) -> int:
-        return len(self.columns.end)
+        return len(self.rows)
 
     @property
     def times(self) -> tuple[Ints, Ints]:
         """When records start and end, picoseconds, as arrays."""
-        start, end = self.columns.start, self.columns.end
-        return np.asarray(start, dtype=np.int64), np.asarray(end, dtype=np.int64)
+        return ints(self.columns.start), ints(self.columns.end)
 
     @property
     def makespan_ps(self) -> int:
         """Time of the whole run: the last record's end."""
-        return self.columns.end[-1] if len(self) else 0
+        return self.rows.end_ps
 
     @property
     def makespan_s(self) -> float:
@@ -191,19 +168,38 @@ class Timeline:
     @property
     def idle_cores(self) -> int:
         """Cores that computed nothing."""
-        busy = set(self.columns.resource)
+        busy = set(self.rows.followed.columns.resource)
         return sum(
-            r.multiplicity
-            for i, r in enumerate(self.resources)
-            if r.kind == "core" and i not in busy
+            self.resources[core].multiplicity
+            for station in self.stations.workers
+            for core in station.cores
+            if core not in busy and busy.isdisjoint(station.units)
         )
 
     def _counts(self) -> Ints:
         """How often each operation ran in the whole array."""
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
+        rows = self.rows.followed.columns
         counts = np.zeros(len(self.operations), np.int64)
-        np.add.at(counts, np.asarray(self.columns.operation), multiplicity[self.columns.resource])
+        np.add.at(counts, rows.operation, multiplicity[rows.resource] * self.rows.often)
         return counts
+
+    def _core_ps(self) -> list[int]:
+        """How long cores had to do with each operation, in the whole array.
+
+        Of resources that stand for as many cores the picoseconds are summed by halves of
+        32 bits, so that neither sum overflows.
+        """
+        cores = np.array([r.cores for r in self.resources], dtype=np.int64)
+        each = distinct(cores)
+        sort = np.searchsorted(each, cores)
+        resource, operation, _, start, end, _ = map(ints, self.rows.followed.columns)
+        spent, where = (end - start) * self.rows.often, (operation, sort[resource])
+        high, low = np.zeros((2, len(self.operations), len(each)), np.int64)
+        np.add.at(high, where, spent >> 32)
+        np.add.at(low, where, spent & (1 << 32) - 1)
+        whole = (high.astype(object) << 32) + low
+        return [sum(map(mul, row, each.tolist())) for row in whole.tolist()]
 
     def _amounts(self, of: Callable[[Operation], float]) -> dict[tuple[Phase, Kind], float]:
         """An amount by phase and kind over the whole array."""
@@ -219,12 +215,9 @@ class Timeline:
         Times are those during which cores compute or wait for a busy link,
         each core counted; exact integers, so that folding changes nothing.
         """
-        resource, operation, _, start, end, _ = map(np.asarray, self.columns)
-        cores = np.array([r.cores for r in self.resources], dtype=object)
-        counts, busy = self._counts(), np.zeros(len(self.operations), object)
-        np.add.at(busy, operation, (end - start) * cores[resource])
+        counts = self._counts().tolist()
         totals: dict[tuple[Phase, Kind], Total] = {}
-        for op, count, core_ps in zip(self.operations, counts.tolist(), busy, strict=True):
+        for op, count, core_ps in zip(self.operations, counts, self._core_ps(), strict=True):
             key = (op.phase, op.kind)
             old = totals.get(key, Total(0, 0, 0.0, 0.0))
             totals[key] = Total(
@@ -257,15 +250,15 @@ class Timeline:
 
     def flops_by_device(self) -> dict[Device, float]:
         """FLOPs done on the cores of each device."""
-        resource, operation, *_ = map(np.asarray, self.columns)
-        of_cores = [r.device if r.kind == "core" else None for r in self.resources]
+        resource, operation, *_ = map(ints, self.rows.followed.columns)
+        of_cores = [r.device if r.kind in ("core", "unit") else None for r in self.resources]
         devices = [device for device in dict.fromkeys(of_cores) if device is not None]
         place = {device: i for i, device in enumerate(devices)}
         row = np.array([-1 if device is None else place[device] for device in of_cores])
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
         counts = np.zeros((len(devices), len(self.operations)), np.int64)
         on_cores = row[resource] >= 0
-        resource, operation = resource[on_cores], operation[on_cores]
-        np.add.at(counts, (row[resource], operation), multiplicity[resource])
+        many = (multiplicity[resource] * self.rows.often)[on_cores]
+        np.add.at(counts, (row[resource][on_cores], operation[on_cores]), many)
         flops = np.array([op.flops for op in self.operations])
         return dict(zip(devices, (counts @ flops).tolist(), strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 
 from hardware import Array, Wires, wires_of
 from planners.order import Kind, Phase
-from planners.partition import AS_READ, PartitionType
+from planners.partition import AS_OPERAND, AS_READ, PartitionType
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice, Rows
 from simulator.collectives.messages import farthest
@@ -180,7 +180,8 @@ class DeployedBetween(Between):
         there = self._regions(source, producer, layout, held=forward)
         layouts: dict[bytes, Messages] = {}
         for node in consumers:
-            here = self._regions(target, node, AS_READ, held=not forward)
+            read = AS_OPERAND if target.graph[node].operand else AS_READ
+            here = self._regions(target, node, read, held=not forward)
             key = here.bounds.tobytes() + here.cores.tobytes()
             if key not in layouts:
                 pair = (there, here) if forward else (here, there)

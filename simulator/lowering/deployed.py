@@ -2,7 +2,7 @@
 
 Devices are single cores with their slices of HBM, shards whole samples and
 channels (or exact fractions), partial sums and re-laid tensors collectives on
-the array's own wires.
+the array's own wires (``exchanges``).
 """
 
 from __future__ import annotations
@@ -12,56 +12,54 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import starmap
 
-from hardware import Device, Wires, wires_of
-from planners.order import SUMMED_IN, Item, Kind, Phase
-from planners.partition import I, Shard
+from hardware import Device, wires_of
+from planners.order import Item, Kind, Phase
+from planners.partition import Shard, V
 from simulator.collectives.kept import wiring
-from simulator.cost.energy import computing_j, receiving_j
+from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
-from simulator.cost.roofline import Core, bounds, core_of, costs
+from simulator.cost.operators import Operator
+from simulator.cost.roofline import Core
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Operation
-from simulator.engine.picoseconds import duration_ps
 from simulator.lowering import order
 from simulator.lowering.blocks import Shards
-from simulator.lowering.layouts import (
-    Layout,
-    TiedLayout,
-    backward_layouts,
-    forward_layouts,
-    tied_layouts,
-)
-from simulator.lowering.placement import Counting, Division, Part, parts
-from simulator.lowering.requests import Request
-from simulator.lowering.reshard import Relay
-from simulator.lowering.rules import Exchange, Rules
-from simulator.lowering.sums import Sums
-from simulator.lowering.transport import carried
+from simulator.lowering.computing import on_units
+from simulator.lowering.exchanges import ExchangesOnWires
+from simulator.lowering.layouts import forward_layouts
+from simulator.lowering.placement import Counting, Division, Part
+from simulator.lowering.products import Products, products_of
+from simulator.lowering.requests import Types
+from simulator.lowering.updating import Fractions, busy_cores, of_each_core, updated
+from simulator.lowering.wrapped import Wrapped, units_of
 from simulator.lowering.written import apart_from_speeds, splits_of
 
 
-class Deployed(Rules):
+class Deployed(ExchangesOnWires):
     """Rules of the deployed model, for an array of cores (``hardware.by_core``)."""
 
     unit = "core"
-    joint = True
-    wires: Wires
 
     def _prepare(self) -> None:
         self.overlap = self.execution.overlap
         self.wires = wires_of(self.array)
-        self._operators = operators(self.network, inference=self.execution.inference)
+        how = self.execution
+        self._operators = operators(self.network, inference=how.inference, recompute=how.recompute)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
-        self._cores: dict[int, Core] = {}
-        self._uses: dict[tuple[Device, Shards], MemoryUse] = {}
+        self._made: dict[int, Products] = {}
+        self._uses: dict[tuple[Device, Shards, Fractions], MemoryUse] = {}
+        self.operator_of: dict[Operation, Operator] = {}  # of those on units
 
     @property
     def apart_from_speeds(self) -> Hashable | None:
-        """Folded, all but speeds: network, splits, wiring, devices and how it is executed."""
-        if not self.folded:
+        """Folded, all but speeds: network, splits, wiring, devices and how it is executed.
+
+        None for units, which choose what they do by how long it takes.
+        """
+        if not self.folded or any(self.units(device) for device, _ in self.array.group.kinds):
             return None
         devices = apart_from_speeds([device for device, _ in self.array.group.kinds])
         splits, plan = splits_of(self.plan), self.plan
@@ -77,193 +75,150 @@ class Deployed(Rules):
         counting = Counting.WHOLE if self.execution.whole_shards else Counting.EXACT
         return Division(self.graph, counting, True, self.shared, self.wires)
 
-    @cached_property
-    def _parts(self) -> list[Part]:
-        return list(parts(self.root))
-
     def order(self) -> Iterator[Item]:
-        """Gradients go in buckets while backward goes on, or, without overlap, behind it."""
+        """Gradients go in buckets while backward goes on, or, without overlap, behind it.
+
+        Those that are kept in parts go as they come, either way. New weights go before all
+        else, where their update was shared out; those in parts before each use.
+        """
         graph = self.graph
-        buckets = order.Buckets(
-            graph,
-            self._sent_bytes,
-            lambda u, v: _alike(self._parts, u, v),
-            self.execution.bucket_bytes,
-        )
-        yield from order.forward(graph)
+        yield from self._gathers()
+        buckets = order.Buckets(graph, self._sent_bytes, self._alike, self.execution.bucket_bytes)
+        wrapped, now = self._wrapped, self.overlap
+        yield from wrapped.forward()
         for v in reversed(range(len(graph))):
+            yield from wrapped.before(v)
+            yield from order.recompute(graph, self._operators.again(v))
+            yield from order.gathered(v, self._gathered(v))
             yield from order.backward(graph, v)
-            if self.overlap:
+            yield from wrapped.behind(v)
+            if not wrapped.units and (now or self.scatters(v)):
                 yield from buckets.put(v)
-        if not self.overlap:
+        if not wrapped.units and not now:
             for v in reversed(range(len(graph))):
-                yield from buckets.put(v)
+                if not self.scatters(v):
+                    yield from buckets.put(v)
         yield from buckets.rest()
-        yield from order.update(graph)
+        yield from order.update(graph, self._shared)
 
-    def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
+    def _gathered(self, v: int) -> Iterator[tuple[int, int]]:
+        """Edges whose tensor is gathered from positions, and is not kept for the gradient.
+
+        Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence. What
+        is computed again is gathered then.
+        """
+        if not self._work[v].gradient or self.graph[v].operand:
+            return
+        segments = [s for s in self._operators.segments if v in s.products]
+        for e, u in enumerate(self.graph[v].producers):
+            again = any(u in segment.nodes for segment in segments)
+            made, read = forward_layouts(self.graph, u, v, e)
+            if not again and any(
+                made.of(types) is V and read.of(types) is not V for types in self._all_types
+            ):
+                yield e, u
+
+    @cached_property
+    def _all_types(self) -> list[Types]:
+        """The types of all nodes at each split."""
+        found: list[Types] = []
+        for part in self._parts:
+            if part.halves:
+                found.append(tuple(one.type for one in part.partitions))
+            else:
+                found += part.types
+        return list(dict.fromkeys(found))
+
+    def _gathers(self) -> Iterator[Item]:
+        """In buckets, in the order in which forward needs them."""
+        full, size = self.execution.bucket_bytes, self._as_read
+        buckets = order.Buckets(self.graph, size, self._alike, full, Kind.WEIGHTS)
+        for v in sorted(self._shared - self._in_parts):
+            yield from buckets.put(v)
+        yield from buckets.rest()
+        yield from order.retied(self.graph, self._shared)
+
+    def _as_read(self, v: int, *, used: bool = False) -> float:
+        """Bytes of weights that the core with the most of a layer's (or of what it uses) has."""
+        return (
+            self._sent_bytes(v, used=used)
+            * self._arithmetic.weight_bytes
+            / self._arithmetic.gradient_bytes
+        )
+
+    @property
+    def _wrapped(self) -> Wrapped:
+        """The units of weights in parts, if they are.
+
+        Not kept: it asks these rules, and a circle would hold an array's wires until the
+        collector finds it.
+        """
+        graph, full = self.graph, self.execution.bucket_bytes
+        uses = [self._as_read(v, used=True) for v in range(len(graph) if self._in_parts else 0)]
+        units = units_of(self.network, graph, uses.__getitem__, full) if uses else ()
+        return Wrapped(graph, units, self._as_read, uses, self._alike, ahead=self.overlap)
+
+    @cached_property
+    def _parts_held(self) -> InParts:
+        """What memory has in parts, as the order of a step has it."""
+        if not any(map(self.scatters, range(len(self.graph)))):
+            return WHOLE
+        buckets = [item.bucket for item in self.order() if self.scattered(item)]
+        wrapped = self._wrapped
+        return InParts(tuple(filter(None, buckets)), wrapped.units, wrapped.gathered, self.overlap)
+
+    @cached_property
+    def _updated(self) -> dict[int, Fractions]:
+        return updated(self.root, self._shared, busy_cores)
+
+    def updated(self, part: Part) -> Sequence[float]:
+        """Of each core of a block; all of its weights where it alone has them."""
+        found = self._updated[id(part)]
+        return [
+            of_each_core(part, v, found[v]) if v in self._shared else 1.0
+            for v in range(len(self.graph))
+        ]
+
+    def product(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
-        core = self._core(device)
-        done = costs(self._work[v].of(phase), self.held(v, shard), core)
-        if not done:
-            return None
-        flops, moved = math.fsum(c.flops for c in done), math.fsum(c.bytes for c in done)
-        return Operation(
-            Kind.COMPUTE,
-            phase,
-            self.graph[v].name,
-            duration_ps=duration_ps(math.fsum(cost.seconds for cost in done), 1.0),
-            flops=flops,
-            hbm_bytes=moved,
-            energy_j=computing_j(device, flops, moved),
-            bound_s=bounds(done, core),
-        )
+        return self._products(device).of(v, phase, self.held(v, shard), updated)
 
-    def exchanges(self, item: Item) -> Iterator[Exchange]:
-        """Collectives where all cores of a block do the same, swaps where halves differ."""
-        if item.kind is Kind.BOUNDARY and item.phase is Phase.UPDATE:
-            return self._tied(item, item.consumer)
-        if item.kind is Kind.BOUNDARY:
-            return self._boundary(item)
-        if item.phase is Phase.GRADIENT and not item.bucket:
-            return self._tied_sums(item)
-        return self._sums(item)
+    def units(self, device: Device) -> tuple[str, ...]:
+        """Those of its spec; without overlap a core does one thing after the other."""
+        return device.units.names if device.units is not None and self.overlap else ()
 
-    def _sums(self, item: Item) -> Iterator[Exchange]:
-        """Complete the partial sums of a product."""
-        nodes = item.bucket or (item.node,)
-        layer = self.graph[item.node].name
-        if len(nodes) > 1:
-            layer += f" and {len(nodes) - 1} more"
-
-        def size(shards: Shards) -> float:
-            return math.fsum(self.sum_bytes(v, shards[v], item.phase) for v in nodes)
-
-        if size(self.root.shards):
-            requests: list[Request] = []
-            Sums(nodes, SUMMED_IN[item.phase], size, requests.append).all_reduce(self.root)
-            yield from self._carried(requests, Kind.SUMS, item.phase, layer, nodes)
-
-    def _tied_sums(self, item: Item) -> Iterator[Exchange]:
-        """The gradient of a later use of a weight, on its way to the sums of its owner."""
-        v = item.node
-        node = self.graph[v]
-
-        def size(shards: Shards) -> float:
-            return self._matrix_bytes(self._work[v].shared_parameters, shards[v])
-
-        requests: list[Request] = []
-        Sums((v,), I, size, requests.append, node.tied).all_reduce(self.root)
-        yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, node.name, (v,))
-        yield from self._tied(item, v)
-
-    def _tied(self, item: Item, v: int) -> Iterator[Exchange]:
-        """Re-lay a gradient for the weight's owner, or the new weight for its other use."""
-        forth, back = tied_layouts(self.graph, v)
-        layouts = forth if item.phase is Phase.GRADIENT else back
-        whole = self._matrix_bytes(self._work[v].shared_parameters, self.root.shards[v])
-        if item.phase is Phase.UPDATE:
-            whole *= self._arithmetic.weight_bytes / self._arithmetic.gradient_bytes
-        return self._relaid(item.phase, layouts, [layouts[0].node, layouts[1].node], whole)
-
-    def _boundary(self, item: Item) -> Iterator[Exchange]:
-        """Re-lay the tensor between two nodes for the one that reads it."""
-        whole = self.plan.batch * self.graph[item.consumer].reads[item.edge].elements
-        find = forward_layouts if item.phase is Phase.FORWARD else backward_layouts
-        layouts = find(self.graph, item.node, item.consumer)
-        nodes = [item.node, item.consumer]
-        return self._relaid(item.phase, layouts, nodes, whole * self._arithmetic.activation_bytes)
-
-    def _relaid(
-        self,
-        phase: Phase,
-        layouts: tuple[Layout | TiedLayout, Layout],
-        nodes: Sequence[int],
-        whole: float,
-    ) -> Iterator[Exchange]:
-        """Bring a tensor of ``whole`` bytes from the first layout to the second."""
-        layer = " to ".join(self.graph[node].name for node in nodes)
-        requests: list[Request] = []
-        Relay(*layouts, whole, requests.append).move(self.root, whole)
-        return self._carried(requests, Kind.BOUNDARY, phase, layer, nodes)
-
-    def _carried(
-        self,
-        requests: Iterable[Request],
-        kind: Kind,
-        phase: Phase,
-        layer: str,
-        nodes: Sequence[int],
-    ) -> Iterator[Exchange]:
-        """Requests on the wires: those who have something of the nodes take part."""
-        for request in requests:
-            yield Exchange(request.part, kind, phase, layer, request, nodes)
-
-    def carry(self, exchange: Exchange) -> Operation:
-        """The jobs of the request, for all copies of the part."""
-        part, kind, phase, layer, request, _ = exchange
-        jobs, received = carried(request, self.wires, self.execution.algorithm)
-        return Operation(
-            kind,
-            phase,
-            layer,
-            part.level,
-            received=received,
-            energy_j=receiving_j(part.group.halves(), received),
-            jobs=jobs,
-        )
-
-    def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
-        node = self.graph[v]
-        if phase is Phase.FORWARD:
-            outputs = shard.outputs * shard.groups
-            return shard.rows * outputs * node.out_area * self._arithmetic.activation_bytes
-        if phase is Phase.BACKWARD and not self._work[v].passes_errors:
-            return 0.0
-        if phase is Phase.BACKWARD:
-            inputs = shard.inputs * shard.groups
-            return shard.rows * inputs * node.in_area * self._arithmetic.activation_bytes
-        return self.gradient_bytes(v, shard)
-
-    def gradient_bytes(self, v: int, shard: Shard) -> float:
-        """Gradients of the parameters that a node brings, of norms and biases behind it too."""
-        work, held = self._work[v], self.held(v, shard)
-        rest = work.channel_parameters * held.outputs * held.groups
-        rest *= self._arithmetic.gradient_bytes
-        return self._matrix_bytes(work.pair_parameters, held) + rest
-
-    def _sent_bytes(self, v: int) -> float:
-        """Of a layer's gradient, what the core with the most of it has to exchange."""
-        summed = any(
-            part.partitions[v].type is I if part.halves else any(t[v] is I for t in part.types)
-            for part in self._parts
-        )
-        blocks = (part.block for part in self._parts if summed and part.block is not None)
-        return max((self.gradient_bytes(v, block.largest[v]) for block in blocks), default=0.0)
-
-    def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
-        elements = pairs * shard.inputs * shard.outputs * shard.groups
-        return elements * self._arithmetic.gradient_bytes
-
-    def held(self, v: int, shard: Shard) -> Shard:
-        """What operators of a node find on a core: joins are split by what they read."""
-        node = self.graph[v]
-        if not node.join or not shard.outputs:
-            return shard
-        return shard._replace(outputs=shard.inputs * node.out_channels / node.in_channels)
+    def operations(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Sequence[Operation]:
+        """On units each operator by itself, on the unit that is fastest at it."""
+        if not self.units(device):
+            return super().operations(v, phase, shard, device, updated)
+        held, core, name = self.held(v, shard), self._core(device), self.graph[v].name
+        work = () if held.empty else self._products(device).operators(v, phase, updated)
+        made = [on_units(operator, name, held, device, core) for operator in work]
+        found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
+        self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}
+        self.operator_of.update(zip(found, work, strict=True))
+        return found
 
     def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
         """Maps of their shards, without tiles."""
         each = self._arithmetic.activation_bytes
         return math.fsum(
-            shards[v].rows * shards[v].inputs * shards[v].groups * self.graph[v].in_area * each
+            held.rows * held.inputs * held.groups * self.graph[v].in_area * each
             for v in nodes
+            if (held := self.held(v, shards[v]))
         )
 
-    def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
+    def memory(
+        self, classes: Iterable[tuple[Device, Shards, Fractions, int]]
+    ) -> tuple[DeviceMemory, ...]:
         """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
         found = device_memory(
-            (device, self.memory_use(device, shards), many) for device, shards, many in classes
+            (device, self.memory_use(device, shards, updated), many)
+            for device, shards, updated, many in classes
         )
         if self.execution.strict_memory and (
             fault := overflow(self.plan.network, self.plan.planner, self.array.name, found)
@@ -271,10 +226,15 @@ class Deployed(Rules):
             raise OutOfMemoryError(fault)
         return found
 
-    def memory_use(self, device: Device, shards: Shards) -> MemoryUse:  # noqa: D102
+    def memory_use(  # noqa: D102
+        self, device: Device, shards: Shards, updated: Fractions = ()
+    ) -> MemoryUse:
         held = tuple(starmap(self.held, enumerate(shards)))
-        if (key := (device, held)) not in self._uses:
-            self._uses[key] = memory_use(self._operators, held, self._core(device))
+        if (key := (device, held, tuple(updated))) not in self._uses:
+            core = self._core(device)
+            self._uses[key] = memory_use(
+                self._operators, held, core, updated=updated, parts=self._parts_held
+            )
         return self._uses[key]
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:
@@ -282,19 +242,9 @@ class Deployed(Rules):
         return self._core(device).hbm_bytes_per_s
 
     def _core(self, device: Device) -> Core:
-        if id(device) not in self._cores:
-            how = {"whole": self.execution.whole_shards, "inference": self.execution.inference}
-            self._cores[id(device)] = core_of(device, **how)
-        return self._cores[id(device)]
+        return self._products(device).core
 
-
-def _alike(found: Iterable[Part], u: int, v: int) -> bool:
-    """Whether two layers' gradients are summed over the same groups of all parts."""
-    return all(
-        part.partitions[u].type is part.partitions[v].type
-        if part.halves
-        else part.block is not None
-        and (part.block.busy((u,)) == part.block.busy((v,))).all()
-        and all(types[u] is types[v] for types in part.types)
-        for part in found
-    )
+    def _products(self, device: Device) -> Products:
+        if id(device) not in self._made:
+            self._made[id(device)] = products_of(self.network, device, self.execution)
+        return self._made[id(device)]

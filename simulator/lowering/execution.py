@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hardware import Array, Model, by_core, format_quantity
+from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
 
 PUBLISHED_IGNORES = {
@@ -46,8 +46,11 @@ class Execution:
     are exchanged together until they have ``bucket_bytes`` (0: each by
     itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
-    Of either model, ``mode`` is training or inference (forward alone), and ``staging``
-    the pipeline that is asked for (none: every device works on every layer).
+    ``recompute`` says what of forward is computed again before backward: "none", "selective",
+    "full", or so many blocks. Of either model, ``mode`` is training or inference (forward
+    alone), and ``staging`` the pipeline that is asked for (none: every device works on every
+    layer); ``update`` says how plans update weights ("replicated", "sharded" or "auto"; "":
+    as they are made).
     """
 
     model: Model = "published"
@@ -58,6 +61,8 @@ class Execution:
     strict_memory: bool = False
     staging: Staging | None = None
     mode: str = "training"
+    update: str = ""
+    recompute: str = "none"
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -70,8 +75,12 @@ class Execution:
             words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
+        if self.update:
+            words.append(f"update {self.update}")
         if self.staging:
             words.append(str(self.staging))
+        if self.recompute != "none":
+            words.append(f"recompute {self.recompute}")
         if self.inference:
             words.append("inference")
         return ", ".join(words)
@@ -98,4 +107,14 @@ DEPLOYED = Execution("deployed")
 
 def usual(array: Array) -> Execution:
     """The execution model that an array is for."""
-    return DEPLOYED if array.model == "deployed" else PUBLISHED
+    return deployed(array) if array.model == "deployed" else PUBLISHED
+
+
+def deployed(array: Array) -> Execution:
+    """The deployed model as the array's software stack uses it, where it has one."""
+    stack = array.stack or Stack()
+    return replace(
+        DEPLOYED,
+        overlap=DEPLOYED.overlap if stack.overlap is None else stack.overlap,
+        bucket_bytes=DEPLOYED.bucket_bytes if stack.bucket_bytes is None else stack.bucket_bytes,
+    )

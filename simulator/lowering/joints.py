@@ -41,6 +41,8 @@ class Joints:
         self._chunks = chunks
         self._between = between
         self._copies = copies
+        self._inference = chunks[0][0].writer.rules.execution.inference
+        """Nothing goes back, and nothing is summed."""
         self.sites: list[Site] = []
         self.routes: dict[Operation, tuple[Sent, ...]] = {}
 
@@ -48,6 +50,8 @@ class Joints:
         """Give every stage's writer its ports and sums."""
         for crossing in self._cut.crossings:
             self._cross(crossing)
+        if self._inference:
+            return
         for chunks in self._chunks:
             self._sum_replicas(chunks)
         self._sum_copies()
@@ -73,10 +77,9 @@ class Joints:
             if pair not in pairs:
                 which = f" {pair[0]}>{pair[1]}" if len(turns) > 1 else ""
                 forth, back = self._sends(crossing, sources[pair[0]], targets[pair[1]])
-                pairs[pair] = (
-                    Sent(forth, self._site(f"send {name}{which}")),
-                    Sent(back, self._site(f"return {name}{which}")),
-                )
+                sent = Sent(forth, self._site(f"send {name}{which}"))
+                site = sent.site if self._inference else self._site(f"return {name}{which}")
+                pairs[pair] = sent, Sent(back, site)
         ways = [pairs[turn % len(sources), turn % len(targets)] for turn in turns]
         if len(turns) > 1:
             for way in zip(*ways, strict=True):

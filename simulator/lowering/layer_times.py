@@ -43,14 +43,14 @@ def layer_times(
     for v, node in enumerate(rules.graph):
         seconds = dict.fromkeys(Phase, 0.0)
         for phase in Phase:
-            if not (node.join and not deployed) and not (phase is Phase.UPDATE and not deployed):
+            if deployed or not (node.join or phase in (Phase.UPDATE, Phase.RECOMPUTE)):
                 product = rules.product(v, phase, shards[v], device)
                 seconds[phase] = product.duration_ps / PICOSECONDS if product else 0.0
         found.append(
             LayerTime(
                 node.name,
                 seconds[Phase.FORWARD],
-                seconds[Phase.BACKWARD] + seconds[Phase.GRADIENT],
+                seconds[Phase.BACKWARD] + seconds[Phase.GRADIENT] + seconds[Phase.RECOMPUTE],
                 batch * node.out_channels * node.pooled_area * each,
                 rules.gradient_bytes(v, shards[v]),
             )

@@ -11,6 +11,7 @@ from planners.partition import (
     AS_WEIGHT,
     III,
     PartitionType,
+    as_read,
 )
 from simulator.lowering.placement import Part
 from simulator.lowering.requests import Types
@@ -76,12 +77,17 @@ def tied_layouts(graph: Graph, user: int) -> tuple[tuple[TiedLayout, Layout], ..
     )
 
 
-def forward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout, Layout]:
-    """How features are held behind ``producer`` and read by ``consumer``."""
+def forward_layouts(
+    graph: Graph, producer: int, consumer: int, edge: int = 0
+) -> tuple[Layout, Layout]:
+    """How features are held behind ``producer`` and read by ``consumer`` on one of its edges."""
     as_type = AS_READ if graph[producer].join else AS_MADE
-    return Layout(producer, as_type), Layout(consumer, AS_READ)
+    return Layout(producer, as_type), Layout(consumer, as_read(graph[consumer], edge))
 
 
-def backward_layouts(graph: Graph, producer: int, consumer: int) -> tuple[Layout, Layout]:
+def backward_layouts(
+    graph: Graph, producer: int, consumer: int, edge: int = 0
+) -> tuple[Layout, Layout]:
     """How errors are held before ``consumer`` and read by ``producer``."""
-    return tuple(reversed(forward_layouts(graph, producer, consumer)))  # type: ignore[return-value]
+    made, read = forward_layouts(graph, producer, consumer, edge)
+    return read, made

@@ -14,17 +14,18 @@ import numpy as np
 from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import (
     AS_MADE,
+    AS_OPERAND,
     AS_PRODUCER,
     AS_READ,
     II,
     III,
-    IV,
     Communication,
     I,
     PartitionType,
-    tied_sums,
+    is_operand,
 )
 from planners.sizing import AllSizes, Floats, Ints
+from planners.tied import tied_sums
 from workloads import Graph
 
 Received = tuple[int, float, float]
@@ -39,11 +40,15 @@ class Moved:
     """
 
     sums: Mapping[Phase, list[list[Received]]]
+    weights: list[list[Received]]
+    """Those that are gathered; the lowest split comes first."""
     boundaries: Mapping[Phase, list[list[Received]]]
     first_edge: list[int]
 
     def of(self, item: Item) -> list[Received]:
         """The splits at which an exchange moves something, in their order."""
+        if item.kind is Kind.WEIGHTS:
+            return self.weights[item.node]
         if item.kind is Kind.SUMS:
             return self.sums[item.phase][item.node]
         return self.boundaries[item.phase][self.first_edge[item.consumer] + item.edge]
@@ -56,20 +61,35 @@ def moved(
     shares: Floats,
     table: Communication,
     element_bytes: float,
+    kept: tuple[Floats, Floats] | None = None,
 ) -> Moved:
-    """Bytes that every exchange moves; arrays have a row for each split, a column for each node."""
+    """Bytes that every exchange moves; arrays have a row for each split, a column for each node.
+
+    ``kept`` is what each side updates of the weights, where the split shares out their
+    update, and else 1.
+    """
     all_sums = size.sums(pooled=table.pooled)
     sums = {
-        phase: np.where(types == type_, all_sums[..., type_], 0.0)
-        for phase, type_ in SUMMED_IN.items()
+        phase: np.sum([np.where(types == one, all_sums[..., one], 0.0) for one in summed], axis=0)
+        for phase, summed in SUMMED_IN.items()
     }
     _tie(sums[Phase.GRADIENT], graph, size, types, shares)
     edges = [len(node.producers) for node in graph]
+    listed = {
+        phase: _listed(both * element_bytes, both * element_bytes) for phase, both in sums.items()
+    }
+    weights: list[list[Received]] = []
+    if kept is not None:
+        first, second = kept
+        gradient, new = sums[Phase.GRADIENT], np.where(first < 1.0, size.weights, 0.0)
+        listed[Phase.GRADIENT] = _listed(
+            gradient * first * element_bytes, gradient * second * element_bytes
+        )
+        up = _listed(new * second * element_bytes, new * first * element_bytes)
+        weights = [found[::-1] for found in up]
     return Moved(
-        {
-            phase: _listed(both * element_bytes, both * element_bytes)
-            for phase, both in sums.items()
-        },
+        listed,
+        weights,
         _boundaries(graph, size.reads, types, shares, table, element_bytes),
         [0, *np.cumsum(edges).tolist()],
     )
@@ -99,10 +119,12 @@ def _boundaries(
     producer = np.array([u for node in graph for u in node.producers], np.intp)
     reader = np.array([v for v, node in enumerate(graph) for _ in node.producers], np.intp)
     join = np.array([node.join for node in graph])
-    seen = np.array((*AS_PRODUCER, IV))[types]  # a join has no type IV
+    operand = np.array([is_operand(n, e) for n in graph for e in range(len(n.producers))], bool)
+    seen = np.array(AS_PRODUCER)[types]
     of_producer = np.where(join, seen, types)[:, producer]
     of_reader, share = types[:, reader], shares[:, reader]
-    made, read = np.array(AS_MADE)[of_producer], np.array(AS_READ)[of_reader]
+    made = np.array(AS_MADE)[of_producer]
+    read = np.where(operand, np.array(AS_OPERAND)[of_reader], np.array(AS_READ)[of_reader])
     counts = np.ones(made.shape, bool)
     if table is Communication.PLOTTED:
         counts = (of_producer == I) & (of_reader == II)

@@ -2,20 +2,23 @@
 
 Errors go to the producers while the gradient is computed. Gradients go as
 soon as they are there (or, without overlap, at the end), those of consecutive
-layers together until their bucket is full.
+layers together until their bucket is full. So do, at the beginning, new weights whose
+update was shared out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from planners.order import Item, Kind, Phase
+from simulator.cost.operators import Segment
 from workloads import Graph
 
 
-def forward(graph: Graph) -> Iterator[Item]:
-    """Boundaries, products and their sums, layer by layer."""
-    for v, node in enumerate(graph):
+def forward(graph: Graph, nodes: Iterable[int] | None = None) -> Iterator[Item]:
+    """Boundaries, products and their sums, layer by layer; of all layers, or these."""
+    for v in range(len(graph)) if nodes is None else nodes:
+        node = graph[v]
         for edge, producer in enumerate(node.producers):
             yield Item(Kind.BOUNDARY, Phase.FORWARD, producer, v, edge)
         yield Item(Kind.COMPUTE, Phase.FORWARD, v)
@@ -32,29 +35,58 @@ def backward(graph: Graph, v: int) -> Iterator[Item]:
     yield Item(Kind.COMPUTE, Phase.BACKWARD, v)
     if not node.join:
         yield Item(Kind.SUMS, Phase.BACKWARD, v)
-    if node.kind == "matmul":
+    if node.operand:
         yield Item(Kind.COMPUTE, Phase.GRADIENT, v)
+        yield Item(Kind.SUMS, Phase.GRADIENT, v)
     for edge, producer in enumerate(node.producers):
         yield Item(Kind.BOUNDARY, Phase.BACKWARD, producer, v, edge)
-    if not node.join and node.kind != "matmul":
+    if not node.join and not node.operand:
         yield Item(Kind.COMPUTE, Phase.GRADIENT, v)
 
 
-def update(graph: Graph) -> Iterator[Item]:
-    """Every layer's weights, then those that are used twice on their way to the other use."""
-    for v in range(len(graph)):
+def recompute(graph: Graph, segments: Iterable[Segment]) -> Iterator[Item]:
+    """A forward pass again, with sums of products and the boundaries inside of each segment."""
+    for _, nodes, products in segments:
+        for v in nodes:
+            for edge, producer in enumerate(graph[v].producers):
+                if producer in nodes and v in products:
+                    yield Item(Kind.BOUNDARY, Phase.RECOMPUTE, producer, v, edge)
+            yield Item(Kind.COMPUTE, Phase.RECOMPUTE, v)
+            if v in products and not graph[v].join:
+                yield Item(Kind.SUMS, Phase.RECOMPUTE, v)
+
+
+def gathered(v: int, edges: Iterable[tuple[int, int]]) -> Iterator[Item]:
+    """What a node reads, by (edge, producer), gathered again for its gradient."""
+    for edge, producer in edges:
+        yield Item(Kind.BOUNDARY, Phase.RECOMPUTE, producer, v, edge, (v,))
+
+
+def update(graph: Graph, shared: frozenset[int]) -> Iterator[Item]:
+    """Every layer's weights, then those that are used twice on their way to the other use.
+
+    In the layers' order, as an optimizer does that is called when all gradients are
+    there; or where updates are ``shared`` out in the order in which gradients come.
+    """
+    layers = range(len(graph))
+    for v in reversed(layers) if shared else layers:
         yield Item(Kind.COMPUTE, Phase.UPDATE, v)
+    yield from retied(graph, frozenset(layers) - shared)
+
+
+def retied(graph: Graph, owners: frozenset[int]) -> Iterator[Item]:
+    """New weights of some ``owners``, on their way to the layers that use them, too."""
     for v, node in enumerate(graph):
-        if node.tied is not None:
+        if node.tied in owners:
             yield Item(Kind.BOUNDARY, Phase.UPDATE, node.tied, v)
 
 
 class Buckets:
-    """Gradients that wait to be exchanged together.
+    """Gradients that wait to be exchanged together, or new weights (of ``kind`` WEIGHTS).
 
-    ``size`` gives the bytes that a core exchanges of a layer's gradient, which
+    ``size`` gives the bytes that a core exchanges of a layer's, which
     fill the bucket (none: it needs no exchange), ``alike`` says whether two
-    layers' are summed over the same groups; only such share a bucket.
+    layers' are exchanged over the same groups; only such share a bucket.
     """
 
     def __init__(
@@ -63,8 +95,10 @@ class Buckets:
         size: Callable[[int], float],
         alike: Callable[[int, int], bool],
         full_bytes: float,
+        kind: Kind = Kind.SUMS,
     ) -> None:
         self._graph = graph
+        self._gradients = kind is Kind.SUMS
         self._size = size
         self._alike = alike
         self._full_bytes = full_bytes
@@ -72,8 +106,8 @@ class Buckets:
         self._bytes = 0.0
 
     def put(self, v: int) -> Iterator[Item]:
-        """Add a layer's gradient; whatever has to go now."""
-        if self._graph[v].tied is not None:  # it joins that of the weight's owner
+        """Add a layer's; whatever has to go now."""
+        if self._gradients and self._graph[v].tied is not None:  # it joins that of its owner
             yield Item(Kind.SUMS, Phase.GRADIENT, v)
         size = self._size(v)
         if not size:
@@ -88,6 +122,6 @@ class Buckets:
     def rest(self) -> Iterator[Item]:
         """What is left, full or not."""
         if self._layers:
-            first = self._layers[0]
-            yield Item(Kind.SUMS, Phase.GRADIENT, first, bucket=self._layers)
+            of = (Kind.SUMS, Phase.GRADIENT) if self._gradients else (Kind.WEIGHTS, Phase.UPDATE)
+            yield Item(*of, self._layers[0], bucket=self._layers)
         self._layers, self._bytes = (), 0.0

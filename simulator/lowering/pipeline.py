@@ -13,7 +13,9 @@ from math import gcd
 
 from hardware import Array
 from planners import Place, Plan, PlanError
+from planners.legality import check_nodes
 from planners.plan import COPIES, Pipeline
+from planners.updates import kept_in_parts
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Itinerary, Program, Site, Worker
@@ -23,7 +25,7 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.joints import Chunk, Joints
 from simulator.lowering.merged import merged, operations_of
 from simulator.lowering.rules import Rules
-from simulator.lowering.schedules.itinerary import actions, check
+from simulator.lowering.schedules.itinerary import actions, check, forward_actions
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.schedule import Schedule
 from simulator.lowering.schedules.versions import versions_of
@@ -54,15 +56,36 @@ def pipelined(
     if plan.pipeline is None:
         raise PlanError(f"the plan for {plan.network!r} has no stages")
     schedule = schedule_of(plan.pipeline.schedule)
-    check(schedule, plan.pipeline)
-    stages = cut_as_planned(network, plan)
+    check(schedule, plan.pipeline, inference=execution.inference)
+    _check_updates(plan, plan.pipeline, schedule)
+    stages = cut_as_planned(network, plan, inference=execution.inference)
     _check_places(plan.pipeline, array)
     writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, rules, folded)
     return writing.program(batches)
 
 
-def cut_as_planned(network: Network, plan: Plan) -> Cut:
-    """The network in the plan's stages; raises PlanError where it cannot be cut so."""
+def _check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:
+    """Raise PlanError for updates that are shared out where nobody waits for them."""
+    shared = any(stage.plan.updates for stage in pipeline.stages)
+    if plan.updates or (shared and not schedule.flushes):
+        raise PlanError(
+            f"the plan for {plan.network!r} shares out updates (--update): stages do so each by "
+            f"its own plan, and where all wait for the update; {schedule.name!r} goes on meanwhile"
+        )
+    in_parts = any(kept_in_parts(stage.plan.updates) for stage in pipeline.stages)
+    stages = f"{many} stages" if (many := len(pipeline.stages)) > 1 else "one stage"
+    if in_parts and (len(pipeline.stages) > 1 or schedule.name != "1f1b"):
+        raise PlanError(
+            "zero=3 gathers weights for one micro-batch after the other (one stage, 1f1b): with "
+            f"{stages} and schedule {schedule.name!r} take zero=2"
+        )
+
+
+def cut_as_planned(network: Network, plan: Plan, *, inference: bool = False) -> Cut:
+    """The network in the plan's stages; raises PlanError where it cannot be cut so.
+
+    In inference weights that two stages use are in both, and nothing is summed.
+    """
     pipeline = plan.pipeline
     if pipeline is None:
         raise PlanError(f"the plan for {plan.network!r} has no stages")
@@ -70,9 +93,8 @@ def cut_as_planned(network: Network, plan: Plan) -> Cut:
         found = cut(network, pipeline.firsts)
     except NetworkError as error:
         raise PlanError(str(error)) from None
-    if tuple(node.name for node in found.graph) != plan.nodes:
-        raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
-    if found.ties and not pipeline.tied:
+    check_nodes(plan, network.name, found.graph)
+    if found.ties and not pipeline.tied and not inference:
         tie = found.ties[0]
         raise PlanError(
             f"the cut separates {found.graph[tie.user].name!r} (stage {tie.target}) from "
@@ -102,7 +124,7 @@ def _alike_copies(
     and third replica of the one and the first of the other, and no others. On the papers'
     links such pipelines do not meet but to sum gradients. On wires they may.
     """
-    if execution.model == "deployed" or not schedule.flushes:
+    if execution.model == "deployed" or not schedule.flushes or execution.inference:
         return 1
     for place in pipeline.places:
         firsts = range(place.first, place.first + place.count, place.each)
@@ -185,7 +207,8 @@ class _Writing:
             for replica in range(self._pipeline.places[rank].replicas):
                 chunks = [some[replica] for some in self._chunks[rank::ranks]]
                 trees = [chunk.writer.tree() for chunk in chunks]
-                found = actions(self._schedule, self._pipeline, rank, replica, batches)
+                passes = forward_actions if self._execution.inference else actions
+                found = passes(self._schedule, self._pipeline, rank, replica, batches)
                 versions = versions_of(self._schedule, self._pipeline, found, self._first)
                 if rank == 0:
                     self._first |= versions

@@ -1,7 +1,7 @@
 """Who holds what: every device's samples and channels of every layer.
 
 The bisection goes down to boards, or single cores. Each split cuts one dimension of each
-node (its samples B, input channels Di, output channels Do or groups): the first
+node (its samples B, input channels Di, output channels Do, groups or positions): the first
 half takes [0, a) of what the group holds, the second [a, 1). Whole shards round
 the first half's count to the nearest integer, so that remainders go to the
 first cores and cores may be left without work.
@@ -9,7 +9,7 @@ first cores and cores may be left without work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -52,6 +52,13 @@ class Part:
     def cores(self) -> int:
         """Number of cores of one copy."""
         return self.group.size
+
+    @property
+    def working_halves(self) -> tuple[Part, ...]:
+        """The halves that do not sit out."""
+        if not self.idle:
+            return self.halves
+        return (self.halves[int(self.partitions[0].share == 0.0)],)
 
     def distinct(self) -> tuple[Part, ...]:
         """The halves, once where they are one object."""
@@ -133,6 +140,7 @@ class Division:
                 number(node.in_channels / node.groups),
                 number(node.out_channels / node.groups),
                 number(node.groups),
+                number(node.out_area),
             )
             for node in self.graph
         )
@@ -246,6 +254,17 @@ def parts(root: Part) -> Iterator[Part]:
 def working(root: Part) -> Iterator[Part]:
     """Every distinct part that does not sit out, parents first."""
     yield root
-    for half in root.distinct():
-        if not root.idle or root.partitions[0].share == float(half is root.halves[0]):
-            yield from working(half)
+    for half in dict.fromkeys(root.working_halves):
+        yield from working(half)
+
+
+def exchanged_alike(found: Iterable[Part], u: int, v: int) -> bool:
+    """Whether two layers' gradients are summed over the same groups of all parts."""
+    return all(
+        part.partitions[u].type is part.partitions[v].type
+        if part.halves
+        else part.block is not None
+        and (part.block.busy((u,)) == part.block.busy((v,))).all()
+        and all(types[u] is types[v] for types in part.types)
+        for part in found
+    )

@@ -14,16 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware import Device, bisection_of
+from planners.errors import PlanError
 from planners.medium import check_medium
-from planners.order import Item, Kind, Phase, published_order
-from planners.partition import Shard, sizes
-from planners.sizing import AllSizes, array_of, shares_of, sizing, types_of
+from planners.order import Item, Kind, Phase, gathered_order, published_order, shared_out
+from planners.partition import SAME_WEIGHTS, Shard, sizes
+from planners.sizing import AllSizes, Floats, array_of, shares_of, sizing, types_of
 from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.moved import Moved, moved
 from simulator.lowering.placement import Counting, Division, Part, parts, working
 from simulator.lowering.rules import Exchange, Rules
+from simulator.lowering.updating import boards, updated
 
 
 class Published(Rules):
@@ -33,8 +35,13 @@ class Published(Rules):
     joint = False
 
     def _prepare(self) -> None:
-        """Raises PlanError for a plan that no bus can run."""
+        """Raises PlanError for what no bus can run, and for gradients or weights in parts."""
         check_medium(self.array, self.plan)
+        if any(update.scatters for update in self.plan.updates):
+            raise PlanError(
+                "the published model has no memory, which is what gradients and weights in parts "
+                "are for (ZeRO stages 2 and 3): take --zero 1 or --execution deployed"
+            )
 
     @cached_property
     def _splits(self) -> list[_Divided]:
@@ -60,7 +67,25 @@ class Published(Rules):
             np.array([shares_of(part.partitions) for part in divided]),
             self.plan.communication,
             self.array.group.arithmetic.element_bytes,
+            self._kept(divided) if self._shared else None,
         )
+
+    @cached_property
+    def _shared(self) -> frozenset[int]:
+        """The nodes whose update is shared out."""
+        return shared_out(self.graph, self.plan.updates)
+
+    def _kept(self, divided: Sequence[Part]) -> tuple[Floats, Floats]:
+        """Where a split shares out an update, what each side updates of the weights; else 1."""
+        found = updated(self.root, self._shared, boards(self.root))
+        shares = np.zeros(len(self.graph), bool)
+        shares[list(self._shared)] = True
+        types = np.array([types_of(part.partitions) for part in divided])
+        shares = shares & np.isin(types, SAME_WEIGHTS)
+        first, second = (
+            np.where(shares, [found[id(part.halves[i])] for part in divided], 1.0) for i in (0, 1)
+        )
+        return first, second
 
     @cached_property
     def _flops(self) -> dict[Phase, dict[tuple[int, Shard], float]]:
@@ -83,11 +108,16 @@ class Published(Rules):
         return Division(self.graph, Counting.FRACTIONS, blocks=False, folded=self.shared)
 
     def order(self) -> Iterable[Item]:
-        """Each product, then its sums; boundaries right before whoever reads them."""
-        return published_order(self.graph)
+        """New weights, then each product and its sums; boundaries right before who reads them."""
+        return (*gathered_order(self._shared), *published_order(self.graph))
 
-    def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
-        """A board's FLOPs at its peak, each of its cores doing as much."""
+    def product(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Operation | None:
+        """A board's FLOPs at its peak, each of its cores doing as much; updates have none."""
+        del updated
+        if phase is Phase.UPDATE:
+            return None
         work = self._flops[phase][v, shard]
         share = work / device.cores
         return Operation(
@@ -101,7 +131,7 @@ class Published(Rules):
 
     def gradient_bytes(self, v: int, shard: Shard) -> float:
         """A(W) of a node that has weights of its own."""
-        if self.graph[v].join or self.graph[v].kind == "matmul" or self.graph[v].tied is not None:
+        if self.graph[v].join or self.graph[v].computed or self.graph[v].tied is not None:
             return 0.0
         weights = sizes(self.graph[v], self.plan.batch, shard).weights
         return weights * self.array.group.arithmetic.element_bytes

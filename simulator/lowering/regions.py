@@ -1,7 +1,7 @@
 """Which part of a tensor each core has, by rows and columns, and who sends whom what of it.
 
-A region is a rectangle of the tensor, in fractions: rows [r0, r1) of its samples,
-columns [c0, c1) of its channels. Stages are laid out differently, so
+A region is a box of the tensor, in fractions: rows [r0, r1) of its samples,
+columns [c0, c1) of its channels, and [p0, p1) of its positions. Stages are laid out differently, so
 every core of one receives what it reads from those of the other who have it.
 """
 
@@ -14,18 +14,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import AS_MADE, AS_READ, II, I, PartitionType
+from planners.partition import AS_MADE, AS_READ, II, I, PartitionType, V
 from simulator.engine.jobs import Floats, Ints
 from simulator.lowering.placement import Part
 from workloads import Graph
 
 AT_ONCE = 1 << 22
+SIDES = {I: (0, 1), II: (2, 3), V: (4, 5)}
+"""Where the bounds have the two ends of what a layout cuts."""
+EVERYTHING = np.array([0.0, 1.0] * len(SIDES))
 ROUNDING = 1e-9
 """Of a tensor's side: less is what shares that should be equal differ by."""
 
 
 class Regions(NamedTuple):
-    """Cores, and the region of each: ``bounds`` has r0, r1, c0, c1 in columns."""
+    """Cores, and the region of each: ``bounds`` has r0, r1, c0, c1, p0, p1 in columns."""
 
     cores: Ints
     bounds: Floats
@@ -61,10 +64,9 @@ def regions(
     cores the first two have a row each, the third has both: it is left away.
     """
     found: list[tuple[Ints, Floats]] = []
-    everything = np.array([0.0, 1.0, 0.0, 1.0])
-    _collect(root, first, node, as_type, (whole, once), everything, found)
+    _collect(root, first, node, as_type, (whole, once), EVERYTHING, found)
     if not found:
-        return Regions(np.zeros(0, np.int64), np.zeros((0, 4)))
+        return Regions(np.zeros(0, np.int64), np.zeros((0, len(EVERYTHING))))
     cores, bounds = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Regions(cores, bounds)
 
@@ -90,7 +92,7 @@ def _collect(
         _cut(own, as_type[partition.type], partition.share, i)
         behind = first + part.halves[0].cores * i
         _collect(half, behind, node, as_type, how, own, sides[i])
-    both = as_type[partition.type] not in (I, II)
+    both = as_type[partition.type] not in SIDES
     if how[1] and both and sides[0] and _different(sides[0]) != _different(sides[1]):
         sides.pop()
     for side in sides:
@@ -103,10 +105,10 @@ def _different(found: Sequence[tuple[Ints, Floats]]) -> set[tuple[float, ...]]:
 
 
 def _cut(bounds: Floats, layout: PartitionType, share: float, half: int) -> None:
-    """Leave one half of rows or columns, in the last axis of some bounds."""
-    if layout not in (I, II):
+    """Leave one half of what the layout cuts, in the last axis of some bounds."""
+    if layout not in SIDES:
         return
-    low, high = (0, 1) if layout is I else (2, 3)
+    low, high = SIDES[layout]
     middle = bounds[..., low] + share * (bounds[..., high] - bounds[..., low])
     bounds[..., high if half == 0 else low] = middle
 
@@ -128,8 +130,8 @@ def _of_block(
         kept = np.ceil(before / 2) if whole else before / 2
         share = np.divide(kept, before, out=np.zeros_like(kept), where=before > 0)
         here, counts = np.repeat(here, 2, axis=0), np.repeat(counts, 2, axis=0)
-        if layout in (I, II):
-            low, high = (0, 1) if layout is I else (2, 3)
+        if layout in SIDES:
+            low, high = SIDES[layout]
             middle = here[0::2, low] + share * (here[0::2, high] - here[0::2, low])
             here[0::2, high] = middle
             here[1::2, low] = middle
@@ -158,7 +160,7 @@ def _who(held: bytes, wanted: bytes) -> tuple[Ints, Ints, Floats]:
 
     Equal stages at other cores do it alike.
     """
-    has, asks = (np.frombuffer(bounds).reshape(-1, 4) for bounds in (held, wanted))
+    has, asks = (np.frombuffer(one).reshape(-1, len(EVERYTHING)) for one in (held, wanted))
     found: list[tuple[Ints, Ints, Floats]] = []
     distinct, number = np.unique(_rounded(has), axis=0, return_inverse=True)
     number = number.ravel()
@@ -168,7 +170,7 @@ def _who(held: bytes, wanted: bytes) -> tuple[Ints, Ints, Floats]:
     step = max(AT_ONCE // max(len(distinct), 1), 1)
     for begin in range(0, len(asks), step):
         area = _overlap(distinct, asks[begin : begin + step])
-        which, asker = np.nonzero(area > ROUNDING**2)
+        which, asker = np.nonzero(area > ROUNDING ** len(SIDES))
         asking = np.bincount(which, minlength=len(distinct))
         before = np.concatenate([[0], np.cumsum(asking)])[which]
         place = (np.arange(len(which)) - before) * many[which] // asking[which]
@@ -186,7 +188,7 @@ def _rounded(bounds: Floats) -> Floats:
 def _overlap(one: Floats, other: Floats) -> Floats:
     """The area that each of some regions has in common with each of others."""
     area: NDArray[np.float64] = np.ones((len(one), len(other)))
-    for low, high in ((0, 1), (2, 3)):
+    for low, high in SIDES.values():
         least = np.minimum(one[:, np.newaxis, high], other[np.newaxis, :, high])
         most = np.maximum(one[:, np.newaxis, low], other[np.newaxis, :, low])
         length = least - most

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from hardware import Array, Device, Wires
 from hardware.array import Unit
-from planners import Plan, PlanError
-from planners.legality import check_types
+from planners import Plan
+from planners.legality import check_nodes, check_types
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.cost.memory import MemoryUse
@@ -64,14 +64,15 @@ class Rules(ABC):
     ) -> None:
         """Raises PlanError for a plan for something else, or with types that layers cannot have."""
         self.graph = partition_graph(network)
-        if tuple(node.name for node in self.graph) != plan.nodes:
-            raise PlanError(f"the plan is for {plan.network!r}, not for {network.name!r}")
+        check_nodes(plan, network.name, self.graph)
         check_types(plan, self.graph)
         self.plan = plan
         self.array = array
         self.execution = execution
         self.folded = folded
         self.network = network
+        self.choices: dict[Operation, tuple[Operation, ...]] = {}
+        """Of operations that several units of a core can do, what each of these would do."""
         self._prepare()
 
     @cached_property
@@ -112,8 +113,40 @@ class Rules(ABC):
         return (item for item in self.order() if not forward or item.phase is Phase.FORWARD)
 
     @abstractmethod
-    def product(self, v: int, phase: Phase, shard: Shard, device: Device) -> Operation | None:
-        """What one worker computes of a node; None where there is nothing to do."""
+    def product(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Operation | None:
+        """What one worker computes of a node; None where there is nothing to do.
+
+        Of its weights it updates the fraction ``updated``.
+        """
+
+    def updated(self, part: Part) -> Sequence[float]:
+        """Of the weights of each node that a worker of a lowest part holds, what it updates."""
+        del part
+        return (1.0,) * len(self.graph)
+
+    def scatters(self, v: int) -> bool:
+        """Whether a node's gradients (those of a weight it uses) are scattered as they come."""
+        tied, updates = self.graph[v].tied, self.plan.updates
+        return bool(updates) and updates[v if tied is None else tied].scatters
+
+    def scattered(self, item: Item) -> bool:
+        """Whether a step is on the way of such gradients: it is done for every micro-batch."""
+        sums = item.kind is Kind.SUMS and item.phase is Phase.GRADIENT
+        return sums and not self.graph[item.node].operand and self.scatters(item.node)
+
+    def operations(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Sequence[Operation]:
+        """The same as what each of its ``units`` does, one behind the other."""
+        product = self.product(v, phase, shard, device, updated)
+        return () if product is None else (product,)
+
+    def units(self, device: Device) -> tuple[str, ...]:
+        """The units of one worker that compute at the same time, by name; none where it is one."""
+        del device
+        return ()
 
     @abstractmethod
     def gradient_bytes(self, v: int, shard: Shard) -> float:
@@ -128,21 +161,35 @@ class Rules(ABC):
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """What completes the partial sums of a product, or re-lays the tensor at a boundary."""
 
+    def siblings(self, v: int) -> Sequence[int]:
+        """Layers whose input is exchanged together with that of ``v``, in the graph's order.
+
+        Its features for the first of them, and its errors behind the last one, which is the
+        first. Itself alone where nothing is shared.
+        """
+        return (v,)
+
     @abstractmethod
     def carry(self, exchange: Exchange) -> Operation:
         """An exchange as the array's links do it."""
 
-    def memory(self, classes: Iterable[tuple[Device, Shards, int]]) -> tuple[DeviceMemory, ...]:
+    def memory(
+        self, classes: Iterable[tuple[Device, Shards, Sequence[float], int]]
+    ) -> tuple[DeviceMemory, ...]:
         """How full each device's HBM gets, of classes of so many workers that hold these shards.
+
+        They update those fractions of their weights.
 
         Nothing where the rules do not say. Raises OutOfMemoryError where it must fit.
         """
         del classes
         return ()
 
-    def memory_use(self, device: Device, shards: Shards) -> MemoryUse | None:
+    def memory_use(
+        self, device: Device, shards: Shards, updated: Sequence[float]
+    ) -> MemoryUse | None:
         """One worker's HBM over a step; None where the rules do not say."""
-        del device, shards
+        del device, shards, updated
         return None
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:

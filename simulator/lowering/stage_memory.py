@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.analysis.held import peak
-from simulator.engine.occupancy import DeviceMemory
+from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes
 from simulator.engine.operations import Worker
 
 
@@ -22,9 +22,10 @@ def stage_memory(
             continue
         top = peak(worker, worker.itinerary)
         most = worker.held_bytes if top is None else top.most
-        where = ""
+        where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
         if top is not None:
             copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
+            by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
             where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
         key = (worker.device.name, name)
         over = worker.cores if most > capacity else 0
@@ -39,5 +40,13 @@ def stage_memory(
             fuller.operator if fuller else where,
             old.cores + worker.cores,
             old.cores_over + over,
+            fuller.by_class
+            if fuller
+            else all_classes(
+                worker.held_bytes + more,
+                worker.weight_bytes + more,
+                worker.gradient_bytes,
+                by_class,
+            ),
         )
     return tuple(found.values())

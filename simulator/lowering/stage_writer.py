@@ -60,12 +60,23 @@ class StageWriter(Writer):
 
     def write_all(self) -> None:
         """All parts of the step."""
-        for item in self.rules.items():
+        for item in self._items():
             self._before(item)
             self._turn_to(self._part_of(item))
             self.write(item)
-        self._send_what_is_left()
-        self._sum()
+        self._forward_to(len(self.rules.graph))
+        if not self.rules.execution.inference:
+            self._send_what_is_left()
+            self._sum()
+
+    def _items(self) -> list[Item]:
+        """New weights that are gathered for the next batch come last, behind their update.
+
+        A step begins with them elsewhere. Here that would be every micro-batch.
+        """
+        items = list(self.rules.items())
+        first = next((i for i, one in enumerate(items) if one.phase is not Phase.UPDATE), 0)
+        return items[first:] + items[:first]
 
     def _turn_to(self, part: Part) -> None:
         for script in self.scripts:
@@ -77,8 +88,10 @@ class StageWriter(Writer):
             return Part.FORWARD
         if item.phase is Phase.UPDATE:
             return Part.UPDATE
-        if item.phase is Phase.BACKWARD or self.rules.graph[item.node].kind == "matmul":
+        if item.phase in (Phase.BACKWARD, Phase.RECOMPUTE) or self.rules.graph[item.node].operand:
             return Part.BACKWARD
+        if self.rules.scattered(item):
+            return Part.WEIGHTS
         return Part.WEIGHTS if item.kind is Kind.COMPUTE else Part.SUMS
 
     def _before(self, item: Item) -> None:
@@ -89,12 +102,16 @@ class StageWriter(Writer):
             return
         if item.phase is Phase.GRADIENT and item.kind is not Kind.COMPUTE:
             return
+        if item.kind is Kind.WEIGHTS:
+            return
         node = item.consumer if item.kind is Kind.BOUNDARY else item.node
         if item.phase is Phase.FORWARD:
             self._forward_to(node)
             return
         self._forward_to(len(self.rules.graph))
-        whole = item.phase is Phase.GRADIENT and self.rules.graph[node].kind != "matmul"
+        if item.phase is Phase.RECOMPUTE:  # from what is kept, so that nothing is received
+            return
+        whole = item.phase is Phase.GRADIENT and not self.rules.graph[node].operand
         self._backward_to(node)
         self._send(Phase.BACKWARD, (p for p in self.entering if whole and node in p.nodes[:1]))
 
@@ -147,7 +164,7 @@ class StageWriter(Writer):
 
     def received(self, item: Item) -> Sequence[Key]:
         """Of a product: features that a node reads, errors of what it makes."""
-        if item.phase is Phase.UPDATE:
+        if item.phase in (Phase.UPDATE, Phase.RECOMPUTE):
             return ()
         ports = self.entering if item.phase is Phase.FORWARD else self.leaving
         return [port.name for port in ports if item.node in port.nodes]
@@ -171,7 +188,8 @@ class StageWriter(Writer):
         """Nodes whose gradients go together, last first, and the bytes of the core with most."""
 
         def size(v: int) -> float:
-            return max(self.rules.gradient_bytes(v, s.shards[v]) for s in self.scripts)
+            each = (self.rules.gradient_bytes(v, s.shards[v]) * s.updated[v] for s in self.scripts)
+            return max(each)
 
         found: list[tuple[int, ...]] = []
         graph = self.rules.graph

@@ -23,64 +23,85 @@ from simulator.lowering.placement import Part
 from simulator.lowering.requests import Emit, Request, Types
 
 
+def _never(types: Types) -> bool:
+    """No sums are scattered."""
+    del types
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Partial sums of one tensor of ``nodes`` that splits of type ``type_`` leave behind.
+    """Partial sums of one tensor of ``nodes`` that splits of some ``types`` leave behind.
 
-    ``nodes`` are split by the same types everywhere (a bucket, or one node);
+    ``nodes`` are split by such types at the same splits (a bucket, or one node);
     ``size`` gives the bytes of their tensors for shards of all nodes. Where
-    the node ``carrier`` is of the same type too, its sums carry these.
+    the node ``carrier`` is of such a type too, its sums carry these. At splits
+    where nobody needs more of the sums than a part of the positions (``scattered``, by
+    the types of all nodes) they are scattered, and not gathered again.
     """
 
     nodes: tuple[int, ...]
-    type_: PartitionType
+    types: tuple[PartitionType, ...]
     size: Callable[[Shards], float]
     emit: Emit
     carrier: int | None = None
+    scattered: Callable[[Types], bool] = _never
 
-    def all_reduce(self, part: Part) -> None:
-        """Every core of ``part`` ends with the whole sums of its shard."""
-        if not part.halves:
-            self._collective(part, "all-reduce")
-        elif only := _only_half(part, self.nodes):
-            self.all_reduce(only)
-        elif not self._joined(part):
-            _each(part, self.all_reduce)
+    def complete(self, part: Part) -> None:
+        """Every core of ``part`` ends with what is needed of the sums of its shard."""
+        if self._all_scattered(part):
+            self.scatter(part)
         else:
-            _each(part, self._scatter)
+            self._all_reduce(part)
+
+    def _all_scattered(self, part: Part) -> bool:
+        """Whether all splits that leave sums scatter them."""
+        if not part.halves:
+            return all(self.scattered(types) for types in part.types if self._joins(types))
+        here = self.scattered(_types_of(part)) or not self._joined(part)
+        return here and all(map(self._all_scattered, part.distinct()))
+
+    def _all_reduce(self, part: Part) -> None:
+        if not part.halves:
+            self._of_block(part)
+        elif only := _only_half(part, self.nodes):
+            self._all_reduce(only)
+        elif not self._joined(part):
+            _each(part, self._all_reduce)
+        else:
+            _each(part, self.scatter)
             size = self.size(part.shards)
             self._cross(part, size, size)
-            _each(part, self._gather)
+            _each(part, self.gather)
 
-    def _scatter(self, part: Part) -> None:
+    def scatter(self, part: Part) -> None:
+        """Every core of ``part`` ends with the sums of its piece of its shard."""
         if not part.halves:
             self._collective(part, "reduce-scatter")
         elif only := _only_half(part, self.nodes):
-            self._scatter(only)
+            self.scatter(only)
         else:
-            _each(part, self._scatter)
+            _each(part, self.scatter)
             if self._joined(part):
                 self._cross(part, *self._pieces(part))
 
-    def _gather(self, part: Part) -> None:
+    def gather(self, part: Part) -> None:
+        """Every core of ``part`` ends with its shard, of which each had its piece."""
         if not part.halves:
             self._collective(part, "all-gather")
         elif only := _only_half(part, self.nodes):
-            self._gather(only)
+            self.gather(only)
         else:
             if self._joined(part):
                 self._cross(part, *reversed(self._pieces(part)))
-            _each(part, self._gather)
+            _each(part, self.gather)
 
     def _joined(self, part: Part) -> bool:
-        return self._leaves_sums(lambda node: part.partitions[node].type)
+        return self._joins(_types_of(part))
 
     def _joins(self, types: Types) -> bool:
-        return self._leaves_sums(types.__getitem__)
-
-    def _leaves_sums(self, type_of: Callable[[int], PartitionType]) -> bool:
-        carried = self.carrier is not None and type_of(self.carrier) is self.type_
-        return type_of(self.nodes[0]) is self.type_ and not carried
+        carried = self.carrier is not None and types[self.carrier] in self.types
+        return types[self.nodes[0]] in self.types and not carried
 
     def _pieces(self, part: Part) -> tuple[float, float]:
         """Bytes of the sums that each half's cores keep when they are scattered over both."""
@@ -88,16 +109,33 @@ class Sums:
         size = self.size(part.shards)
         return size * first / (first + second), size * second / (first + second)
 
-    def _collective(self, part: Part, name: str) -> None:
+    def _of_block(self, part: Part) -> None:
+        """Scattered over some levels, then what is left of them all-reduced over the others."""
+
+        def apart(types: Types) -> bool:
+            return self._joins(types) and self.scattered(types)
+
+        left = 1.0 / self._collective(part, "reduce-scatter", apart)
+        self._collective(part, "all-reduce", lambda t: self._joins(t) and not apart(t), left)
+
+    def _collective(
+        self,
+        part: Part,
+        name: str,
+        joined: Callable[[Types], bool] | None = None,
+        share: float = 1.0,
+    ) -> int:
+        """One of a ``share`` of the sums over the levels that are joined; by how many cores."""
         block = part.block
         if block is None or not part.busy(self.nodes):
-            return
-        busy, together = block.busy(self.nodes), part.together(self._joins)
+            return 1
+        busy, together = block.busy(self.nodes), part.together(joined or self._joins)
         members = block.groups(together, busy)
         if members.size > 1:
-            size = np.array(self.size(block.largest))
+            size = np.array(self.size(block.largest) * share)
             padded = None if busy.all() else block.groups(together, np.ones_like(busy))
             self.emit(Request(part, name, (members,), (size,), padded))
+        return max(members.size, 1)
 
     def _cross(self, part: Part, to_first: float, to_second: float) -> None:
         """The halves' cores receive that much together, each as much as the others."""
@@ -109,6 +147,11 @@ class Sums:
         cores[1] += part.halves[0].cores
         halves = tuple(Rows(members[np.newaxis]) for members in cores)
         self.emit(Request(part, "swap", halves, tuple(amounts)))
+
+
+def _types_of(part: Part) -> Types:
+    """The type of each node at a part's split."""
+    return [partition.type for partition in part.partitions]
 
 
 def _only_half(part: Part, nodes: Sequence[int]) -> Part | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hardware import Device
 from planners.order import Phase
-from simulator.engine.operations import NOTHING_HELD, Operation, Part, Task
+from simulator.engine.operations import NOTHING_HELD, Holding, Operation, Part, Task
 from simulator.lowering.blocks import Shards
 
 Key = tuple[Any, ...]
@@ -19,22 +19,28 @@ Key = tuple[Any, ...]
 class Script:
     """The template of a class of devices that hold the same, while it is written.
 
-    There are ``copies`` of them, the first is number ``first``. ``made`` says
+    There are ``copies`` of them, the first is number ``first``; of the weights of each node
+    they update the fraction ``updated``. ``made`` says
     which lines made what last. ``in_order`` lines wait for the one before them
-    and nothing else but what they receive. Before the first ``held_bytes`` are in the
+    and nothing else but what they receive. Where its cores have ``units`` lines are in the
+    order in which those ``start`` them. Before the first ``held_bytes`` are in the
     device's memory; ``held`` has what its products hold (``MemoryUse.by_product``),
     and ``once`` what of that goes on from one micro-batch to the next.
     """
 
     device: Device
     shards: Shards
+    updated: Sequence[float]
     copies: int
     first: int
     in_order: bool
-    held: dict[tuple[int, Phase], tuple[float, float]]
+    held: dict[tuple[int, Phase], Holding]
     held_bytes: float
     once: dict[tuple[int, Phase], float] = field(default_factory=dict)
     weight_bytes: float = 0.0
+    gradient_bytes: float = 0.0
+    units: tuple[str, ...] = ()
+    starts: list[int] | None = None
     tasks: list[Task] = field(default_factory=list)
     made: dict[Key, tuple[int, ...]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -48,11 +54,22 @@ class Script:
         return not nodes or any(not self.shards[node].empty for node in nodes)
 
     def compute(
-        self, v: int, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
+        self,
+        v: int,
+        operation: Operation,
+        after: Sequence[Key],
+        makes: Sequence[Key],
+        *,
+        last: bool = True,
     ) -> None:
-        """Append a product of a node that waits for what makes ``after``."""
+        """Append a product of a node that waits for what makes ``after``.
+
+        What it holds it goes on holding behind the ``last`` operation of the product.
+        """
         of = (v, operation.phase)
         held, once = self.held.get(of, NOTHING_HELD), self.once.get(of, 0.0)
+        if not last:
+            held, once = held.released, 0.0
         self._add(Task(operation, self._needs(after), held=held, once=once), makes)
 
     def exchange(
@@ -82,6 +99,8 @@ class Script:
     def _needs(self, after: Sequence[Key]) -> tuple[int, ...]:
         if not self.in_order:
             return self.makers(after)
+        if not self._received:
+            return self._last
         needs, self._received = tuple(sorted((*self._last, *self._received))), ()
         return needs
 
@@ -115,6 +134,8 @@ class Script:
     def _order(self) -> list[int]:
         if self.in_order:
             return list(range(len(self.tasks)))
+        if self.starts is not None:
+            return sorted(range(len(self.tasks)), key=self.starts.__getitem__)
         computed, ready = -1, list[int]()
         for task in self.tasks:
             goes_on = task.parties or task.receives

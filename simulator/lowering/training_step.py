@@ -7,16 +7,18 @@ computing it takes, and which exchanges it needs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.blocks import Alike
-from simulator.lowering.dataflow import Dataflow
+from simulator.lowering.dataflow import MADE, Dataflow
 from simulator.lowering.placement import Part
 from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.tasks import Key, Script
+from simulator.lowering.unit_order import compute_on_units, order_by_units
 from simulator.lowering.written import Kept, Made, Written, devices_of, followed
 
 STEPS = Kept()
@@ -52,9 +54,11 @@ class Writer:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.apart = rules.shared and not rules.folded
-        self.flow = Dataflow(rules.graph)
+        self.flow = Dataflow(rules.graph, rules.plan.updates)
         self._under: dict[int, tuple[Script, ...]] = {}
         self._products: dict[Operation, Made] = {}
+        self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
+        """What lets units begin to compute again, who could as soon as forward is over."""
         self._exchanges: dict[Operation, Exchange] = {}
         self.scripts = self._open(rules.root)
 
@@ -63,17 +67,18 @@ class Writer:
         if part.halves:
             found = tuple(s for half in part.distinct() for s in self._open(half))
         else:
-            classes = part.classes(folded=self.rules.shared)
-            found = tuple(self._script(part, alike) for alike in classes)
+            classes, updated = part.classes(folded=self.rules.shared), self.rules.updated(part)
+            found = tuple(self._script(part, alike, updated) for alike in classes)
         self._under[id(part)] = found
         return found
 
-    def _script(self, part: Part, alike: Alike) -> Script:
+    def _script(self, part: Part, alike: Alike, updated: Sequence[float]) -> Script:
         device = part.group.kinds[0][0]
-        use = self.rules.memory_use(device, alike.shards)
+        use = self.rules.memory_use(device, alike.shards, updated)
         return Script(
             device,
             alike.shards,
+            updated,
             alike.cores * part.copies.count,
             part.copies.first + alike.first,
             in_order=not self.rules.overlap,
@@ -81,6 +86,8 @@ class Writer:
             held_bytes=use.held_bytes if use else 0.0,
             once=use.accumulated if use else {},
             weight_bytes=use.weight_bytes if use else 0.0,
+            gradient_bytes=use.gradient_bytes if use else 0.0,
+            units=self.rules.units(device),
         )
 
     def write(self, item: Item) -> None:
@@ -89,9 +96,17 @@ class Writer:
         if item.kind is Kind.COMPUTE:
             self._compute(item, [*after, *self.received(item)], makes)
             return
+        own, siblings, leads = self._siblings(item)
         if self.rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
+            sources = self.flow.sources(item)
+            if own != leads and item.phase.ahead:
+                sources = [self.flow.moved(replace(item, consumer=leads))]
             for script in self.scripts:
-                script.hand_on([self.flow.source(item)], makes)
+                script.hand_on(sources, makes)
+        if own != leads:
+            return
+        if self.rules.overlap and item.phase is Phase.BACKWARD:
+            after = [*after, *((MADE[Phase.BACKWARD], v) for v in siblings if v != own)]
         for exchange in self.rules.exchanges(item):
             part = exchange.part
             takers: Sequence[Script] = self._under[id(part)]
@@ -103,6 +118,19 @@ class Writer:
             for script in takers:
                 script.exchange(operation, after, makes, parties)
 
+    def _siblings(self, item: Item) -> tuple[int, Sequence[int], int]:
+        """Whose input an exchange is of, who shares it, and whose exchange is for all of them.
+
+        That of the first one; of what is gathered again for gradients, backward, the last.
+        """
+        own = item.consumer if item.kind is Kind.BOUNDARY else item.node
+        errors = item.kind is Kind.SUMS and item.phase is Phase.BACKWARD
+        if not errors and (item.kind is not Kind.BOUNDARY or item.phase is Phase.UPDATE):
+            return own, (own,), own
+        siblings = self.rules.siblings(own)
+        again = item.phase is Phase.RECOMPUTE and item.bucket
+        return own, siblings, siblings[-1 if again else 0]
+
     def received(self, item: Item) -> Sequence[Key]:
         """What a product waits for that others send."""
         del item
@@ -110,29 +138,36 @@ class Writer:
 
     def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
         v, phase = item.node, item.phase
-        made: dict[tuple[int, Shard], Operation | None] = {}
+        if phase is Phase.BACKWARD:
+            self._behind = (MADE[phase], v)
+        made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
         for script in self.scripts:
-            key = (id(script.device), script.shards[v])
+            updated = script.updated[v] if phase is Phase.UPDATE else 1.0
+            key = (id(script.device), script.shards[v], updated)
             if key not in made:
-                of = (v, phase, script.shards[v], script.device)
-                made[key] = self.rules.product(*of)
-                if (product := made[key]) is not None:
-                    self._products[product] = of
-            operation = made[key]
-            if operation is not None:
+                of = (v, phase, script.shards[v], script.device, updated)
+                made[key] = self.rules.operations(*of)
+                self._products |= dict.fromkeys(made[key], of)
+            if script.units:
+                waits = [*after, self._behind] if phase is Phase.RECOMPUTE else after
+                joined = bool(self.rules.graph[v].operand)
+                compute_on_units(script, item, made[key], waits, makes, joined=joined)
+                continue
+            for operation in made[key]:
                 script.compute(v, operation, after, makes)
-            elif self.rules.overlap:
+            if not made[key] and self.rules.overlap:
                 script.hand_on(after, makes)
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
+        order_by_units(self.scripts, self.rules.choices)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree
 
     def memory(self) -> tuple[DeviceMemory, ...]:
         """How full each device's HBM gets; raises OutOfMemoryError where it must fit."""
-        return self.rules.memory([(s.device, s.shards, s.copies) for s in self.scripts])
+        return self.rules.memory([(s.device, s.shards, s.updated, s.copies) for s in self.scripts])
 
     def written(self, memory: tuple[DeviceMemory, ...]) -> Written:
         """The whole step."""
@@ -188,6 +223,8 @@ class Tree:
             None if memory is None else len(self.hbms),
             script.held_bytes,
             script.weight_bytes,
+            script.gradient_bytes,
+            units=script.units,
         )
         self.hbms.extend([] if memory is None else [memory])
         return worker

@@ -10,12 +10,10 @@ its bytes have crossed the one memory that all units share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from hardware import Device
-from planners.order import Kind, Phase
+from planners.order import Kind
 from simulator.analysis.period import steady_period, turn_ends
 from simulator.engine.cores import Done
 from simulator.engine.errors import SimulationError
@@ -23,25 +21,10 @@ from simulator.engine.machine import Machine
 from simulator.engine.operations import Operation, Program, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Timeline
+from simulator.lowering.unit_list import UnitTask, list_schedule
 
 MOST_RUNS = 1 << 18
 """Tasks of all batches that are run in search of a steady rhythm."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitTask:
-    """What one unit does of each batch, after the tasks ``needs``, which come before it.
-
-    It takes ``duration_ps``, or longer where others slow its ``hbm_bytes`` down.
-    """
-
-    name: str
-    unit: int
-    duration_ps: int
-    needs: tuple[int, ...] = ()
-    hbm_bytes: float = 0.0
-    flops: float = 0.0
-    phase: Phase = Phase.FORWARD
 
 
 class Steady(NamedTuple):
@@ -54,51 +37,6 @@ class Steady(NamedTuple):
     in_flight: int
     exact: bool
     timeline: Timeline
-
-
-def urgency(tasks: Sequence[UnitTask]) -> list[int]:
-    """Picoseconds from each task's start to the end of a batch, were no unit ever busy."""
-    left = [0] * len(tasks)
-    for i in reversed(range(len(tasks))):
-        left[i] += tasks[i].duration_ps
-        for before in tasks[i].needs:
-            left[before] = max(left[before], left[i])
-    return left
-
-
-def list_schedule(tasks: Sequence[UnitTask], units: int) -> list[int]:
-    """When each task of one batch starts: a free unit takes the most urgent that is ready."""
-    left = urgency(tasks)
-    behind: list[list[int]] = [[] for _ in tasks]
-    for i, task in enumerate(tasks):
-        for before in task.needs:
-            behind[before].append(i)
-    missing = [len(task.needs) for task in tasks]
-    ready: list[list[tuple[int, int]]] = [[] for _ in range(units)]
-    for i, task in enumerate(tasks):
-        if not missing[i]:
-            ready[task.unit].append((-left[i], i))
-    for waiting in ready:
-        heapify(waiting)
-    starts, now = [0] * len(tasks), 0
-    running: list[tuple[int, int]] = []
-    idle = [True] * units
-    while True:
-        for unit in range(units):
-            if idle[unit] and ready[unit]:
-                _, i = heappop(ready[unit])
-                starts[i], idle[unit] = now, False
-                heappush(running, (now + tasks[i].duration_ps, i))
-        if not running:
-            return starts
-        now = running[0][0]
-        while running and running[0][0] == now:
-            _, i = heappop(running)
-            idle[tasks[i].unit] = True
-            for after in behind[i]:
-                missing[after] -= 1
-                if not missing[after]:
-                    heappush(ready[tasks[after].unit], (-left[after], after))
 
 
 def modulo_schedule(tasks: Sequence[UnitTask], units: int) -> tuple[list[int], int]:
@@ -143,7 +81,7 @@ def run_tasks(
                 f"task {task.name!r}: no such unit, no duration, or it needs a later task"
             )
     starts, period = (
-        (list_schedule(tasks, units), 0) if batches == 1 else modulo_schedule(tasks, units)
+        (list_schedule(tasks, units).starts, 0) if batches == 1 else modulo_schedule(tasks, units)
     )
     workers = tuple(Worker(device, first=u, unit="core", hbm=0) for u in range(units))
     machine = Machine(Program(workers, hbms=(memory_bytes_per_s,)))

@@ -15,7 +15,7 @@ from hashlib import blake2b
 import numpy as np
 
 from hardware import Device
-from planners import Plan, Split
+from planners import Plan, Split, Update
 from planners.order import Phase
 from planners.partition import Shard
 from simulator.collectives.link_classes import links_of
@@ -26,8 +26,8 @@ from simulator.lowering.rules import Exchange, Rules
 MOST_TASKS = 400_000
 """Of all programs that are kept in one process, about 200 bytes each."""
 
-Made = tuple[int, Phase, Shard, Device]
-"""Of which node, phase, shard and device a product is."""
+Made = tuple[int, Phase, Shard, Device, float]
+"""Of which node, phase, shard and device a product is, and what part of its weights is updated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +52,8 @@ class Written:
         """The same by rules whose speeds may be others."""
         device = dict(zip(self.devices, devices_of(rules), strict=True))
         made = {operation: rules.carry(what) for operation, what in self.exchanges.items()}
-        for operation, (v, phase, shard, of) in self.products.items():
-            product = rules.product(v, phase, shard, device[of])
+        for operation, (v, phase, shard, of, updated) in self.products.items():
+            product = rules.product(v, phase, shard, device[of], updated)
             if product is not None:
                 made[operation] = product
         workers = tuple(_worker(worker, device, made) for worker in self.program.workers)
@@ -125,6 +125,7 @@ def apart_from_speeds(devices: Sequence[Device]) -> Hashable:
         replace(
             device,
             chip_peak_flops_per_s=1.0,
+            chip_attention_flops_per_s=None,
             hbm_bytes_per_s=1.0,
             network_bytes_per_s=1.0,
             network_latency_s=0.0,
@@ -135,7 +136,7 @@ def apart_from_speeds(devices: Sequence[Device]) -> Hashable:
 
 
 def splits_of(plan: Plan) -> bytes:
-    """What a plan does, whatever it expects of it: equal for plans that split alike."""
+    """What a plan does, whatever it expects of it: equal for plans that split and update alike."""
     known: dict[int, bytes] = {}
 
     def digest(split: Split | None) -> bytes:
@@ -151,4 +152,4 @@ def splits_of(plan: Plan) -> bytes:
             known[id(split)] = found.digest()
         return known[id(split)]
 
-    return digest(plan.root)
+    return digest(plan.root) + bytes(map([*Update].index, plan.updates))

@@ -19,6 +19,9 @@ from simulator.planning.lifting import alone, lifted, powers_of_two
 from simulator.planning.shares import with_better_shares
 from workloads import Network
 
+FAIRER = ("best_share", "best_subset")
+"""The two, by name."""
+
 
 def best_share(
     network: Network,

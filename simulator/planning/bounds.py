@@ -13,12 +13,14 @@ from functools import lru_cache
 
 from hardware import Array, Device
 from planners import Plan, Split
-from planners.partition import legal
+from planners.partition import USUAL, usual
 from simulator.lowering.execution import Execution
 from simulator.planning.chain import Chain
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import leaves_of, powers_of_two
 from simulator.planning.states import few_runs, is_state
+from simulator.planning.tables import Tables
+from simulator.planning.tails import tail_bound_s
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
@@ -70,13 +72,13 @@ def layouts_bound(
     cores = first_cores(array, device, most)
     if execution.model == "published" or len(array.group.kinds) > 1 or cores is None:
         return None
-    if cores.levels > MOST_LEVELS:
-        return None
+    if cores.levels > MOST_LEVELS or (device.units is not None and execution.overlap):
+        return None  # the tables have one operator after the other
     tables = tables_of(network, batch, cores, execution, hollow=True)
     if sum(len(costs.states) ** 2 for costs in tables.nodes) > MOST_WORK:
         return None
     complete = all(costs.states.complete for costs in tables.nodes)
-    seconds = Chain(tables).best()[0].bound_s
+    seconds = _of_tables(tables)
     for _, size in powers_of_two(array):
         seconds = min(seconds, _of_size(network, array, batch, execution, device, size, seconds))
     covers = LAYOUTS.format(most) if complete else FEW_RUNS.format(most, few_runs(cores.levels) - 1)
@@ -99,14 +101,20 @@ def _of_size(
     tables = tables_of(network, batch, cores, execution, hollow=True)
     if tables.products_s >= enough_s:
         return enough_s
-    return Chain(tables).best()[0].bound_s
+    return _of_tables(tables)
+
+
+def _of_tables(tables: Tables) -> float:
+    """The better one of two bounds on layouts."""
+    chain = Chain(tables)
+    return max(chain.best()[0].bound_s, tail_bound_s(chain))
 
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:
     """Whether a plan is one of those that ``layouts_bound`` covers."""
     group, split = array.group, plan.root
     (device, _), *others = group.kinds
-    if others:
+    if others or plan.updates:
         return False
     while split is not None and split.idle and split.working == (0,):
         group, split = group.halves()[0], split.halves[0]
@@ -120,6 +128,6 @@ def is_layout(network: Network, plan: Plan, array: Array) -> bool:
         split = split.halves[0]
     of_nodes = zip(*(one.types for one in levels), strict=True)
     return leaves_of(group, device) == 1 << len(levels) and all(
-        is_state(legal(node), types)
+        all(one in USUAL for one in types) and is_state(usual(node), types)
         for node, types in zip(partition_graph(network), of_nodes, strict=bool(levels))
     )

@@ -18,7 +18,7 @@ also gives a layout worth judging.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,6 +64,13 @@ class Chain:
         self.filled = filled
         self.overlap = tables.execution.overlap
         self._waits = waits_of(tables.graph, tables.operators.nodes)
+        self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
+        """What is between neighbours, for the weight that was asked for last."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether the backward products wait for the last node's sums."""
+        return self._waits.ends
 
     @property
     def nodes(self) -> list[Costs]:
@@ -93,6 +100,13 @@ class Chain:
                 low, high = (middle, high) if self._slope(middle) > 0 else (low, middle)
         return sorted(tried, key=lambda found: -found.bound_s)
 
+    def floor_s(self) -> float:
+        """What no layout undercuts, found without a look at pairs: each node by itself."""
+        return max(
+            sum(float(self.own(v, weight).min()) for v in range(len(self.nodes)))
+            for weight in (0.0, 0.5, MOST_WEIGHT)[: 3 if self.overlap else 1]
+        )
+
     def _slope(self, found: Found) -> float:
         """How fast a layout's sum grows with the weight."""
         return self.seconds(found.picks, 1.0) - self.seconds(found.picks, 0.0)
@@ -101,10 +115,12 @@ class Chain:
         """A layout's sum."""
         total, seen = 0.0, False
         for v, pick in enumerate(picks):
-            seen = seen or bool(self._starts(v)[pick])
+            seen = seen or bool(self.starts(v)[pick])
             total += float(self.own(v, weight)[int(seen), pick])
             if v:
-                total += float(self.pair(v, weight)[picks[v - 1], pick])
+                forward, backward = self._pairs[v - 1]
+                total += float(forward[picks[v - 1], pick])
+                total += (1.0 - weight) * float(backward[picks[v - 1], pick])
         return total
 
     def least(self, weight: float) -> Found:
@@ -114,7 +130,7 @@ class Chain:
         seen, state = np.unravel_index(int(last.argmin()), last.shape)
         picks = [int(state)]
         for v in range(len(self.nodes) - 1, 0, -1):
-            had = 1 if self._starts(v)[state] else None  # its own stream, or one before it
+            had = 1 if self.starts(v)[state] else None  # its own stream, or one before it
             come = reached[v - 1] + self.pair(v, weight)[:, state]
             rows = come[[seen]] if had is None or not seen else come
             at = int(rows.argmin())
@@ -127,7 +143,7 @@ class Chain:
         """By node, whether a gradient is in the stream so far, and state: the least sum so far."""
         found: list[Floats] = []
         for v in range(len(self.nodes)):
-            starts = self._starts(v)
+            starts = self.starts(v)
             if not v:
                 come = np.array([np.zeros(len(starts)), np.full(len(starts), np.inf)])
             else:
@@ -148,7 +164,7 @@ class Chain:
         after = np.zeros_like(ahead[-1])
         for v in range(len(self.nodes) - 1, 0, -1):
             rest = after + self.own(v, weight)
-            rest[0] = np.where(self._starts(v), rest[1], rest[0])
+            rest[0] = np.where(self.starts(v), rest[1], rest[0])
             pair = self.pair(v, weight)
             after = np.array([(pair + one).min(axis=1) for one in rest])
             found.append((ahead[v - 1] + after).min(axis=0))
@@ -171,32 +187,48 @@ class Chain:
             sums = costs.forward_sums_s + costs.backward_sums_s + costs.stream_s
             products = costs.forward_s + costs.backward_s + costs.gradient_s + costs.update_s
             return np.array([products + sums] * 2)
-        both = self._matmul(v)
+        both = self.matmul(v)
         backward = costs.backward_s + (costs.gradient_s if both else 0.0)
         own = costs.forward_s + stay * backward + weight * costs.stream_s
         if not v and not both:
             own = own + stay * costs.gradient_s
         if v == len(self.nodes) - 1:
             own = own + weight * costs.backward_s  # before it no gradient is there
-            if self._waits.ends:
+            if self.ends:
                 own = own + costs.forward_sums_s
         return np.array([own + stay * costs.update_s, own + costs.update_s])
 
     def pair(self, v: int, weight: float) -> Floats:
         """What is between a node and the one before it, by the states of both."""
-        forward, backward = self._pairs[v - 1]
-        return forward + (1.0 - weight) * backward
+        if self._weighed[0] != weight:
+            self._weighed = weight, {}
+        forward, backward = both = self._pairs[v - 1]
+        known = self._weighed[1]
+        if id(both) not in known:
+            known[id(both)] = forward + (1.0 - weight) * backward
+        return known[id(both)]
 
     @cached_property
     def _pairs(self) -> list[tuple[Floats, Floats]]:
-        return [self._between(v) for v in range(1, len(self.nodes))]
+        """By node but the first; equal ones, as of blocks that repeat, are one object."""
+        known: dict[Hashable, tuple[Floats, Floats]] = {}
+        found: list[tuple[Floats, Floats]] = []
+        for v in range(1, len(self.nodes)):
+            producers = self.tables.graph[v].producers
+            read = [edge for edge, producer in enumerate(producers) if producer == v - 1][:1]
+            whole = [self.tables.whole_bytes(edge, v) for edge in read]
+            waits = self._waits.forward[v], self._waits.backward[v]
+            key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
+            if key not in known:
+                known[key] = self._between(v, read)
+            found.append(known[key])
+        return found
 
-    def _between(self, v: int) -> tuple[Floats, Floats]:
+    def _between(self, v: int, read: Sequence[int]) -> tuple[Floats, Floats]:
         before, costs, tables = self.nodes[v - 1], self.nodes[v], self.tables
         ahead = back = np.zeros((len(before.states), len(costs.states)))
-        read = [e for e, producer in enumerate(tables.graph[v].producers) if producer == v - 1]
         serial = not self.overlap
-        for edge in read[:1]:
+        for edge in read:
             if self._waits.forward[v] or serial:
                 ahead = tables.forward_relay(edge, v)
             if self._waits.backward[v] or serial:
@@ -207,15 +239,15 @@ class Chain:
             ahead = ahead + before.forward_sums_s[:, np.newaxis]
         if read and self._waits.backward[v]:
             back = back + costs.backward_sums_s
-        if not self._matmul(v):
+        if not self.matmul(v):
             back = np.maximum(back, costs.gradient_s)
         return ahead, back
 
-    def _matmul(self, v: int) -> bool:
+    def matmul(self, v: int) -> bool:
         """Whether a node's gradient is the error of its second operand, and goes with the first."""
         return self.tables.graph[v].kind == "matmul"
 
-    def _starts(self, v: int) -> NDArray[np.bool_]:
+    def starts(self, v: int) -> NDArray[np.bool_]:
         """Which states put the node's gradient into the stream."""
         found: NDArray[np.bool_] = self.nodes[v].stream_s > 0
         return found

@@ -45,45 +45,48 @@ class Curves:
     first: int
     levels: int
     algorithm: str = "auto"
-    _known: dict[tuple[str, int], Floats] = field(default_factory=dict)
-
-    def seconds(self, collective: str, mask: int, size_bytes: Floats) -> Floats:
-        """What a collective of each size takes at least; nothing where there is no group."""
-        if not mask:
-            return np.zeros_like(size_bytes)
-        timed = np.interp(size_bytes, SAMPLES, self._curve(collective, mask))
-        found: Floats = np.where(size_bytes > 0, timed, 0.0)
-        return found
+    _known: dict[str, Floats] = field(default_factory=dict)
 
     def of_masks(self, collective: str, masks: Ints, size_bytes: Floats) -> Floats:
-        """The same where every size has a mask of its own."""
-        order = np.argsort(masks, axis=None, kind="stable")
-        ranked, sizes = masks.ravel()[order], size_bytes.ravel()[order]
-        starts = np.flatnonzero(np.diff(ranked, prepend=-1)).tolist()
-        found = np.empty(size_bytes.size)
-        for start, end in zip(starts, [*starts[1:], len(ranked)], strict=True):
-            mask = int(ranked[start])
-            found[order[start:end]] = self.seconds(collective, mask, sizes[start:end])
-        return found.reshape(size_bytes.shape)
+        """What a collective takes at least, each of its own size among groups of its own mask.
 
-    def _curve(self, collective: str, mask: int) -> Floats:
-        key = (collective, mask)
-        if key not in self._known:
-            groups = self._groups(mask)
-            by = "auto" if collective == "all-to-all" else self.algorithm
-            timed = list[float]()
-            for size in SAMPLES[1:].tolist():
-                try:
-                    found = offer(self.wires, collective, groups, size, by)
-                except CollectiveError:  # an algorithm that was asked for does not apply
-                    timed.append(np.inf)
-                    continue
-                rounding = 2 * len(found.sequence)  # up, of bytes and of latency in each phase
-                timed.append(max(0, found.alone_ps - rounding) / PICOSECONDS)
-            self._known[key] = np.array([timed[0], *timed])
-        return self._known[key]
+        Nothing where there is no group, or nothing to move.
+        """
+        found = np.zeros(masks.shape)
+        busy = (masks > 0) & (size_bytes > 0)
+        sizes, which = size_bytes[busy], masks[busy]
+        above = np.clip(np.searchsorted(SAMPLES, sizes), 1, len(SAMPLES) - 1)
+        curves = self._curves(collective, which, above)
+        low, high = curves[which, above - 1], curves[which, above]
+        far = np.minimum(sizes, SAMPLES[-1]) - SAMPLES[above - 1]
+        far /= SAMPLES[above] - SAMPLES[above - 1]
+        with np.errstate(invalid="ignore"):  # forever less forever
+            between = low + far * (high - low)
+        found[busy] = np.where(np.isinf(high), np.inf, between)
+        return found
 
-    def _groups(self, mask: int) -> Lattice:
+    def _curves(self, collective: str, masks: Ints, above: Ints) -> Floats:
+        """By mask and sample, seconds: of those that are asked for, and of others what is known."""
+        if collective not in self._known:
+            self._known[collective] = np.full((1 << self.levels, len(SAMPLES)), np.nan)
+        curves = self._known[collective]
+        asked = np.zeros(curves.shape, dtype=np.bool_)
+        asked[masks, above] = asked[masks, above - 1] = True
+        for mask, sample in np.argwhere(asked & np.isnan(curves)).tolist():
+            curves[mask, sample] = self._timed(collective, mask, float(SAMPLES[max(sample, 1)]))
+        return curves
+
+    def _timed(self, collective: str, mask: int, size_bytes: float) -> float:
+        by = "auto" if collective == "all-to-all" else self.algorithm
+        try:
+            found = offer(self.wires, collective, self.groups(mask), size_bytes, by)
+        except CollectiveError:  # an algorithm that was asked for does not apply
+            return np.inf
+        rounding = 2 * len(found.sequence)  # up, of bytes and of latency in each phase
+        return max(0, found.alone_ps - rounding) / PICOSECONDS
+
+    def groups(self, mask: int) -> Lattice:
+        """The groups over the levels of a mask."""
         strides = [1 << i for i in range(self.levels)]
         return Lattice(
             self.first,

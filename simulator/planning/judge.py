@@ -20,6 +20,7 @@ from simulator.lowering.placement import parts
 from simulator.lowering.rules import Rules
 from simulator.lowering.training_step import training_step
 from simulator.lowering.written import splits_of
+from simulator.planning.updates import candidates
 from workloads import Network
 
 
@@ -41,7 +42,7 @@ class Judge:
     spent: int = 0
     evaluations: int = 0
     _known: dict[bytes, float] = field(default_factory=dict)
-    _products: dict[tuple[Device, int, Shard], int] = field(default_factory=dict)
+    _products: dict[tuple[Device, int, Shard, float], int] = field(default_factory=dict)
     _least_over: float = math.inf
 
     def seconds(self, plan: Plan) -> float:
@@ -49,10 +50,20 @@ class Judge:
         key = splits_of(plan)
         if key not in self._known:
             self.evaluations += 1
-            self._known[key] = found = self._simulated(plan)
-            if found < self.best_s:
-                self.best, self.best_s = plan, found
+            self._known[key] = math.inf
+            for one in self._updated(plan):
+                found = self._simulated(one)
+                self._known[key] = min(self._known[key], found)
+                if found < self.best_s:
+                    self.best, self.best_s = one, found
         return self._known[key]
+
+    def _updated(self, plan: Plan) -> Sequence[Plan]:
+        """The ways to update weights that the execution model asks for."""
+        try:
+            return candidates(self.network, plan, self.array, self.execution)
+        except PlanError:  # as one that a bus refuses
+            return ()
 
     def _simulated(self, plan: Plan) -> float:
         free = replace(self.execution, strict_memory=False)
@@ -67,23 +78,31 @@ class Judge:
         return run(program).iteration_s if self._fits(plan, program) else math.inf
 
     def _products_s(self, rules: Rules) -> float:
-        """What the busiest device computes, one product after the other: no step takes less."""
+        """What the busiest device computes, one product after the other: no step takes less.
+
+        Of a core with units each of them at least a part of that.
+        """
         return max(
-            self._of_shards_s(rules, part.group.kinds[0][0], alike.shards)
+            self._of_shards_s(rules, part.group.kinds[0][0], alike.shards, updated)
             for part in parts(rules.root)
             if not part.halves
+            for updated in [rules.updated(part)]
             for alike in part.classes(folded=True)
         )
 
-    def _of_shards_s(self, rules: Rules, device: Device, shards: Shards) -> float:
+    def _of_shards_s(
+        self, rules: Rules, device: Device, shards: Shards, updated: Sequence[float]
+    ) -> float:
         found = 0
         for v, shard in enumerate(shards):
-            key = device, v, shard
+            key = device, v, shard, updated[v]
             if key not in self._products:
-                made = (rules.product(v, phase, shard, device) for phase in self._phases)
+                made = (
+                    rules.product(v, phase, shard, device, updated[v]) for phase in self._phases
+                )
                 self._products[key] = sum(one.duration_ps for one in made if one)
             found += self._products[key]
-        return found / PICOSECONDS
+        return found / PICOSECONDS / (len(rules.units(device)) or 1)
 
     @property
     def _phases(self) -> Sequence[Phase]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from hardware import Array, Device
+from planners.partition import I
 from simulator.lowering.execution import Execution
 from simulator.planning.branches import with_branches
 from simulator.planning.chain import Chain
@@ -41,8 +42,14 @@ def tables_of(
 def layouts(chain: Chain) -> Iterator[tuple[int, ...]]:
     """Layouts by the numbers of their states, likely ones first, each once."""
     seen = set[tuple[int, ...]]()
+    for picks in _likely(chain):
+        if picks not in seen:
+            seen.add(picks)
+            yield picks
+
+
+def _likely(chain: Chain) -> Iterator[tuple[int, ...]]:
     for found in chain.best():
-        for picks in (found.picks, with_branches(chain, found.weight)):
-            if picks is not None and picks not in seen:
-                seen.add(picks)
-                yield picks
+        yield found.picks
+        yield from with_branches(chain, found.weight)
+    yield tuple(costs.states.numbers[(I,) * chain.tables.cores.levels] for costs in chain.nodes)

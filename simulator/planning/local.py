@@ -1,85 +1,103 @@
-"""From a good plan to a better one: small changes, the most promising first, each simulated.
+"""From a good layout to a better one: small changes, the most promising first.
 
-One node takes another state, or two neighbours do. What that should gain, the
-chain says; whether it does, the judge. Nothing is random, and the effort is
-counted in lines that are simulated, so that the plan does not depend on the
-machine.
+One node takes another state, or two neighbours do, or all nodes of one sort
+that have the same state do: blocks repeat. What a change should gain the chain
+says; whether it does, a judgement. Nothing is random, and the effort is counted, so
+that the plan does not depend on the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from planners import Plan
 from simulator.planning.chain import Chain
-from simulator.planning.judge import Judge
-from simulator.planning.placements import Placement
 
 FEW = 48
-"""Changes that are tried before a plan counts as the best near by."""
+"""Changes that are tried before a layout counts as the best near by."""
+SLACK = 1.002
+"""A change whose estimate is more than so many times that of the layout is not judged."""
 WEIGHTS = (0.0, 0.4)
 """Of the stream, by which changes are ranked in turn."""
 
+Picks = dict[int, tuple[int, ...]]
+"""By kind of device, the numbers of its nodes' states."""
+Judgement = Callable[[Picks], float]
+"""Seconds of a layout, estimated or simulated."""
+
 
 @dataclass(slots=True)
-class Budget:
-    """Lines and plans that may still be simulated."""
+class Judged:
+    """What layouts take, by a ``judgement``, as long as some ``effort`` is left of it.
 
-    judge: Judge
-    lines: int
-    plans: int
+    Each costs as much as ``spent`` says it has been.
+    """
+
+    judgement: Judgement
+    spent: Callable[[], int]
+    most: int
 
     def left(self) -> bool:
-        """Whether anything of both is left."""
-        return self.judge.spent < self.lines and self.judge.evaluations < self.plans
+        """Whether one more may be judged."""
+        return self.spent() < self.most
 
 
 def improve(
-    placement: Placement, chains: dict[int, Chain], judge: Judge, like: Plan, budget: Budget
-) -> Placement:
-    """The best placement found from one on; ``chains`` has the costs of every kind that works."""
-    best_s = judge.seconds(placement.plan(judge.array, like))
-    idle = 0
-    while budget.left() and idle < len(WEIGHTS):
-        for change in _ranked(placement, chains, WEIGHTS[idle]):
-            if not budget.left():
-                break
-            found_s = judge.seconds(change.plan(judge.array, like))
-            if found_s < best_s:
-                placement, best_s, idle = change, found_s, 0
+    picks: Picks, chains: dict[int, Chain], judged: Judged, estimated: Judged | None = None
+) -> Picks:
+    """The best layout found from one on; ``chains`` has the costs of each kind.
+
+    What is also ``estimated``, and found to be worse, is not judged.
+    """
+    best_s, idle = judged.judgement(picks), 0
+    about_s = estimated.judgement(picks) if estimated else math.inf
+    tried = {_key(picks)}
+    while idle < len(WEIGHTS):
+        for change in _ranked(picks, chains, WEIGHTS[idle]):
+            if _key(change) in tried:
+                continue
+            if not judged.left() or (estimated and not estimated.left()):
+                return picks
+            tried.add(_key(change))
+            found_s = estimated.judgement(change) if estimated else math.inf
+            if estimated and found_s > about_s * SLACK:
+                continue
+            if (judged_s := judged.judgement(change)) < best_s:
+                picks, best_s, about_s, idle = change, judged_s, found_s, 0
                 break
         else:
             idle += 1
-    return placement
+    return picks
 
 
-def _ranked(placement: Placement, chains: dict[int, Chain], weight: float) -> Iterator[Placement]:
+def _key(picks: Picks) -> tuple[tuple[int, ...], ...]:
+    return tuple(picks.values())
+
+
+def _ranked(picks: Picks, chains: dict[int, Chain], weight: float) -> Iterator[Picks]:
     """The FEW changes that the chains find cheapest."""
-    found: list[tuple[float, int, int, tuple[int, ...]]] = []
+    found: list[tuple[float, int, dict[int, int]]] = []
     for kind, chain in chains.items():
-        piece = placement.pieces[kind]
-        if piece is None:
-            continue
-        pairs = zip(chain.nodes, piece.types, strict=True)
-        picks = [costs.states.numbers[tuple(map(int, types))] for costs, types in pairs]
-        for start in range(len(picks)):
+        now = picks[kind]
+        for start in range(len(now)):
             for width in (1, 2):
-                if start + width <= len(picks):
-                    found += _changes(chain, picks, start, width, weight, kind)
-    for _, kind, start, states in sorted(found)[:FEW]:
-        changed = placement
-        for node, state in enumerate(states, start):
-            types = chains[kind].nodes[node].states.at(state)
-            changed = changed.with_types(kind, node, types)
-        yield changed
+                if start + width <= len(now):
+                    found += ((g, kind, c) for g, c in _near(chain, now, start, width, weight))
+        found += ((g, kind, c) for g, c in _alike(chain, now, weight))
+    for _, kind, change in sorted(found, key=lambda one: one[0])[:FEW]:
+        changed = list(picks[kind])
+        for node, state in change.items():
+            changed[node] = state
+        yield {**picks, kind: tuple(changed)}
 
 
-def _changes(
-    chain: Chain, picks: list[int], start: int, width: int, weight: float, kind: int
-) -> Iterator[tuple[float, int, int, tuple[int, ...]]]:
+def _near(
+    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float
+) -> Iterator[tuple[float, dict[int, int]]]:
     """Other states for one node, or both of two neighbours, with what they add by the chain."""
     end = start + width
     price = chain.own(start, weight)[1]
@@ -93,7 +111,35 @@ def _changes(
     now = tuple(picks[start:end])
     with np.errstate(invalid="ignore"):  # forever less forever: not to be taken
         gain = np.nan_to_num(price - price[now], nan=np.inf)
-    for place in np.argsort(gain, axis=None, kind="stable")[: FEW // 4].tolist():
+    most = min(FEW // 4, gain.size)
+    nearest = np.argpartition(gain, most - 1, axis=None)[:most]
+    for place in np.sort(nearest)[
+        np.argsort(gain.ravel()[np.sort(nearest)], kind="stable")
+    ].tolist():
         states = tuple(int(i) for i in np.unravel_index(place, gain.shape))
         if all(state != old for state, old in zip(states, now, strict=True)):
-            yield float(gain[states]), kind, start, states
+            yield float(gain[states]), dict(enumerate(states, start))
+
+
+def _alike(
+    chain: Chain, picks: Sequence[int], weight: float
+) -> Iterator[tuple[float, dict[int, int]]]:
+    """Another state for all nodes of a sort that have the same one."""
+    groups = defaultdict[tuple[int, int], list[int]](list)
+    for v, pick in enumerate(picks):
+        groups[id(chain.nodes[v]), pick].append(v)
+    for (_, pick), nodes in groups.items():
+        if len(nodes) < 2:
+            continue
+        price = np.zeros(len(chain.nodes[nodes[0]].states))
+        for v in nodes:
+            price = price + chain.own(v, weight)[1]
+            if v:
+                price = price + chain.pair(v, weight)[picks[v - 1]]
+            if v + 1 < len(picks):
+                price = price + chain.pair(v + 1, weight)[:, picks[v + 1]]
+        with np.errstate(invalid="ignore"):
+            gain = np.nan_to_num(price - price[pick], nan=np.inf)
+        for state in np.argsort(gain, kind="stable")[: FEW // 8].tolist():
+            if state != pick:
+                yield float(gain[state]), dict.fromkeys(nodes, int(state))

@@ -1,10 +1,15 @@
-"""The search's own plans: layouts of subsets of a kind, or of all kinds, and improved ones."""
+"""The search's own plans: layouts of subsets of a kind, or of all kinds, and improved ones.
+
+Layouts are compared by an estimate (``schedule``), which takes a fiftieth of the
+time that lowering and simulating one does. What it likes best is simulated.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice, product
 
 from hardware import Device
@@ -14,72 +19,165 @@ from simulator.planning.chain import Chain
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
 from simulator.planning.lifting import leaves_of, powers_of_two, whole
-from simulator.planning.local import Budget, improve
+from simulator.planning.local import Judged, Picks, improve
 from simulator.planning.placements import Piece, Placement, blank
+from simulator.planning.schedule import Schedule
 from simulator.planning.work_bound import work_bound_s
 from workloads import partition_graph
 
-MOST_LAYOUTS = 6
-"""Of a subset that are judged."""
+MOST_LAYOUTS = 8
+"""Of a subset that are estimated."""
 ALL_LAYOUTS = 3**6
-"""Up to so many are all judged: six choices of a type, of networks that compute next to nothing."""
+"""Up to so many are all estimated: six choices of a type, as of two nodes at three levels."""
 FEW_CORES = 8
 """Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
-MOST_IMPROVED = 3
-"""Choices of cores whose best placements are improved."""
-LINES, PLANS = 6_000, 200
-"""What improving one may simulate at most: about a second."""
+NEAR, FAR = 1.05, 1.2
+"""Layouts are simulated, and improved, whose estimate is at most so many times that of the best."""
+MOST_SIMULATED, MOST_IMPROVED = 3, 3
+"""Layouts of one subset, and subsets whose best layouts are improved."""
+ESTIMATED_NODES, LINES = 20_000, 2_500
+"""What improving one may estimate, and simulate: about half a second each."""
 BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 """Of a core's whole memory, in the seconds of a step, tried in turn where a plan must fit."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Subset:
+    """The first cores of a kind, all others idle: their costs, and its likely best layouts."""
+
+    device: Device
+    size: int
+    kind: int
+    chain: Chain
+    schedule: Schedule
+    loose: Chain
+    """With layouts that leave cores without some nodes, where there are few cores."""
+
+    def hollow(self, picks: Sequence[int]) -> bool:
+        """Whether cores are left without some nodes: estimates are too low then."""
+        pairs = zip(self.chain.nodes, picks, strict=True)
+        return any(costs.hollow[pick] for costs, pick in pairs)
+
+    def judged(self, most_nodes: int) -> Judged:
+        """Estimates of so many nodes together."""
+        schedule = self.schedule
+
+        def judgement(one: Picks) -> float:
+            return schedule.seconds(one[self.kind])
+
+        return Judged(judgement, lambda: schedule.spent, schedule.spent + most_nodes)
+
+    def estimated(self) -> list[tuple[float, tuple[int, ...]]]:
+        """Layouts with what they should take, the best first."""
+        found = [
+            (self.schedule.seconds(picks), picks)
+            for chain in dict.fromkeys((self.chain, self.loose))
+            for picks in _candidates(chain)
+        ]
+        return sorted(dict.fromkeys(found))
+
+
 @dataclass(slots=True)
 class _Placing:
-    """One run: of every choice of cores the best placement, what it takes, and its chains."""
+    """One run, of a judge and a batch; plans are made ``like`` another one."""
 
     judge: Judge
     batch: int
     like: Plan
-    best: dict[tuple[int, ...], tuple[float, Placement, dict[int, Chain]]] = field(
-        default_factory=dict
-    )
-
-    def judged(self, placement: Placement, chains: dict[int, Chain]) -> None:
-        """Simulate it, and keep it if it is the best on as many cores."""
-        found_s = self.judge.seconds(placement.plan(self.judge.array, self.like))
-        key = tuple(piece.size if piece else 0 for piece in placement.pieces)
-        if key not in self.best or found_s < self.best[key][0]:
-            self.best[key] = found_s, placement, chains
 
     def subsets(self, byte_s: float = 0.0) -> None:
-        """Layouts of the first cores of one kind, all other devices idle."""
+        """Judge layouts of the first cores of one kind, all other devices idle, and improve them.
+
+        A number of cores is left out where what it computes and sums up alone
+        takes longer than the best estimate so far.
+        """
+        judge, found = self.judge, list[tuple[float, tuple[int, ...], _Subset]]()
+        best_s = judge.best_s
+        for floor_s, subset in self._ranked(byte_s):
+            if floor_s < best_s:
+                layouts_ = subset.estimated()
+                found += ((*one, subset) for one in layouts_[: self._most(layouts_)])
+                sure = (seconds for seconds, picks in layouts_ if not subset.hollow(picks))
+                best_s = min(best_s, next(sure, best_s))
+        found.sort(key=lambda one: one[0])
+        for seconds, picks, subset in found:
+            unsure = judge.execution.strict_memory or subset.hollow(picks)
+            if unsure or seconds <= NEAR * best_s:
+                self._judged(subset, picks)
+        firsts = {id(one[2]): one for one in reversed(found) if one[0] <= FAR * best_s}
+        ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[0])
+        better = [(*self._estimated(subset, picks), subset) for _, picks, subset in ranked]
+        for seconds, picks, subset in sorted(better, key=lambda one: one[0]):
+            if seconds <= NEAR * judge.best_s:
+                self._improve(subset, picks)
+
+    def _most(self, layouts_: Sequence[tuple[float, tuple[int, ...]]]) -> int:
+        """How many of a subset's layouts are simulated: all near ones where all were estimated."""
+        return len(layouts_) if len(layouts_) > 2 * MOST_LAYOUTS else MOST_SIMULATED
+
+    def _ranked(self, byte_s: float) -> list[tuple[float, _Subset]]:
+        """What each subset takes at least without any re-laid tensor, the least first."""
         judge = self.judge
         kinds = [device for device, _ in judge.array.group.kinds]
+        found: list[tuple[float, _Subset]] = []
         for device, size in (*whole(judge.array), *powers_of_two(judge.array)):
             chain = self._chain(device, size, self.batch, byte_s)
             if chain is None or chain.tables.products_s >= judge.best_s:
                 continue
-            weights = tuple(float(kind == device) for kind in kinds)
-            chains = [chain, Chain(chain.tables, byte_s=byte_s)][: 1 + (size <= FEW_CORES)]
-            for one in chains:
-                for picks in _candidates(one):
-                    piece = _piece(device, size, chain, picks)
-                    pieces = tuple(piece if kind == device else None for kind in kinds)
-                    self.judged(Placement(pieces, weights), {kinds.index(device): chains[-1]})
+            loose = Chain(chain.tables, byte_s=byte_s) if size <= FEW_CORES else chain
+            schedule = Schedule(chain.tables)
+            subset = _Subset(device, size, kinds.index(device), chain, schedule, loose)
+            found.append((loose.floor_s(), subset))
+        return sorted(found, key=lambda one: one[0])
+
+    def _judged(self, subset: _Subset, picks: Sequence[int]) -> float:
+        kinds = [device for device, _ in self.judge.array.group.kinds]
+        piece = _piece(subset.device, subset.size, subset.chain, picks)
+        pieces = tuple(piece if kind == subset.kind else None for kind in range(len(kinds)))
+        weights = tuple(float(kind == subset.kind) for kind in range(len(kinds)))
+        return self.judge.seconds(Placement(pieces, weights).plan(self.judge.array, self.like))
+
+    def _estimated(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        """What a layout takes that is better by estimate, or the layout itself."""
+        kind, start = subset.kind, {subset.kind: picks}
+        found = improve(start, {kind: subset.loose}, subset.judged(ESTIMATED_NODES))
+        return min((self._judged(subset, one), one) for one in (picks, found[kind]))
+
+    def _improve(self, subset: _Subset, picks: tuple[int, ...]) -> None:
+        """What the estimate likes better still, as far as simulation agrees."""
+        kind, judge = subset.kind, self.judge
+
+        def judgement(one: Picks) -> float:
+            return self._judged(subset, one[kind])
+
+        simulated = Judged(judgement, lambda: judge.spent, judge.spent + LINES)
+        estimated = subset.judged(ESTIMATED_NODES)
+        improve({kind: picks}, {kind: subset.loose}, simulated, estimated)
 
     def together(self, weights: Sequence[float], byte_s: float = 0.0) -> None:
         """All cores of every kind, each kind with its share of the samples."""
-        group, total = self.judge.array.group, sum(weights)
-        pieces, chains = list[Piece](), dict[int, Chain]()
-        for kind, ((device, _), weight) in enumerate(zip(group.kinds, weights, strict=True)):
+        judge, total = self.judge, sum(weights)
+        kinds = judge.array.group.kinds
+        chains, picks = dict[int, Chain](), Picks()
+        for kind, ((device, _), weight) in enumerate(zip(kinds, weights, strict=True)):
             samples = max(1, round(self.batch * weight / total))
-            chain = self._chain(device, leaves_of(group, device), samples, byte_s)
-            if chain is None:
+            size = leaves_of(judge.array.group, device)
+            chain = self._chain(device, size, samples, byte_s)
+            if chain is None or chain.floor_s() >= judge.best_s:
                 return
-            chains[kind] = chain
-            picks = next(iter(layouts(chain)))
-            pieces.append(_piece(device, leaves_of(group, device), chain, picks))
-        self.judged(Placement(tuple(pieces), tuple(weights)), chains)
+            chains[kind], picks[kind] = chain, next(iter(layouts(chain)))
+
+        def judgement(one: Picks) -> float:
+            pieces = [
+                _piece(device, leaves_of(judge.array.group, device), chains[kind], one[kind])
+                for kind, (device, _) in enumerate(kinds)
+            ]
+            placement = Placement(tuple(pieces), tuple(weights))
+            return judge.seconds(placement.plan(judge.array, self.like))
+
+        if judgement(picks) <= NEAR * judge.best_s:
+            simulated = Judged(judgement, lambda: judge.spent, judge.spent + LINES)
+            improve(picks, chains, simulated)
 
     def _chain(self, device: Device, size: int, samples: int, byte_s: float) -> Chain | None:
         judge = self.judge
@@ -105,10 +203,6 @@ def best_placed(judge: Judge, batch: int, objective: Objective) -> None:
                 judge.best_s, work_bound_s(judge.network, judge.array, batch, judge.execution) * 4
             )
             _all(placing, price * least_s / capacity_bytes(group.kinds))
-    ranked = sorted(placing.best.values(), key=lambda found: found[0])[:MOST_IMPROVED]
-    for _, placement, chains in ranked:
-        budget = Budget(judge, judge.spent + LINES, judge.evaluations + PLANS)
-        improve(placement, chains, judge, placing.like, budget)
 
 
 def _all(placing: _Placing, byte_s: float) -> None:
@@ -125,7 +219,7 @@ def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:
 
 
 def _candidates(chain: Chain) -> Iterable[tuple[int, ...]]:
-    """Layouts to judge: all where they are few, else the likely best."""
+    """Layouts to estimate: all where they are few, else the likely best."""
     many = [len(costs.states) for costs in chain.nodes]
     if math.prod(many) <= ALL_LAYOUTS:
         return product(*map(range, many))

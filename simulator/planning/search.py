@@ -37,7 +37,8 @@ def search(
     what the other planners plan by. Candidates are the built-in planners' plans,
     these with one share for all layers where kinds of devices part, and these on
     every power of two of each kind, all other devices idle; deployed also layouts
-    of its own. With strict memory only what fits counts, if anything does.
+    of its own; each with its updates as ``execution.update`` asks. With strict memory
+    only what fits counts, if anything does.
     """
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
@@ -75,6 +76,7 @@ def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
     if part is None:
         return math.inf
     cores = first_cores(judge.array, device, size)
-    if execution.model == "published" or cores is None:
+    replicated = execution.update in ("", "replicated")
+    if execution.model == "published" or cores is None or not replicated:
         return work_bound_s(network, part, batch, execution)
     return tables_of(network, batch, cores, execution).products_s

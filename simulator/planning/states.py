@@ -10,7 +10,7 @@ from itertools import combinations_with_replacement, pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import IV, PartitionType
+from planners.partition import IV, USUAL, PartitionType
 
 Ints = NDArray[np.int64]
 
@@ -63,6 +63,14 @@ def states_of(legal: tuple[PartitionType, ...], levels: int, most_fours: int) ->
         complete,
         {tuple(row): number for number, row in enumerate(types.tolist())},
     )
+
+
+def layouts_by_level(states: States, as_type: Sequence[PartitionType]) -> list[Ints]:
+    """By layout (rows, columns, whole), the levels at which every state has it."""
+    found = [np.zeros(len(states), dtype=np.int64) for _ in range(3)]
+    for kind in USUAL:
+        found[as_type[kind]] |= states.masks[kind]
+    return found
 
 
 def is_state(legal: Sequence[PartitionType], types: Sequence[PartitionType]) -> bool:

@@ -1,10 +1,9 @@
 """What every state of every node takes among like cores, and every pair of states of an edge.
 
-By the simulator's own rules: products on the roofline, sums and re-laid
-tensors as collectives. What is here is what one core, the first, cannot be
-spared: it has the largest shard of everything. Where a node has fewer samples
-or channels than it is halved into (a hollow state) re-laying it and exchanging
-its gradient count nothing.
+By the simulator's own rules: products on the roofline, sums and re-laid tensors as
+collectives. What is here is what one core, the first, cannot be spared: it has the
+largest shard of everything. Where a node has fewer samples or channels than it is halved
+into (a hollow state) re-laying it and exchanging its gradient count nothing.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ import numpy as np
 from hardware import Array, Device
 from planners import Plan
 from planners.order import Phase
-from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, legal
+from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, usual
+from simulator.cost.alike import sorts_of
 from simulator.cost.memory import parameters
 from simulator.cost.roofline import core_of, map_bytes
 from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
-from simulator.planning.alike import sort_of
 from simulator.planning.curves import Floats, Ints, curves_of
 from simulator.planning.hollow import sums_s
-from simulator.planning.states import States, states_of
+from simulator.planning.states import States, layouts_by_level, states_of
 from workloads import Network, partition_graph
 
 
@@ -59,6 +58,7 @@ class Costs(NamedTuple):
     forward_sums_s: Floats
     backward_sums_s: Floats
     stream_s: Floats
+    gradient_bytes: Floats
     reads: Floats
     """Fraction of its input's tensor that the first core reads."""
     makes: Floats
@@ -84,18 +84,17 @@ class Tables:
         hollow: bool = False,
     ) -> None:
         self.graph = partition_graph(network)
-        names = tuple(node.name for node in self.graph)
-        nothing = Plan("", network.name, batch, "time", names, None)
+        nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
         self.rules = Deployed(network, nothing, cores.array, execution, folded=True)
-        self.batch, self.cores, self.execution = batch, cores, execution
-        self.hollow = hollow
+        self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network)
+        self._sorts = sorts_of(operators(network, recompute=execution.recompute))
         self.core = core_of(cores.device, whole=execution.whole_shards)
-        self._alike: dict[Any, Costs] = {}
-        self._leasts: dict[Any, float] = {}
+        self._alike: dict[int, Costs] = {}
+        self._leasts: dict[int, float] = {}
         self._relays: dict[Any, Floats] = {}
-        shards = [self._shard(v, (0, 0, 0, 0)) for v in range(len(self.graph))]
+        shards = [self._shard(v) for v in range(len(self.graph))]
         gradients = [
             0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
             for v, node in enumerate(self.graph)
@@ -110,26 +109,29 @@ class Tables:
 
     @cached_property
     def products_s(self) -> float:
-        """What the first core computes at least, whatever the types of every node are."""
-        return sum(self._least(v) for v in range(len(self.graph)))
+        """What the first core, or its busiest unit, computes at least, whatever the types."""
+        units = max(1, len(self.rules.units(self.cores.device)))
+        return sum(map(self._least, range(len(self.graph)))) / units
 
     def forward_relay(self, edge: int, consumer: int) -> Floats:
         """Seconds to re-lay an input's features, by the producer's and the consumer's state."""
         producer = self.graph[consumer].producers[edge]
         held = AS_READ if self.graph[producer].join else AS_MADE
-        whole = self._whole_bytes(edge, consumer)
+        whole = self.whole_bytes(edge, consumer)
         return self._relay(producer, held, consumer, AS_READ, whole, self.nodes[consumer].reads)
 
     def backward_relay(self, edge: int, consumer: int) -> Floats:
         """The same for its errors on their way back, by the producer's and the consumer's state."""
         producer = self.graph[consumer].producers[edge]
         read = AS_READ if self.graph[producer].join else AS_MADE
-        whole, makes = self._whole_bytes(edge, consumer), self.nodes[producer].makes
+        whole, makes = self.whole_bytes(edge, consumer), self.nodes[producer].makes
         return self._relay(consumer, AS_READ, producer, read, whole, makes).T
 
-    def _whole_bytes(self, edge: int, consumer: int) -> float:
+    def whole_bytes(self, edge: int, consumer: int) -> float:
+        """Bytes of the tensor that a node reads through an edge."""
         elements = self.batch * self.graph[consumer].reads[edge].elements
-        return elements * self.cores.array.group.arithmetic.activation_bytes
+        shown = self.rules.shown(Phase.FORWARD)
+        return shown * elements * self.cores.array.group.arithmetic.activation_bytes
 
     def _relay(
         self,
@@ -144,8 +146,8 @@ class Tables:
         one, other = self.nodes[holder], self.nodes[reader]
         key = (id(one), held, id(other), read, whole_bytes)
         if key not in self._relays:
-            own = [mask[:, np.newaxis] for mask in _layouts(one.states, held)]
-            asked = _layouts(other.states, read)
+            own = [mask[:, np.newaxis] for mask in layouts_by_level(one.states, held)]
+            asked = layouts_by_level(other.states, read)
             changes = (own[I] & asked[II]) | (own[II] & asked[I])
             gathers = (own[I] | own[II]) & asked[III]
             busy = ~(one.hollow[:, np.newaxis] | other.hollow)
@@ -156,7 +158,7 @@ class Tables:
             ) + self.curves.of_masks("all-gather", gathers, size)
         return self._relays[key]
 
-    def _shard(self, v: int, cuts: Sequence[int]) -> Shard:
+    def _shard(self, v: int, cuts: Sequence[int] = (0,) * len(PartitionType)) -> Shard:
         """The largest shard of a node whose dimensions are halved so often."""
         node = self.graph[v]
         whole = (
@@ -164,22 +166,23 @@ class Tables:
             node.in_channels / node.groups,
             node.out_channels / node.groups,
             node.groups,
+            node.out_area,
         )
         if self.execution.whole_shards:
             return Shard(*(-(-int(n) // (1 << cut)) for n, cut in zip(whole, cuts, strict=True)))
         return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
 
     def _costs(self, v: int) -> Costs:
-        key = sort_of(self.graph[v], self.operators.nodes[v])
+        key = self._sorts[v]
         if key not in self._alike:
             self._alike[key] = self._made(v)
         return self._alike[key]
 
     def _least(self, v: int) -> float:
         """The least that the products of a node take, by how often each dimension is halved."""
-        key = sort_of(self.graph[v], self.operators.nodes[v])
+        key = self._sorts[v]
         if key not in self._leasts:
-            kinds, levels = legal(self.graph[v]), self.cores.levels
+            kinds, levels = usual(self.graph[v]), self.cores.levels
             self._leasts[key] = min(
                 sum(
                     product.duration_ps / PICOSECONDS
@@ -208,14 +211,14 @@ class Tables:
 
     def _made(self, v: int) -> Costs:
         node = self.graph[v]
-        states = states_of(legal(node), self.cores.levels, self._fours(v))
+        states = states_of(usual(node), self.cores.levels, self._fours(v))
         cuts = states.counts.copy()
         if node.join:  # type III replicates it
             cuts[III] = 0
         which, number = np.unique(cuts.T, axis=0, return_inverse=True)
         number = number.ravel()
         shards = [self._shard(v, cut) for cut in which.tolist()]
-        whole = self._shard(v, (0, 0, 0, 0))
+        whole = self._shard(v)
 
         def each(values: Sequence[float]) -> Floats:
             return np.array(values, dtype=np.float64)[number]
@@ -225,9 +228,8 @@ class Tables:
             return each([one.duration_ps / PICOSECONDS if one else 0.0 for one in found])
 
         def sums(phase: Phase) -> Floats:
-            if node.join:
-                return each([0.0] * len(shards))
-            return each([self.rules.sum_bytes(v, s, phase) for s in shards])
+            shown = 0.0 if node.join else self.rules.shown(phase)
+            return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
 
         hollow = each(
             [
@@ -247,6 +249,7 @@ class Tables:
             self._sums_s(states, hollow, whole, II, forward),
             self._sums_s(states, hollow, whole, III, backward),
             self._stream(states.masks[I], gradient * ~hollow),
+            gradient,
             each([_fraction(s, whole, (I, II, IV)) for s in shards]),
             each([_fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
@@ -283,14 +286,6 @@ class Tables:
         most = np.full(masks.shape, max(self.largest_bucket, 1.0))
         found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
         return found
-
-
-def _layouts(states: States, as_type: Sequence[PartitionType]) -> list[Ints]:
-    """By layout (rows, columns, whole), the levels at which every state has it."""
-    found = [np.zeros(len(states), dtype=np.int64) for _ in (I, II, III)]
-    for kind in PartitionType:
-        found[as_type[kind]] |= states.masks[kind]
-    return found
 
 
 def _fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:

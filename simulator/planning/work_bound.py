@@ -12,7 +12,8 @@ Exchanges, idle devices and padding only add to that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from hardware import Array, Group
 from planners.order import Phase
@@ -22,6 +23,7 @@ from simulator.cost.roofline import Core, core_of, flops, traffic
 from simulator.cost.training_operators import operators
 from simulator.lowering.execution import Execution
 from workloads import Network, partition_graph
+from workloads.kept import once_for_each
 
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights that are tried: from those of peaks to those of HBM bandwidths."""
@@ -41,14 +43,29 @@ def _published_s(network: Network, group: Group, batch: int) -> float:
     A dot product of n terms is 2n - 1 FLOPs, and cut in d parts 2n - d: so
     that much less of each is sure.
     """
-    work: list[float] = []
-    for node in partition_graph(network):
-        once, fused = (sizes(node, batch, WHOLE, fused=saved) for saved in (False, True))
-        for phase in PHASES[:3]:
-            full = flops_of(phase, fused)
-            saved = full - flops_of(phase, once)
-            work.append(full if group.arithmetic.fused else max(0.0, full - group.size * saved))
+    parts = 0 if group.arithmetic.fused else group.size
+    work = (max(0.0, full - parts * saved) for full, saved in _published_flops(network)(batch))
     return math.fsum(work) / group.peak_flops_per_s
+
+
+@once_for_each
+def _published_flops(network: Network) -> Callable[[int], list[tuple[float, float]]]:
+    """By batch: of every product its FLOPs, fused, and how many fewer each part of it has.
+
+    Kept, as comparisons ask for it again for every planner and array.
+    """
+
+    @lru_cache(maxsize=8)
+    def of(batch: int) -> list[tuple[float, float]]:
+        work = []
+        for node in partition_graph(network):
+            once, fused = (sizes(node, batch, WHOLE, fused=saved) for saved in (False, True))
+            for phase in PHASES[:3]:
+                full = flops_of(phase, fused)
+                work.append((full, full - flops_of(phase, once)))
+        return work
+
+    return of
 
 
 def _deployed_s(network: Network, group: Group, batch: int, execution: Execution) -> float:
@@ -56,20 +73,24 @@ def _deployed_s(network: Network, group: Group, batch: int, execution: Execution
         (core_of(device, whole=execution.whole_shards), device.cores * count)
         for device, count in group.kinds
     ]
-    work = list(_work(network, batch, cores[0][0]))
+    work = list(_work(network, batch, [core for core, _ in cores]))
     return max(_weighted_s(work, cores, mix) for mix in MIXES)
 
 
-def _work(network: Network, batch: int, core: Core) -> Iterator[tuple[float, float]]:
-    """FLOPs and HBM bytes of every operator, of whole layers and without padding."""
-    plain = Core(1.0, 1.0, 1.0, 0.0, tile=False, pad_matrix_unit=0, bytes=core.bytes)
+def _work(network: Network, batch: int, cores: Sequence[Core]) -> Iterator[tuple[float, float]]:
+    """FLOPs and HBM bytes of every operator, of whole layers and without padding.
+
+    FLOPs that are done faster than most (attention, Winograd) are counted as so many fewer.
+    """
+    plain = Core(1.0, 1.0, 1.0, 0.0, tile=False, pad_matrix_unit=0, bytes=cores[0].bytes)
     step = operators(network)
     for node, work in zip(step.graph, step.nodes, strict=True):
         outputs = node.out_channels / node.groups
         shard = Shard(batch, node.in_channels / node.groups, outputs, node.groups)
         for phase in PHASES:
             for operator in work.of(phase):
-                yield flops(operator, shard), traffic(operator, shard, plain)
+                faster = max(core.rate(operator) / core.flops_per_s for core in cores)
+                yield flops(operator, shard) / faster, traffic(operator, shard, plain)
 
 
 def _weighted_s(
@@ -84,4 +105,7 @@ def _weighted_s(
     pairs = [(weight, core) for weight, (core, _) in zip(weights, cores, strict=True)]
     flop_s = min(weight / core.flops_per_s for weight, core in pairs)
     byte_s = min(weight / core.hbm_bytes_per_s for weight, core in pairs)
+    if any(core.units is not None for core, _ in cores):  # one computes while another moves
+        flops, moved = (math.fsum(column) for column in zip(*work, strict=True))
+        return max(flops * flop_s, moved * byte_s)
     return math.fsum(max(done * flop_s, moved * byte_s) for done, moved in work)

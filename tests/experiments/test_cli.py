@@ -393,9 +393,9 @@ def loaded(*args: str) -> set[str]:
     return {*ran.stderr.split()}
 
 
-PICTURES = {"matplotlib", "pandas", "joblib", "onnx", "torch", "distributed"}
+PICTURES = {"matplotlib", "pandas", "onnx", "torch", "distributed"}
 TABLES = PICTURES | {"rich"}
-LISTS = TABLES | {"numpy", "pydantic", "simpy"}
+LISTS = TABLES | {"numpy", "simpy"}
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ LISTS = TABLES | {"numpy", "pydantic", "simpy"}
         ("--help", LISTS | {"importlib.metadata", "hardware", "workloads"}),
         ("speedup --help", LISTS | {"importlib.metadata", "hardware", "workloads"}),
         *((f"list {kind} --format json", LISTS) for kind in KINDS if kind != "methods"),
-        ("list methods --format json", TABLES | {"pydantic"}),  # methods are processes on SimPy
+        ("list methods --format json", TABLES),  # methods are processes on SimPy
         ("list arrays", LISTS - {"rich"}),
         ("show lenet --format json", LISTS),
         ("simulate lenet --planner owt --format json", TABLES | {"workloads.importers.network"}),

@@ -48,7 +48,7 @@ def members(group: int) -> list[str]:
 
 
 def workers_start(process: "subprocess.Popen[str]", folder: Path) -> bool:  # noqa: ARG001
-    return any("LokyProcess" in command for command in members(process.pid))
+    return len(members(process.pid)) > 2
 
 
 def results_come(process: "subprocess.Popen[str]", folder: Path) -> bool:  # noqa: ARG001

@@ -78,14 +78,14 @@ def test_a_roofline_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ("roofline.matrix_efficiency=0", "greater than 0"),
-        ("roofline.memory_efficiency=1.1", "less than or equal to 1"),
-        ("roofline.memory_efficiency=nan", "less than or equal to 1"),
-        ('roofline.memory_efficiency="0.5"', "valid number"),
+        ("roofline.matrix_efficiency=0", "must be a number above 0 and at most 1"),
+        ("roofline.memory_efficiency=1.1", "above 0 and at most 1"),
+        ("roofline.memory_efficiency=nan", "above 0 and at most 1"),
+        ('roofline.memory_efficiency="0.5"', "must be a number above 0"),
         ("roofline.overhead=2", "a quantity needs a unit"),
         ("roofline.overhead=2 GB", "not a unit of s"),
-        ("roofline.tile=1", "valid boolean"),
-        ("roofline.pad_matrix_unit=-1", "greater than or equal to 0"),
+        ("roofline.tile=1", "must be true or false"),
+        ("roofline.pad_matrix_unit=-1", "must be a whole number from 0 to 65,536"),
         ("roofline.eficiency=1", "unknown key; did you mean"),
     ],
 )
@@ -222,9 +222,9 @@ def test_one_error_lists_every_fault_with_file_and_key(tmp_path: Path) -> None:
         "devices.0.network.bandwith": "did you mean bandwidth?",
         "devices.1.device": "did you mean accpar-tpu-v3?",
         "devices.1.count": "1.5",
-        "devices.2.count": "65536",
+        "devices.2.count": "from 1 to 65,536",
         "devices.2.chip.peak": "not a positive number",
-        "devices.2.chip.cores": "greater than or equal to 1",
+        "devices.2.chip.cores": "must be a whole number from 1 to 4,096",
         "devices.2.hbm.capacity": "not a unit of B",
         "devices.2.hbm.bandwidth": "outside 1...",
     }.items():

@@ -32,7 +32,7 @@ OTHERS = {
     "roofline.pad_matrix_unit": "16",
     "arithmetic.element": "8 B",
     "arithmetic.fused": "false",
-    "arithmetic.compute": "fp32",
+    "arithmetic.compute": "fp8",
     "arithmetic.activations": "8 B",
     "arithmetic.weights": "16 B",
     "arithmetic.gradients": "8 B",
@@ -61,7 +61,7 @@ pad_matrix_unit = 128
 element = "2 B"
 fused = true
 """
-PEAKS = ', peak_by_format = {bf16 = "6 TFLOP/s", fp32 = "7 TFLOP/s"}'
+PEAKS = ', peak_by_format = {bf16 = "6 TFLOP/s", fp32 = "7 TFLOP/s", fp8 = "8 TFLOP/s"}'
 FORMATS = "".join(f'{key} = "4 B"\n' for key in ("activations", "weights", "gradients"))
 FORMATS += 'master = "16 B"\n'
 
@@ -150,3 +150,29 @@ def test_whether_a_topology_is_shared_reads_its_kind_only_where_it_is() -> None:
         array = load_array(name)
         assert watched(array, seen).topology.shared != silent
         assert ("topology.kind" in unread(array, seen)) == silent
+
+
+def test_a_precision_is_read_where_what_it_says_is() -> None:
+    """Its peak, here; an optimizer says nothing but moments, which nobody asks for."""
+    seen: set[str] = set()
+    array = load_array("h100-cluster", ["precision=fp8", "optimizer=adam"])
+    assert watched(array, seen).group.kinds[0][0].chip_peak_flops_per_s == 1979e12
+    left = unread(array, seen)
+    assert "precision" not in left
+    assert "optimizer" in left
+    assert "devices.0.arithmetic.moments" in left
+    assert {"nodes", "devices.0.arithmetic.compute"}.isdisjoint(left)
+
+
+def test_a_stack_is_read_where_its_habits_are_or_what_it_makes_of_a_device() -> None:
+    seen: set[str] = set()
+    array = load_array("h100-cluster", ["stack=nemo-2024"])
+    copy = watched(array, seen)
+    seen.clear()
+    assert "stack" in unread(array, seen)
+    assert copy.stack is not None
+    assert copy.stack.hidden_tensor == 0.5
+    assert "stack" not in unread(array, seen)
+    seen.clear()
+    assert copy.group.kinds[0][0].roofline.memory_efficiency == 0.8
+    assert "stack" not in unread(array, seen)

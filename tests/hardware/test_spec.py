@@ -14,6 +14,7 @@ from hardware import (
     catalog_rows,
     load_array,
     load_device,
+    load_stack,
     spec_kind,
 )
 from hardware.spec import (
@@ -163,10 +164,13 @@ def test_settings_beneath_a_key() -> None:
     assert plain(beneath(settings, "a.")) == {"b": 1, "bc": 2}
 
 
-def test_the_catalog_is_devices_and_arrays_that_load() -> None:
+def test_the_catalog_is_devices_arrays_and_stacks_that_load() -> None:
     names = catalog()
-    devices, arrays = catalog_names("device"), catalog_names("array")
-    assert sorted([*devices, *arrays]) == sorted(names)
+    devices, arrays, stacks = (catalog_names(kind) for kind in ("device", "array", "stack"))
+    assert sorted([*devices, *arrays, *stacks]) == sorted(names)
+    for name in stacks:
+        assert spec_kind(name) == "stack"
+        assert load_stack(name)[0].name == name
     for name in devices:
         assert spec_kind(name) == "device"
         assert load_device(name)[0].name == name

@@ -39,10 +39,10 @@ from planners.partition import (
     producer_type,
     shrink,
     sizes,
-    tied_sums,
 )
 from planners.split import Split
 from planners.terms import Domains
+from planners.tied import tied_sums
 from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]

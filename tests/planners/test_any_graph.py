@@ -15,12 +15,17 @@ from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_
 from planners.partition import WHOLE, Shard, Sizes, legal, shrunk, sizes
 from tests.planners.graphs import added_at_random, every_pair_added, general, series_parallel
 from tests.strategies import port_bytes_per_s
-from workloads import Graph, Network, partition_graph
+from workloads import Graph, Network, Node, partition_graph
 
 Types = Mapping[int, PartitionType]
 COUNT = 250
 ALIKE = load_array("accpar-homogeneous", ["devices.0.count=4"])
 ODD = load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"])
+
+
+def weighed(node: Node, scale: Shard = WHOLE) -> list[PartitionType]:
+    """The types that planners weigh unless they are asked for positions (V), too."""
+    return [kind for kind in legal(node, scale) if str(kind) != "V"]
 
 
 def lacking(graph: Graph, producer: int, types: Types, consumer: PartitionType, a: float) -> float:
@@ -41,7 +46,7 @@ def least(
 ) -> float:
     """The least cost of one split at shares by number: every combination, one axis a node."""
     size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
-    kinds = [legal(node, scale) for node, scale in zip(graph, scales, strict=True)]
+    kinds = [weighed(node, scale) for node, scale in zip(graph, scales, strict=True)]
     total = np.zeros((1,) * len(graph))
     for v, node in enumerate(graph):
         edges = range(len(node.producers))
@@ -125,7 +130,7 @@ def clique_least(network: Network, array: Array) -> float:
     graph = partition_graph(network)
     size = [sizes(node, 512, WHOLE) for node in graph]
     layers = [v for v, node in enumerate(graph) if not node.join]
-    kinds = [legal(node) for node in graph]
+    kinds = [weighed(node) for node in graph]
     total = np.zeros((1,) * len(layers))
     for v, node in enumerate(graph):
         scope = sorted(node.producers) if node.join else [v]

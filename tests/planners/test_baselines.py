@@ -9,7 +9,7 @@ from planners import BASELINES, PLANNERS, TRAFFIC, PartitionType, Plan, load_pla
 from planners.partition import WHOLE, legal
 from workloads import NETWORKS, Network, load_network, partition_graph
 
-I, II, III, IV = PartitionType  # noqa: E741
+I, II, III, IV, V = PartitionType  # noqa: E741
 ALIKE = load_array("accpar-homogeneous", ["devices.0.count=8"])
 MIXED = load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=4"])
 CHAINS = ["lenet", "alexnet", "vgg11", "vgg16"]

@@ -20,7 +20,7 @@ from planners.hierarchy import plan_hierarchy
 from planners.partition import boundary
 from workloads import HYPAR, load_network
 
-I, II, III, _ = PartitionType  # noqa: E741
+I, II, III, *_ = PartitionType  # noqa: E741
 ARRAY = load_array("hypar-16")
 PLOTTED = replace(TRAFFIC, communication=Communication.PLOTTED)
 PRINTED_TABLE = {  # HyPar, Table 2: fractions of A(F), then of A(E)

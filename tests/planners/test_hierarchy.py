@@ -19,7 +19,7 @@ from planners import (
     Split,
     load_planner,
 )
-from planners.partition import WHOLE, I, Sizes, boundary, legal, sizes
+from planners.partition import WHOLE, I, Sizes, boundary, sizes, usual
 from tests.strategies import arrays, networks, port_bytes_per_s
 from workloads import Graph, Network, load_network, partition_graph
 
@@ -97,7 +97,7 @@ def brute_force(graph: Graph, size: Sequence[Sizes], group: Group, objective: Ob
                 )
         return total
 
-    return min(cost(types) for types in itertools.product(*map(legal, graph)))
+    return min(cost(types) for types in itertools.product(*map(usual, graph)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -211,7 +211,7 @@ def check_balanced_shares(
     plan = load_planner("accpar")(network, array, batch, TIME)
     assert plan.root is not None
     found = cost(plan.root.types)
-    least = min(cost(types) for types in itertools.product(*map(legal, graph)))
+    least = min(cost(types) for types in itertools.product(*map(usual, graph)))
     assert plan.root.cost == pytest.approx(found, rel=1e-6, abs=1e-15)
     assert plan.root.cost == pytest.approx(least, rel=1e-6, abs=1e-15)
 

@@ -9,27 +9,35 @@ import pytest
 
 from hardware import load_array
 from planners import Partition, PartitionType, Plan, PlanError, Split, load_planner
-from planners.partition import II, III, IV, WHOLE, I, Shard, legal, partial_sums, shrink, sizes
+from planners.partition import II, III, IV, WHOLE, I, Shard, V, legal, partial_sums, shrink, sizes
 from simulator import simulate
 from workloads import Builder, Layer, Network, Node, Tensor, load_network, partition_graph
 
-SIZE = {"b": 4, "g": 6, "i": 4, "o": 2, "m": 5, "k": 4, "n": 8, "v": 10, "d": 6, "p": 3}
+SIZE = {"b": 4, "g": 6, "i": 4, "o": 2, "m": 6, "k": 4, "n": 8, "v": 10, "d": 6, "p": 4}
 PRODUCTS = {
     # forward, backward, gradient; and the index that each type cuts
     "fc": (("bi,io->bo", "bo,io->bi", "bi,bo->io"), {I: "b", II: "i", III: "o"}),
+    "linear": (
+        ("bpi,io->bpo", "bpo,io->bpi", "bpi,bpo->io"),
+        {I: "b", II: "i", III: "o", V: "p"},
+    ),
     "grouped": (
         ("bgi,gio->bgo", "bgo,gio->bgi", "bgi,bgo->gio"),
         {I: "b", II: "i", III: "o", IV: "g"},
     ),
-    "matmul": (("bgmk,bgkn->bgmn", "bgmn,bgkn->bgmk", "bgmk,bgmn->bgkn"), {I: "b", IV: "g"}),
+    "matmul": (
+        ("bgmk,bgkn->bgmn", "bgmn,bgkn->bgmk", "bgmk,bgmn->bgkn"),
+        {I: "b", IV: "g", V: "m"},
+    ),
     # a gather is a product with one-hot rows; ids have no error
-    "embedding": (("bpv,vd->bpd", "", "bpv,bpd->vd"), {I: "b", II: "v", III: "d"}),
+    "embedding": (("bpv,vd->bpd", "", "bpv,bpd->vd"), {I: "b", II: "v", III: "d", V: "p"}),
 }
 NODES = {
     "fc": Node("fc", "fc", 4, 2, 1, 1, 1, 1, ()),
+    "linear": Node("linear", "fc", 4, 2, 1, 4, 4, 4, ()),
     "grouped": Node("grouped", "conv", 24, 12, 1, 1, 1, 1, (), groups=6),
-    "matmul": Node("matmul", "matmul", 24, 48, 1, 5, 5, 5, (), groups=6, operand=6 * 4 * 8),
-    "embedding": Node("embedding", "embedding", 10, 6, 1, 3, 3, 3, ()),
+    "matmul": Node("matmul", "matmul", 24, 48, 1, 6, 6, 6, (), groups=6, operand=6 * 4 * 8),
+    "embedding": Node("embedding", "embedding", 10, 6, 1, 4, 4, 4, ()),
 }
 
 
@@ -68,7 +76,7 @@ def test_which_products_leave_partial_sums(kind: str) -> None:
         assert partial_sums(partition, size) == summed
 
 
-@pytest.mark.parametrize("kind", ["fc", "grouped", "matmul"])
+@pytest.mark.parametrize("kind", ["fc", "linear", "grouped", "matmul"])
 def test_flops_count_the_products(kind: str) -> None:
     products, _ = PRODUCTS[kind]
     flops = []
@@ -112,7 +120,7 @@ def test_groups_are_cut_whole() -> None:
     assert legal(grouped, Shard(groups=1 / 6)) == (I, II, III)
     assert legal(depthwise, Shard(groups=1 / 6)) == (I,)
     assert legal(Node("l", "lstm", 8, 16, 1, 3, 3, 3, ())) == (I,)
-    assert legal(Node("a", "concat", 8, 8, 1, 3, 3, 3, ())) == (I, II, III)
+    assert legal(Node("a", "concat", 8, 8, 1, 3, 3, 3, ())) == (I, II, III, V)
 
 
 @pytest.mark.parametrize("planner", ["owt", "hypar", "accpar"])

@@ -16,7 +16,7 @@ from tests.planners.graphs import every_pair_added, general
 from tests.planners.slow_search import Allowed, slow_root
 from workloads import Network, Node, Tensor, load_network
 
-I, II, III, IV = PartitionType  # noqa: E741
+I, II, III, IV, V = PartitionType  # noqa: E741
 PLOTTED = replace(TIME, communication=Communication.PLOTTED)
 
 

@@ -12,7 +12,7 @@ from planners.partition import WHOLE, Shard, legal, sizes
 from tests.strategies import networks
 from workloads import Builder, Graph, Network, partition_graph
 
-I, II, III, IV = PartitionType  # noqa: E741
+I, II, III, IV, V = PartitionType  # noqa: E741
 
 
 @settings(deadline=None)

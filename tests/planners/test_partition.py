@@ -16,6 +16,7 @@ from planners.partition import (
     Partition,
     PartitionType,
     Shard,
+    V,
     boundary,
     partial_sums,
     producer_type,
@@ -26,34 +27,44 @@ from planners.partition import (
 from workloads import Node, load_network, partition_graph
 
 SIDE = 12
-EVERYTHING = set(product(range(SIDE), range(SIDE)))
+Element = tuple[int, int, int]
+"""A sample, a position of it, a column."""
+EVERYTHING = set(product(range(SIDE), range(SIDE), range(SIDE)))
 
 
-def rows(upto: int) -> set[tuple[int, int]]:
-    return {(row, column) for row, column in EVERYTHING if row < upto}
+def rows(upto: int) -> set[Element]:
+    return {element for element in EVERYTHING if element[0] < upto}
 
 
-def columns(upto: int) -> set[tuple[int, int]]:
-    return {(row, column) for row, column in EVERYTHING if column < upto}
+def positions(upto: int) -> set[Element]:
+    return {element for element in EVERYTHING if element[1] < upto}
 
 
-def held_features(producer: PartitionType, share: int) -> set[tuple[int, int]]:
-    """F_{l+1} after the producer's partial sums: I rows, II everything, III and IV columns."""
-    return {I: rows(share), II: EVERYTHING, III: columns(share), IV: columns(share)}[producer]
+def columns(upto: int) -> set[Element]:
+    return {element for element in EVERYTHING if element[2] < upto}
 
 
-def needed_features(consumer: PartitionType, share: int) -> set[tuple[int, int]]:
-    """F as input: I rows, II and IV columns, III everything."""
-    return {I: rows(share), II: columns(share), III: EVERYTHING, IV: columns(share)}[consumer]
+def held_features(producer: PartitionType, share: int) -> set[Element]:
+    """F_{l+1} after partial sums: I rows, II everything, III and IV columns, V positions."""
+    if producer is II:
+        return EVERYTHING
+    return {I: rows, III: columns, IV: columns, V: positions}[producer](share)
 
 
-def held_errors(consumer: PartitionType, share: int) -> set[tuple[int, int]]:
-    """E of the input after the consumer's backward: I rows, II and IV columns, III everything."""
+def needed_features(consumer: PartitionType, share: int) -> set[Element]:
+    """F as input: I rows, II and IV columns, III everything, V positions."""
+    if consumer is III:
+        return EVERYTHING
+    return {I: rows, II: columns, IV: columns, V: positions}[consumer](share)
+
+
+def held_errors(consumer: PartitionType, share: int) -> set[Element]:
+    """E of the input after the consumer's backward: as its features are needed."""
     return needed_features(consumer, share)
 
 
-def needed_errors(producer: PartitionType, share: int) -> set[tuple[int, int]]:
-    """E of the output: I rows, II everything, III columns."""
+def needed_errors(producer: PartitionType, share: int) -> set[Element]:
+    """E of the output: as its features are held."""
     return held_features(producer, share)
 
 
@@ -66,8 +77,8 @@ def test_boundary_counts_what_a_group_lacks(
     features = needed_features(consumer, share) - held_features(producer, share)
     errors = needed_errors(producer, share) - held_errors(consumer, share)
     forward, backward = boundary(producer, consumer, share / SIDE)
-    assert forward == pytest.approx(len(features) / SIDE**2)
-    assert backward == pytest.approx(len(errors) / SIDE**2)
+    assert forward == pytest.approx(len(features) / SIDE**3)
+    assert backward == pytest.approx(len(errors) / SIDE**3)
 
 
 def test_a_join_reads_and_writes_one_layout() -> None:
@@ -120,7 +131,7 @@ def test_both_sides_together_hold_the_split_tensors(
     (first,), (second,) = shrunk([WHOLE], [Partition(kind, share)])
     assert first == shrink(WHOLE, kind, share)
     one, other = sizes(node, 8, first), sizes(node, 8, second)
-    if kind is not I:
+    if kind not in (I, V):
         assert one.weights + other.weights == pytest.approx(whole.weights)
     if kind is not II:
         assert one.output + other.output == pytest.approx(whole.output)

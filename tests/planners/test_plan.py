@@ -121,7 +121,7 @@ def test_a_cost_that_is_no_number_is_refused() -> None:
         {"layers": None},
         {"objective": None, "root": []},
         {"root": {"types": ["I"], "shares": [0.5], "cost": "dear", "halves": [None]}},
-        {"root": {"types": ["I", "V"], "shares": [0.5, 0.5], "cost": 1, "halves": [None]}},
+        {"root": {"types": ["I", "X"], "shares": [0.5, 0.5], "cost": 1, "halves": [None]}},
         {"root": {"types": ["I"], "shares": [0.5, 0.5], "cost": 1, "halves": [None]}},
         {"communication": 3},
     ],

@@ -22,7 +22,7 @@ from planners.sizing import whole
 from tests.planners.graphs import every_pair_added, general
 from workloads import Builder, Network, load_network, partition_graph
 
-I, II, III, IV = PartitionType  # noqa: E741
+I, II, III, IV, V = PartitionType  # noqa: E741
 LENET = load_network("lenet")
 
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Partition, PartitionType
-from planners.partition import Shard, Sizes, legal, partial_sums, shrunk, sizes
+from planners.partition import III, IV, I, Shard, Sizes, V, legal, partial_sums, shrunk, sizes
 from planners.sizing import AllSizes, array_of, kept, shares_of, sizing, types_of, whole
 from tests.strategies import networks
 from workloads import NETWORKS, Builder, Graph, Network, load_network, partition_graph
 
 SHARES = st.sampled_from([0.0, 2.0**-16, 0.1, 1 / 3, 0.5, 0.75, 1.0])
+FUSED = partition_graph(load_network("gpt2:layers=1:seq=16:attention=fused"))
 FAMILIES = ["resnet18", "mobilenet-v2", "gpt2:seq=8", "gnmt:seq=4", "llama3-8b:seq=8", "bert-base"]
 
 
@@ -23,7 +24,8 @@ def rows(found: AllSizes, graph: Graph, at: tuple[int, ...] = ()) -> list[Sizes]
     flops = zip(*(one[at].tolist() for one in found.flops), strict=True)
     columns = (found.weights, found.input, found.output, found.pooled)
     values = (column[at].tolist() for column in columns)
-    return [Sizes(*row) for row in zip(*values, flops, reads, strict=True)]
+    operand = found.operand[at].tolist()
+    return [Sizes(*row) for row in zip(*values, flops, reads, operand, strict=True)]
 
 
 def check(graph: Graph, batch: int, groups: list[list[Shard]]) -> None:
@@ -40,13 +42,25 @@ def check(graph: Graph, batch: int, groups: list[list[Shard]]) -> None:
                 assert alone.sums(pooled=pooled).tolist() == sums
 
 
+def test_what_was_sized_lately_is_kept_by_all_that_it_depends_on() -> None:
+    graph = partition_graph(load_network("lenet"))
+    shards = whole(graph)
+    first = sizing(graph).of(8, shards)
+    assert sizing(graph).of(8, shards.copy()) is first
+    assert sizing(graph).of(8, shards, fused=True).flops[0].sum() > first.flops[0].sum()
+    assert (sizing(graph).of(16, shards).output == 2 * first.output).all()
+    shards[:, 0] /= 2
+    assert (sizing(graph).of(8, shards).output == first.output / 2).all()
+    assert sizing(graph).of(8, whole(graph)[np.newaxis]).output.shape == (1, len(graph))
+
+
 @settings(deadline=None)
 @given(networks(), st.integers(1, 1000), st.data())
 def test_all_nodes_are_sized_as_each_of_them(
     network: Network, batch: int, data: st.DataObject
 ) -> None:
     graph = partition_graph(network)
-    drawn = st.builds(Shard, SHARES, SHARES, SHARES, SHARES)
+    drawn = st.builds(Shard, SHARES, SHARES, SHARES, SHARES, SHARES)
     groups = [[data.draw(drawn) for _ in graph] for _ in range(2)]
     check(graph, batch, groups)
 
@@ -55,7 +69,7 @@ def test_all_nodes_are_sized_as_each_of_them(
 def test_every_kind_of_layer_is_sized_as_by_itself(name: str) -> None:
     """Groups, gathers, matmuls, cells, joins, tied weights."""
     graph = partition_graph(load_network(name))
-    check(graph, 512, [[Shard()] * len(graph), [Shard(1 / 3, 0.3, 0.7, 0.25)] * len(graph)])
+    check(graph, 512, [[Shard()] * len(graph), [Shard(1 / 3, 0.3, 0.7, 0.25, 0.6)] * len(graph)])
 
 
 def test_the_families_have_every_kind_of_layer_there_is() -> None:
@@ -63,6 +77,30 @@ def test_the_families_have_every_kind_of_layer_there_is() -> None:
     every = {node.kind for name in NETWORKS for node in partition_graph(load_network(name))}
     mine = {node.kind for name in FAMILIES for node in partition_graph(load_network(name))}
     assert mine == every
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3"])
+def test_fused_attention_and_experts_are_sized_as_by_themselves(name: str) -> None:
+    graph = partition_graph(load_network(f"{name}:layers=4:seq=64:attention=fused"))
+    assert {"attention", "other"} <= {node.kind for node in graph}
+    check(graph, 512, [[Shard()] * len(graph), [Shard(1 / 3, 0.3, 0.7, 0.25, 0.6)] * len(graph)])
+
+
+def test_flops_of_a_step_of_attention() -> None:
+    """Two a multiply-accumulate forward, 2.5 times as many backward, none for weights."""
+    node = next(n for n in FUSED if n.kind == "attention")
+    whole, part = sizes(node, 4, Shard()), sizes(node, 4, Shard(0.5, 1.0, 1.0, 0.25))
+    pairs = 4 * 12 * 16 * 17 / 2  # samples, heads, pairs of 16 positions that are seen
+    assert whole.flops == pytest.approx((pairs * 4 * 64, pairs * 10 * 64, 0.0))
+    assert part.flops == pytest.approx(tuple(each / 8 for each in whole.flops))
+    assert (whole.weights, legal(node)) == (0.0, (I, IV, V))
+
+
+def test_joins_that_route_tokens_have_no_columns() -> None:
+    graph = partition_graph(load_network("mixtral-8x7b:layers=1:seq=64"))
+    assert [legal(node) for node in graph if node.routes] == [(I, III, V), (I, III, V)]
+    experts = [node for node in graph if ".experts." in node.name and not node.join]
+    assert all(IV in legal(node) and node.groups == 8 for node in experts)
 
 
 def test_transposed_convolutions_are_counted_on_their_input() -> None:
@@ -74,7 +112,7 @@ def test_transposed_convolutions_are_counted_on_their_input() -> None:
 @given(networks(), st.data())
 def test_sides_keep_what_each_node_keeps(network: Network, data: st.DataObject) -> None:
     graph = partition_graph(network)
-    shards = [data.draw(st.builds(Shard, SHARES, SHARES, SHARES, SHARES)) for _ in graph]
+    shards = [data.draw(st.builds(Shard, SHARES, SHARES, SHARES, SHARES, SHARES)) for _ in graph]
     partitions = [
         Partition(data.draw(st.sampled_from(PartitionType)), data.draw(SHARES)) for _ in graph
     ]

@@ -188,7 +188,7 @@ def test_a_pipeline_says_what_it_is() -> None:
     assert str(Staging()) == "1 stage, 1f1b, 1 micro-batch"
     words = str(Staging(4, 8, "", 2, "all", "copies", True, 16, ("a", "b")))
     assert words == (
-        "4 stages, 2 a place, interleaved, 8 micro-batches, recompute all, tied copies, "
+        "4 stages, 2 a place, interleaved, 8 micro-batches, recompute stages:all, tied copies, "
         "vertical sync, 16 batches, cuts a b"
     )
 

@@ -1,6 +1,6 @@
 """Shards of whole nodes and their parts, and cores that cost them plainly."""
 
-from planners.partition import II, III, I, PartitionType, Shard
+from planners.partition import II, III, I, PartitionType, Shard, V
 from simulator.cost.number_bytes import NumberBytes
 from simulator.cost.roofline import Core
 from workloads import Node
@@ -20,13 +20,14 @@ def halves(node: Node, shard: Shard, kind: PartitionType, share: float) -> list[
     """What the two sides of a split have; operators of a join find all channels cut alike."""
     parts = []
     for part in (share, 1 - share):
-        rows, inputs, outputs, groups = shard
+        rows, inputs, outputs, groups, positions = shard
         if node.join:
             cut = Shard(rows * part, inputs, outputs)
             columns = Shard(rows, inputs * part, outputs * part)
-            parts.append({I: cut, II: columns, III: shard}[kind])
+            apart = Shard(rows, inputs, outputs, 1.0, positions * part)
+            parts.append({I: cut, II: columns, III: shard, V: apart}[kind])
         else:
-            sizes = [rows, inputs, outputs, groups]
+            sizes = [rows, inputs, outputs, groups, positions]
             sizes[kind] *= part
             parts.append(Shard(*sizes))
     return parts

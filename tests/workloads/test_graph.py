@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from tests.strategies import convolutional_networks, networks
 from workloads import Layer, Network, Tensor, load_network, partition_graph
-from workloads.layers import CELLS, JOINS, PRODUCTS, UNARY
+from workloads.kinds import CELLS, JOINS, PRODUCTS, UNARY
 
 ZOO = ["lenet", "resnet18", "mobilenet-v2", "vit-b16", "gnmt:seq=4", "llama-7b:seq=4"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from workloads import load_network, partition_graph
-from workloads.kept import MOST, once_for_each
+from workloads.kept import MOST, MOST_LAYERS, _size, once_for_each
 
 
 def test_an_object_is_asked_about_once_an_equal_one_again() -> None:
@@ -52,3 +52,28 @@ def test_a_networks_graph_is_made_once() -> None:
     network = load_network("lenet")
     assert partition_graph(network) is partition_graph(network)
     assert partition_graph(load_network("lenet")) == partition_graph(network)
+
+
+def test_large_ones_are_forgotten_sooner() -> None:
+    """Of lists of a third of the layers three fit; one that is larger than all is kept alone."""
+    asked: list[int] = []
+
+    @once_for_each
+    def first(values: list[int]) -> int:
+        asked.append(values[0])
+        return values[0]
+
+    many = [[number] * (MOST_LAYERS // 3) for number in range(4)]
+    for values in (*many[:3], *many[:3], many[3], many[1], many[0]):
+        first(values)
+    assert asked == [0, 1, 2, 3, 0]
+    whole = [9] * (2 * MOST_LAYERS)
+    assert [first(whole), first(whole), first(many[0])] == [9, 9, 0]
+    assert asked == [0, 1, 2, 3, 0, 9, 0]
+
+
+def test_networks_and_their_graphs_count_by_their_layers() -> None:
+    network = load_network("vgg16")
+    assert _size(network) == len(network.layers)
+    assert _size(partition_graph(network)) == 16
+    assert _size(object()) == 1

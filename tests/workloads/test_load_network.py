@@ -48,7 +48,7 @@ def test_a_sequence_may_have_another_length(name: str) -> None:
         ("VGG16", "did you mean vgg16"),
         ("mobilenetv2", "did you mean mobilenet-v2"),
         ("", "one of lenet, alexnet"),
-        ("zzz", "(or the path of an .onnx or .txt file)"),
+        ("zzz", "(or the path of an .onnx, .toml or .txt file)"),
         ("lenet:seq=4", "network 'lenet' takes no option, found 'seq=4'"),
         ("gpt2:", "expected seq=N with N within 1...1048576"),
         ("gpt2:seq=0", "expected seq=N"),

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hardware import Device, SpecError, load_device
+from hardware import Device, load_device
 from planners.partition import WHOLE, Shard, sizes
 from planners.sizing import sizing
 from simulator.cost.roofline import core_of, flops, traffic
 from simulator.cost.training_operators import operators
-from simulator.cost.units.pricing import product_of
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, partition_graph
 from workloads.transforms import (
     circulant,
@@ -192,11 +191,9 @@ def test_what_has_other_channels_stays_dense_and_is_said() -> None:
     assert all(block == 1 for block in shared.values())
 
 
-def test_units_refuse_spectra() -> None:
+def test_spectra_are_not_padded_to_a_matrix_unit() -> None:
     network = circulant(load_network("alexnet"), 64)
     op = next(o for o in operators(network).schedule() if o.block > 1)
-    with pytest.raises(SpecError, match="which units are not described for; take a device with"):
-        product_of(op, Shard(1, 64, 64, 1))
     core = core_of(load_device("tpu-v3", ["roofline.pad_matrix_unit=128"])[0])
     assert flops(op, Shard(1, 64, 64, 1), core.pad_matrix_unit) == flops(op, Shard(1, 64, 64, 1))
 

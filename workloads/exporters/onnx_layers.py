@@ -9,7 +9,8 @@ from onnx import TensorProto, helper
 
 from workloads.exporters.onnx_writer import BATCH, Layout, Writer, Written, dims_of, natural
 from workloads.importers.onnx.operators import DOMAIN
-from workloads.layers import CELLS, INPUT, Layer, NetworkError, sides
+from workloads.kinds import CELLS, INPUT, NetworkError, sides
+from workloads.layers import Layer
 
 
 def write(writer: Writer, layer: Layer) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.layers import Network, NetworkError
+from workloads.attention import with_attention
+from workloads.kinds import ATTENTION, NetworkError
+from workloads.layers import Network
 
 if TYPE_CHECKING:
     import onnx
@@ -15,7 +17,8 @@ def to_onnx(network: Network) -> onnx.ModelProto:
 
     The first dimension is the symbolic ``batch``; weights are external data
     that is not there. Operators ONNX has no name for are of the domain
-    ``accelarray``. Raises NetworkError where a layer reads another shape than
+    ``accelarray``; fused attention is written as its parts, and that it is causal, or what
+    is ``apart``, is not. Raises NetworkError where a layer reads another shape than
     its source writes, as in layer files, or where onnx is missing.
     """
     try:
@@ -25,6 +28,8 @@ def to_onnx(network: Network) -> onnx.ModelProto:
     from workloads.exporters.onnx_layers import write
     from workloads.exporters.onnx_writer import Writer
 
+    if any(layer.kind == ATTENTION for layer in network.layers):
+        network = with_attention(network, "unfused")
     writer = Writer(network)
     for layer in network.layers:
         write(writer, layer)

@@ -16,7 +16,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from workloads.importers.onnx.operators import DOMAIN
-from workloads.layers import INPUT, Layer, Network, NetworkError, Tensor
+from workloads.kinds import INPUT, NetworkError, Tensor
+from workloads.layers import Layer, Network
 
 OPSET = 21
 BATCH = "batch"

@@ -22,7 +22,8 @@ from workloads.importers.dims import (
     tensor_of,
 )
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
-from workloads.layers import INPUT, Layer, NetworkError, Tensor
+from workloads.kinds import INPUT, NetworkError, Tensor
+from workloads.layers import Layer
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
 """Verbs whose first operand is (samples, channels, positions ...)."""

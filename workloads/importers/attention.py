@@ -14,7 +14,8 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
     """Operands are (samples, heads, positions, features).
 
     With the attributes ``heads`` and ``kv_heads`` they are (samples,
-    positions, heads * features), and so is the result.
+    positions, heads * features), and so is the result. What is ``causal`` says so on its
+    softmax, for whoever fuses it.
     """
     query, key, value = (_heads(assembler.computed(operation, i), operation, i) for i in range(3))
     rows = (*(size_of(d) for d in query.dims[:-1]), size_of(key.dims[-2]))
@@ -28,7 +29,7 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
         )
     )
     computed(assembler, scores, query, replace(key, dims=swapped(key.dims)))
-    assembler.unary(softmax)
+    assembler.unary(softmax, causal=bool(operation.attributes.get("causal", False)))
     computed(assembler, context, assembler.made_before(softmax.name), value)
     made = assembler.made_before(context.name)
     if "heads" in operation.attributes:

@@ -19,7 +19,7 @@ from workloads.importers.dims import (
     tensor_of,
 )
 from workloads.importers.neutral import Constant, ModelOperation
-from workloads.layers import NetworkError, Tensor
+from workloads.kinds import NetworkError, Tensor
 
 
 def embedding(assembler: Assembler, operation: ModelOperation) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workloads.importers.neutral import printable
-from workloads.layers import INPUT, Layer, Network, NetworkError, Tensor
+from workloads.kinds import INPUT, NetworkError, Tensor
+from workloads.layers import Layer, Network
 
 _CONV_KEYS = (
     "in_ch",

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from workloads.importers import attention, einsum, gathers, matmuls, sequences, windows
 from workloads.importers.assembler import Assembler
 from workloads.importers.neutral import Constant, Model, ModelOperation
-from workloads.layers import INPUT, Network, NetworkError, Tensor
+from workloads.kinds import INPUT, NetworkError, Tensor
+from workloads.layers import Network
 
 VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "conv": windows.conv,

@@ -8,13 +8,13 @@ from workloads.zoo.alexnet import alexnet
 from workloads.zoo.bert import bert
 from workloads.zoo.densenet import densenet
 from workloads.zoo.gnmt import gnmt
-from workloads.zoo.gpt2 import gpt2
 from workloads.zoo.hypar import HYPAR
 from workloads.zoo.inception import inception
 from workloads.zoo.lenet import lenet
-from workloads.zoo.llama import llama
 from workloads.zoo.mobilenet import mobilenet
 from workloads.zoo.resnet import resnet
+from workloads.zoo.sizes import SIZES
+from workloads.zoo.transformers import Transformer, sized, transformer
 from workloads.zoo.vgg import vgg
 from workloads.zoo.vit import vit
 
@@ -34,13 +34,7 @@ ZOO: dict[str, Callable[[], Network]] = {
 SEQUENCES: dict[str, Callable[..., Network]] = {
     "bert-base": partial(bert, "base"),
     "bert-large": partial(bert, "large"),
-    "gpt2": partial(gpt2, ""),
-    "gpt2-medium": partial(gpt2, "-medium"),
-    "gpt2-large": partial(gpt2, "-large"),
-    "gpt2-xl": partial(gpt2, "-xl"),
-    "llama-7b": partial(llama, "llama-7b", sequence=2048),
-    "llama3-8b": partial(llama, "llama3-8b", sequence=8192),
-    "llama3-405b": partial(llama, "llama3-405b", sequence=8192),
+    **{name: partial(sized, SIZES[name]) for name in list(SIZES)[:7]},
     "gnmt": gnmt,
 }
 """Networks that take ``sequence``, a number of tokens."""
@@ -55,6 +49,21 @@ FURTHER: dict[str, Callable[..., Network]] = {
 """Transformers, recurrent cells, and graphs that are not chains."""
 
 NETWORKS: dict[str, Callable[..., Network]] = {**ZOO, **FURTHER, **HYPAR}
-"""Every network with a name, the HyPar paper's sizes among them."""
+"""Networks that comparisons and tests go through, the HyPar paper's sizes among them."""
 
-__all__ = ["FURTHER", "HYPAR", "NETWORKS", "SEQUENCES", "ZOO"]
+LARGE: dict[str, Callable[..., Network]] = {
+    name: partial(sized, of) for name, of in SIZES.items() if name not in NETWORKS
+}
+"""Further transformers, most of them too large for one accelerator."""
+
+__all__ = [
+    "FURTHER",
+    "HYPAR",
+    "LARGE",
+    "NETWORKS",
+    "SEQUENCES",
+    "SIZES",
+    "ZOO",
+    "Transformer",
+    "transformer",
+]

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.layers import Tensor
+from workloads.kinds import Tensor
 
 
-def norm(net: Builder, name: str, operator: str, after: str | None = None) -> str:
-    """``layer_norm`` (a scale and a shift for each feature) or ``rms_norm`` (a scale)."""
+def norm(
+    net: Builder, name: str, operator: str, after: str | None = None, *, bias: bool = True
+) -> str:
+    """``layer_norm`` (a scale and, as a ``bias``, a shift for each feature) or ``rms_norm``."""
     source = after or net.last
     features = net.shape(source).channels
-    extra = 2 * features if operator == "layer_norm" else features
+    extra = 2 * features if operator == "layer_norm" and bias else features
     return net.other(name, operator, None, source, extra=extra)
 
 
-def attend(net: Builder, name: str, query: str, key: str, value: str, heads: int) -> str:
+def attend(
+    net: Builder,
+    name: str,
+    query: str,
+    key: str,
+    value: str,
+    heads: int,
+    *,
+    causal: bool = False,
+    dropout: bool = False,
+) -> str:
     """Softmax(Q K^T) V in every head; the scale and the mask belong to the softmax.
 
     Keys and values may have fewer heads than queries (grouped-query attention).
@@ -22,9 +34,12 @@ def attend(net: Builder, name: str, query: str, key: str, value: str, heads: int
     """
     keys = net.shape(key).height
     net.matmul(f"{name}.scores", query, key, heads * keys, heads)
-    probabilities = net.softmax(f"{name}.softmax")
-    features = net.shape(query).channels
-    return net.matmul(f"{name}.context", probabilities, value, features, heads)
+    probabilities = net.softmax(f"{name}.softmax", causal=causal)
+    if dropout:
+        probabilities = net.other(f"{name}.dropout", "dropout")
+    each = net.shape(query).channels // heads
+    features = net.shape(value).channels // (net.shape(key).channels // each)
+    return net.matmul(f"{name}.context", probabilities, value, features * heads, heads)
 
 
 def fused_attention(net: Builder, name: str, source: str, heads: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.layers import Network, NetworkError
+from workloads.kinds import NetworkError
+from workloads.layers import Network
 from workloads.zoo.attention import attend, feed_forward, first_position, norm
 
 VOCABULARY, POSITIONS, SEGMENTS = 30_522, 512, 2

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from workloads.layers import INPUT, Layer, Network, Tensor
+from workloads.kinds import INPUT, Tensor
+from workloads.layers import Layer, Network
 
 
 class _Conv(NamedTuple):

@@ -7,7 +7,8 @@ their channels.
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.layers import Network, Sides
+from workloads.kinds import Sides
+from workloads.layers import Network
 
 Step = tuple[int, Sides]
 """Channels and kernel of one convolution of a branch, padded to keep the map."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.pictures.resources import sites
-from experiments.pictures.tracks import Slice, alike, slices_by_resource, tracks
+from experiments.pictures.tracks import Slice, alike, rows_of, slices_by_resource, tracks
 from experiments.report.page.markup import Markup, data_block, number, section, table, tag
 from experiments.studies.difference import core_ps_by_phase
 from planners.order import Kind, Phase
@@ -114,7 +114,7 @@ def _lanes(timeline: Timeline) -> list[tuple[str, list[Slice]]]:
             count = site.multiplicity if site.unit == "core" else resource.multiplicity
             device = f", {resource.device.name}" if resource.device else ""
             name = f"{resource.name}{device} ×{count:,}"  # noqa: RUF001
-            rows = tracks(slices[i]) if resource.kind == "link" else [slices[i]]
+            rows = tracks(slices[i]) if resource.kind == "link" else rows_of(slices[i])
             again = ["", *(f", row {row}" for row in range(2, len(rows) + 1))]
             found += [(name + more, row) for more, row in zip(again, rows, strict=False)]
     return found

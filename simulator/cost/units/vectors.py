@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from planners.order import Phase
 from workloads import Layer
-from workloads.layers import CELLS, INPUT, PRODUCTS
+from workloads.kinds import CELLS, INPUT, PRODUCTS
 
 FORWARD = {
     "relu": 1, "add": 1, "mul": 1, "batch_norm": 1, "dropout": 2, "div": 10, "softmax": 10,

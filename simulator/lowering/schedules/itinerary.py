@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from planners import Pipeline, PlanError
 from simulator.engine.operations import Action, Part
-from simulator.lowering.schedules.schedule import Pass, Rank, Schedule
+from simulator.lowering.schedules.schedule import FORWARD, Pass, Rank, Schedule
 
 SUMS = frozenset({Part.SUMS})
 UPDATE = frozenset({Part.UPDATE})
@@ -17,13 +17,13 @@ def ahead(replicas: Sequence[int], rank: int) -> int:
     return (sum(replicas) - 1 - sum(replicas[:rank])) // replicas[rank]
 
 
-def check(schedule: Schedule, pipeline: Pipeline) -> None:
-    """Raise PlanError for a pipeline that the schedule is not for."""
+def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) -> None:
+    """Raise PlanError for a pipeline that the schedule is not for; inference has one version."""
     replicas, many = pipeline.replicas, pipeline.micro_batches
     wrong = schedule.check(replicas, pipeline.virtual, many)
     if wrong is None and schedule.whole_batch and any(many % one for one in replicas):
         wrong = f"{many} micro-batches do not go round {max(replicas)} replicas"
-    if wrong is None and not schedule.flushes and pipeline.tied:
+    if wrong is None and not schedule.flushes and pipeline.tied and not inference:
         wrong = "weights that several stages use would have other versions in each"
     if wrong:
         raise PlanError(f"schedule {schedule.name!r}: {wrong}")
@@ -42,6 +42,28 @@ def actions(
     found = _Actions(pipeline, rank, replica)
     per_update = pipeline.micro_batches // each if schedule.whole_batch else 1
     return tuple(found.of(passes, per_update, at_end=schedule.flushes))
+
+
+def forward_actions(
+    schedule: Schedule, pipeline: Pipeline, rank: int, replica: int, batches: int
+) -> tuple[Action, ...]:
+    """The same of inference: forward alone, one batch behind the other without a pause.
+
+    With one stage a place micro-batches come in their order; with several each batch goes
+    through them as the schedule has it.
+    """
+    replicas = pipeline.replicas
+    each, rounds = replicas[rank], batches if pipeline.virtual > 1 else 1
+    many = pipeline.micro_batches * batches // rounds // each
+    who = Rank(rank, len(replicas), pipeline.virtual, many, ahead(replicas, rank))
+    order = (one for one in schedule.order(who) if Part.FORWARD in one.parts)
+    once = list(order) if pipeline.virtual > 1 else [Pass(FORWARD, n) for n in range(many)]
+    found = _Actions(pipeline, rank, replica)
+    return tuple(
+        found.action(Pass(FORWARD, one.number + again * many, one.chunk))
+        for again in range(rounds)
+        for one in once
+    )
 
 
 def _check_passes(schedule: Schedule, who: Rank, passes: Sequence[Pass]) -> None:
@@ -72,7 +94,7 @@ class _Actions:
         last: list[Action] = []
         counts: dict[int, int] = {}
         for one in passes:
-            action = self._action(one)
+            action = self.action(one)
             if Part.WEIGHTS in one.parts:
                 count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
                 if count % per_update == 0:
@@ -85,7 +107,7 @@ class _Actions:
                 yield last.pop()
         yield from sorted(last, key=lambda action: action.stage)
 
-    def _action(self, one: Pass) -> Action:
+    def action(self, one: Pass) -> Action:
         """Replica r of R takes the micro-batches r, r + R, r + 2 R."""
         stage = one.chunk * len(self._pipeline.places) + self._rank
         turn = one.number * self._pipeline.replicas[self._rank] + self._replica

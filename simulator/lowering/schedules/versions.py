@@ -21,13 +21,13 @@ def versions_of(
 ) -> dict[int, int]:
     """The version of each turn on one replica, whose ``actions`` these are.
 
-    With a flush there is one. Stashed it is the newest there is when the turn is
+    With a flush, and in inference, there is one. Stashed it is the newest there is when the turn is
     computed forward; with vertical sync that of the ``first`` stage, of whose R replicas
     an update is R minibatches. In two buffers it is the one before the last: batch t is
     computed with version t - 1.
     """
     turns = [action.turn for action in actions if Part.FORWARD in action.parts]
-    if schedule.flushes:
+    if schedule.flushes or not any(Part.WEIGHTS in action.parts for action in actions):
         return dict.fromkeys(turns, 0)
     if schedule.whole_batch:
         return {turn: max(turn // pipeline.micro_batches - 1, 0) for turn in turns}

@@ -11,7 +11,7 @@ from experiments.cli import main
 from hardware import catalog_names, load_array, load_device
 from planners import BASELINES, JUDGED, PLANNERS
 from tests.experiments.installed import install
-from workloads import NETWORKS, load_network
+from workloads import LARGE, NETWORKS, load_network
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
@@ -26,7 +26,7 @@ def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 
 def test_lists_are_complete(capsys: pytest.CaptureFixture[str]) -> None:
     names = {
-        "networks": list(NETWORKS),
+        "networks": [*NETWORKS, *LARGE],
         "planners": [*PLANNERS, *BASELINES, *JUDGED],
         "arrays": catalog_names("array"),
         "devices": catalog_names("device"),

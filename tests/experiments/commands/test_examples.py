@@ -8,11 +8,14 @@ import pytest
 from experiments.cli import COMMANDS, main, parser
 from experiments.commands.examples import EXAMPLES
 from experiments.studies.store import Store
+from tests.experiments.measured.some_rows import SMALL, table
 
 LONG = {
     "reproduce accpar --plot figures",
     "validate --set roofline.pad_matrix_unit=128 --output errors.json",
     "report --output report.html",
+    "fit llama3-70b --array h100-cluster --set nodes=128 --precision bf16 --batch 1024 "
+    "--attention fused --plot fit.png",
 }
 """Seconds and more; the commands they are of run elsewhere in the tests."""
 LINES = [line for lines in EXAMPLES.values() for line in lines]
@@ -41,7 +44,12 @@ def test_examples_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     with Store("results.db") as store:
         store.put("k", {"network": "lenet", "batch": 8}, {"iteration_s": 0.5})
+    Path("measured.csv").write_text(table(SMALL))
     args = shlex.split(line)
     assert main(args) == 0
     files = {args[i + 1] for i, word in enumerate(args) if word in ("--output", "--plot")}
-    assert {path.name for path in tmp_path.iterdir()} == {"results.db", *files}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "results.db",
+        "measured.csv",
+        *files,
+    }

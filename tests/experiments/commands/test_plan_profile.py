@@ -102,7 +102,7 @@ def test_phaze(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(run(capsys, *PHAZE, "--devices", "4", "--format", "json")[0])
     assert list(data) == ["batch_s", "slowest_stage_s", "pipelines", "stages", "notes"]
     assert len({name for stage in data["stages"] for name in stage["nodes"]}) == 40
-    more = (*PHAZE, "--devices", "4", "--optimizer", "adam", "--recompute", "all")
+    more = (*PHAZE, "--devices", "4", "--optimizer", "adam", "--recompute", "stages:all")
     out, _ = run(capsys, *more)
     assert "A batch takes" in out
 

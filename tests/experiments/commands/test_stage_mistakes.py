@@ -47,7 +47,7 @@ def message(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--stages", "3", "--cuts", "conv3_1"], "1 cuts make 2 stages, not 3"),
         (["--stages", "3", "--cuts", "conv3_1,conv2_1"], "that must be 0 and then ascending"),
         (["--stages", "4", "--schedule", "2bw", "--micro-batches", "2"], "from 4 micro-batches on"),
-        (["--stages", "2", "--recompute", "x"], "recompute=x: must be a whole number"),
+        (["--stages", "2", "--recompute", "stages:x"], "recompute=x: must be a whole number"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -68,8 +68,8 @@ def test_a_cut_through_tied_weights_asks_who_sums(capsys: pytest.CaptureFixture[
 
 
 def test_a_recomputing_stage_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    said = message(capsys, *SIMULATE, "--batch", "256", "--stages", "2", "--recompute", "5")
-    assert "recompute=5: there is no stage 5; stages are 0 to 1, or all" in said
+    said = message(capsys, *SIMULATE, "--batch", "256", "--stages", "2", "--recompute", "stages:5")
+    assert "recompute=stages:5: there is no stage 5; stages are 0 to 1, or all" in said
 
 
 def test_a_stage_that_does_not_fit_its_memory_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,8 +53,8 @@ def test_a_given_plan_gives_the_step_that_its_planner_did(
         ),
         (
             '{"planner": "p", "network": "lenet", "batch": 512, "objective": "time", '
-            '"layers": ["a"], "levels": [["V"]], "cost": [0]}',
-            "not a plan: KeyError: 'V'",
+            '"layers": ["a"], "levels": [["X"]], "cost": [0]}',
+            "not a plan: KeyError: 'X'",
         ),
     ],
 )
@@ -86,6 +86,18 @@ def test_a_plan_of_another_network_array_or_batch(
             main(["simulate", "lenet", *both])
     assert main(["simulate", "lenet", "--plan", "/nowhere.json"]) == 2
     assert "/nowhere.json: cannot be read" in capsys.readouterr().err
+
+
+def test_a_plan_of_another_network_of_the_same_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.json"
+    made = ["plan", "lenet", "--planner", "owt", "--format", "json", "--output", str(file)]
+    assert main(made) == 0
+    file.write_text(file.read_text().replace('"fc2"', '"dense"'))
+    assert main(["simulate", "lenet", "--plan", str(file)]) == 2
+    words = "for another 'lenet': layer 3 is 'dense' in the plan, 'fc2' in the network"
+    assert words in capsys.readouterr().err
 
 
 def test_a_function_is_named_by_where_it_is(

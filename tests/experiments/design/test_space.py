@@ -70,9 +70,9 @@ def test_those_that_come_with_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("count = [2, 1]", "count = []", "matrix.count: []: list should have at least 1 item"),
-        ("count = [2, 1]", "count = [2, 3]", "matrix.count: 3: must be a power of two"),
-        ("width = [32]", "width = [0]", "vector.width: 0: must be a power of two"),
+        ("count = [2, 1]", "count = []", "matrix.count: []: must be a list of 1 to 24 values"),
+        ("count = [2, 1]", "count = [2, 3]", "matrix.count.1: 3: must be a power of two"),
+        ("width = [32]", "width = [0]", "vector.width.0: 0: must be a power of two"),
         ("width = [32]", "width = [32, 32]", "vector.width: [32, 32]: a value is there twice"),
         ("depth = [4]", "depth = 4", "matrix.depth: 4: "),
         ('clock = "1 GHz"', "", "clock: is missing"),

@@ -195,7 +195,7 @@ def test_a_plan_and_a_timeline_as_frames() -> None:
     assert len(records) == len(step.timeline)
     assert records["end_ps"].max() == step.timeline.iteration_ps
     types = step.planned().to_frame()
-    assert [*types.columns] == ["group", "level", "layer", "type", "share", "cost"]
+    assert [*types.columns] == ["group", "level", "layer", "type", "share", "cost", "update"]
     assert len(types) == 3 * len(step.plan.nodes)  # v2 | v3, and each in halves
     assert step.plan.root is not None
     top = types[types["level"] == 0]

@@ -16,7 +16,7 @@ from experiments.pictures.trace import trace_events, write_trace
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from simulator import Execution, Timeline
-from simulator.engine.timeline import NO_ROW
+from simulator.engine.rows import NO_ROW
 from tests import trace_checker
 from tests.experiments.pictures.test_trace import event
 from tests.strategies import timelines

@@ -17,8 +17,8 @@ from experiments.pictures import plan_map
 from experiments.pictures.figures import save
 from experiments.pictures.plan_map import describe, lightness, plot_plan, stretches, words
 from experiments.report.page.plans import plan_maps
-from hardware import Array, load_array
-from planners import Partition, PartitionType, Plan, load_planner
+from hardware import Array, by_core, load_array
+from planners import Axes, Partition, PartitionType, Plan, load_planner, planned_by_axes
 from simulator import DEPLOYED, PUBLISHED
 from tests.strategies import arrays, networks, plans
 from workloads import load_network
@@ -82,6 +82,15 @@ def test_the_fourth_type_is_named_where_it_is_used(name: str, there: bool, tmp_p
     assert (found["IV: splits the groups"], found["IV"] > 0) == (int(there), there)
     page = plan_maps(name, [(array, [plan])])
     assert ("key IV" in str(page), "type IV" in str(page)) == (there, there)
+
+
+def test_the_fifth_type_is_named_where_it_is_used(tmp_path: Path) -> None:
+    array = by_core(load_array("tpu-v3-8"))
+    network = load_network("gpt2:layers=1:seq=16")
+    for axes, there in (("tp=4", False), ("tp=4,sp", True)):
+        plan = planned_by_axes(network, array, 8, Axes.parse(axes))
+        found = drawn(plan, array, tmp_path)
+        assert (found["V: splits positions"], found["V"] > 0) == (int(there), there)
 
 
 def test_a_mixed_plan_is_the_top_split_and_a_block_for_each_half(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ CASES = {
     "deployed": replace(case("resnet50"), execution=DEPLOYED),
     "deployed alike": replace(case("llama3-8b:seq=64", "tpu-v3-pod"), execution=DEPLOYED),
     "every core": replace(case("vgg11", "accpar-mixed", *FEW), execution=DEPLOYED, folded=False),
+    "searched": replace(case("resnet18", "tpu-v3-pod", "devices.0.count=4"), planner="search"),
+    "searched, deployed": replace(case("vgg16", "tpu-mixed"), planner="search", execution=DEPLOYED),
 }
 
 

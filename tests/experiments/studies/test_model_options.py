@@ -11,7 +11,7 @@ from experiments.studies.model_options import (
     option_name,
     with_options,
 )
-from planners import Staging
+from planners import Axes, Staging
 from simulator import DEPLOYED, PUBLISHED, Execution
 
 
@@ -66,18 +66,21 @@ STAGED = {
     "schedule": ("gpipe", "gpipe"),
     "micro_batches": ("8", 8),
     "virtual": ("2", 2),
-    "recompute": ("0,3", "0,3"),
+    "recompute": ("stages:0,3", "0,3"),
     "tied": ("copies", "copies"),
     "vertical_sync": ("yes", True),
     "batches": ("16", 16),
     "cuts": ("conv2, fc1", ("conv2", "fc1")),
+    "parallel": ("dp=2 tp=4", Axes(2, 1, 4)),
+    "axis_order": ("dp, tp,pp", "dp,tp,cp,pp"),
+    "micro_batch": ("3", 3),
 }
 """Every option of a pipeline as people write it, and the field that it becomes."""
 
 
 @pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED], ids=lambda e: e.model)
 def test_stages_are_for_both_models_each_option_in_its_own_field(execution: Execution) -> None:
-    others = {"mode", *DEPLOYED_OPTIONS}
+    others = {"mode", "zero", "update", *DEPLOYED_OPTIONS}
     assert set(STAGED) == set(STAGE_OPTIONS) == set(MODEL_OPTIONS) - others
     plain = Staging()
     for name, (text, value) in STAGED.items():
@@ -109,8 +112,25 @@ def test_counts_are_whole_numbers(name: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["some", "1,", "1,-1", "0;2"])
 def test_recomputing_stages_are_all_or_numbers(text: str) -> None:
     with pytest.raises(UsageError, match=r"recompute=.*must be a whole number from 0"):
+        with_options(DEPLOYED, {"recompute": f"stages:{text}"})
+    whole = with_options(DEPLOYED, {"recompute": "stages:all"})
+    assert (whole.staging, whole.recompute) == (Staging(recompute="all"), "none")
+
+
+@pytest.mark.parametrize("text", ["none", "selective", "full", "0", "12"])
+def test_what_is_recomputed_needs_no_stages(text: str) -> None:
+    found = with_options(DEPLOYED, {"recompute": text})
+    assert (found.recompute, found.staging) == (text, None)
+    if text != "none":
+        assert str(found) == f"deployed, recompute {text}"
+        with pytest.raises(UsageError, match=f"recompute={text} has no meaning under the publ"):
+            with_options(PUBLISHED, {"recompute": text})
+
+
+@pytest.mark.parametrize("text", ["all", "0,1", "-1", "some", "1.5", "9999999"])
+def test_other_words_are_no_recomputing(text: str) -> None:
+    with pytest.raises(UsageError, match=f"recompute={text}: none, selective, full, or a number"):
         with_options(DEPLOYED, {"recompute": text})
-    assert with_options(DEPLOYED, {"recompute": "all"}).staging == Staging(recompute="all")
 
 
 def test_options_of_stages_may_have_hyphens_and_no_others() -> None:

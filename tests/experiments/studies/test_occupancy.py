@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
+from experiments.studies.occupancy import FREES, in_words
 from experiments.studies.sweep import Grid, sweep
 from experiments.studies.vary import parse_vary
 from simulator import DEPLOYED
+from simulator.engine.occupancy import CLASSES
 from workloads import load_network
 
 SMALL = ["--array", "tpu-v2-8", "--set", "devices.0.hbm.capacity=1 GiB", "--execution", "deployed"]
@@ -76,9 +78,14 @@ def test_simulate_in_json_and_as_a_table(
     assert out["peak_memory_bytes"] == memory["peak_bytes"] > memory["capacity_bytes"] == 2**29
     assert [FAULT in warning for warning in out["warnings"]] == [True]
     assert (memory["cores"], memory["cores_over"], out["idle_cores"]) == (8, 8, 0)
+    assert list(memory["by_class"]) == list(CLASSES)
+    assert sum(memory["by_class"].values()) == pytest.approx(memory["peak_bytes"])
     assert main(COMMANDS["simulate"]) == 0
     table = capsys.readouterr().out
     assert f", at {memory['operator']}: 8 of 8 cores do not fit" in table
+    assert "│ of it" in table
+    name = max(memory["by_class"], key=memory["by_class"].__getitem__)
+    assert f"most of it {name}: {FREES[name]}" in table
     assert main(["simulate", "lenet", "--planner", "owt", "--format", "json"]) == 0
     published = json.loads(capsys.readouterr().out)
     assert (published["fits"], published["peak_memory_bytes"], published["memory"]) == (
@@ -86,6 +93,20 @@ def test_simulate_in_json_and_as_a_table(
         None,
         [],
     )
+
+
+def test_every_class_has_something_that_makes_it_less() -> None:
+    assert FREES.keys() == set(CLASSES)
+    assert in_words({"weights": 2.0**20, "buffers": 0.0}) == "weights 1.00 MiB"
+
+
+def test_stages_show_what_the_fullest_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+    step = ["simulate", "gpt3-125m:layers=2:seq=128", "--array", "tpu-v3-8", "--batch", "8"]
+    assert main([*step, "--parallel", "pp=2,tp=4", "--micro-batch", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("│ of it") == 1
+    assert out.count("│ memory, stage") == 2
+    assert "│ to free" not in out
 
 
 def test_speedup_marks_what_idles_and_what_overflows(capsys: pytest.CaptureFixture[str]) -> None:

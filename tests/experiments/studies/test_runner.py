@@ -1,26 +1,31 @@
 """The runner: each case once, in order, kept as it finishes, wherever it runs."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.output import UsageError
 from experiments.studies import runner as module
+from experiments.studies import workers
 from experiments.studies.case import Case
 from experiments.studies.estimate import Estimate
 from experiments.studies.outputs import Outputs, run_case
 from experiments.studies.runner import Runner
 from experiments.studies.store import Store, StoreError
-from experiments.studies.workers import RunError, here, on_cores
+from experiments.studies.workers import RunError, call, here, on_cores
 from hardware import load_array
-from workloads import load_network
+from planners.owt import owt
+from workloads import Network, load_network
 
 LENET = load_network("lenet")
 ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
@@ -170,7 +175,7 @@ def test_workers_are_started_where_they_bring_more_than_they_cost(
 def test_what_is_left_counts_by_its_work_not_by_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two large cases take the patience; three small ones behind them are next to nothing."""
     given = spied(monkeypatch)
-    large = Case(load_network("resnet50"), "owt", load_array("accpar-mixed"), 1)
+    large = Case(load_network("densenet121"), "owt", load_array("accpar-mixed"), 1)
     asked = {"a": large, "b": replace(large, batch=2)} | {
         str(batch): Case(LENET, "owt", ARRAY, batch) for batch in range(3, 6)
     }
@@ -185,9 +190,9 @@ def test_what_is_left_counts_by_its_work_not_by_its_cases(monkeypatch: pytest.Mo
 def test_what_is_long_by_its_estimate_is_given_to_workers_at_once(
     most: int, by_processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two cases of half a second each, eight would save 7/8 of a second; of four, more."""
+    """Of two cases of 0.15 s each, eight would save 7/8 of 0.3 s; of four, more."""
     given = spied(monkeypatch)
-    monkeypatch.setattr(module, "together", lambda of: Estimate(0.5 * len([*of]), 0.0))
+    monkeypatch.setattr(module, "together", lambda of: Estimate(0.15 * len([*of]), 0.0))
     assert len(list(Runner(jobs=None).run(cases(*range(1, most + 1))))) == most
     assert sum(map(len, given)) == by_processes
 
@@ -217,6 +222,26 @@ def test_one_core_alone_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("clock")
+def test_what_a_case_calls_for_goes_to_workers_that_run_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However little that saves: they are paid for. One case is run here."""
+    given = spied(monkeypatch)
+
+    def work(of: Iterable[Case]) -> Estimate:
+        return Estimate(sum(1.0 if case.batch < 100 else 1e-9 for case in of), 0.0)
+
+    monkeypatch.setattr(module, "together", work)
+    many = cases(*range(1, 41))
+
+    def two_more(name: int, outputs: Outputs) -> dict[int, Case]:  # noqa: ARG001
+        return cases(100, 101) if name == 40 else cases(102) if name == 101 else {}
+
+    assert len(list(Runner(jobs=None).run(many, two_more))) == 43
+    assert [len(batches) for batches in given] == [40, 2]
+
+
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(("jobs", "by_processes"), [(1, []), (8, [[1, 2, 3]])])
 def test_a_number_of_processes_is_what_it_says(
     jobs: int, by_processes: list[list[int]], monkeypatch: pytest.MonkeyPatch
@@ -241,11 +266,61 @@ def dying(case: Case) -> Outputs:
     return run_case(case)
 
 
+def failing(case: Case) -> Outputs:
+    if case.batch == 2:
+        raise UsageError("batch 2: not today")
+    return run_case(case)
+
+
+@pytest.fixture(params=["fork", "spawn"])
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways in which processes start."""
+    monkeypatch.setattr(workers, "START", request.param)
+
+
+@pytest.mark.usefixtures("start")
+def test_what_is_raised_there_is_raised_here() -> None:
+    with pytest.raises(UsageError, match="batch 2: not today") as caught:
+        list(on_cores(2, failing, cases(1, 2, 3)))
+    assert "in failing" in caught.value.__notes__[0]
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.usefixtures("start")
+def test_processes_end_where_nobody_asks_further() -> None:
+    results = on_cores(3, run_case, cases(1, 2, 3, 4))
+    next(results)
+    assert len(multiprocessing.active_children()) == 3
+    results.close()
+    assert not multiprocessing.active_children()
+
+
+def test_forked_processes_take_what_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "START", "fork")
+    asked = {1: Case(LENET, lambda *of, **_: owt(*of), ARRAY, 64), 2: cases(2)[2]}
+    assert dict(on_cores(2, planned_by, asked)) == {1: "<lambda>", 2: "owt"}
+
+
+def planned_by(case: Case) -> str:
+    return case.planner_name
+
+
+def test_equal_networks_that_were_sent_are_one() -> None:
+    seen: list[Network] = []
+    for copy in (LENET, deepcopy(LENET), replace(LENET, description="other")):
+        case = replace(cases(1)[1], network=copy)
+        assert call(lambda one: seen.append(one.network), "name", case)[0] == "name"
+    assert seen[0] is seen[1]
+    assert seen[2].description == "other"
+
+
+@pytest.mark.usefixtures("start")
 def test_a_killed_process_is_said() -> None:
     with pytest.raises(RunError, match=r"a worker process was killed.*fewer --jobs"):
         list(on_cores(2, dying, cases(1, 2, 3)))
 
 
+@pytest.mark.usefixtures("start")
 def test_processes_give_what_one_gives() -> None:
     asked = cases(1, 2, 3)
     assert dict(on_cores(2, run_case, asked)) == dict(here(run_case, asked))

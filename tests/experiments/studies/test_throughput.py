@@ -2,13 +2,15 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from experiments.cli import main
-from experiments.studies.case import Case
-from experiments.studies.throughput import CONVENTION, Throughput, throughput
+from experiments.studies.case import Case, plan_of, simulated
+from experiments.studies.throughput import CONVENTION, Throughput, computed, throughput
 from hardware import load_array
+from simulator import DEPLOYED, Execution
 from workloads import Builder, load_network
 
 
@@ -32,6 +34,57 @@ def test_the_share_of_peak_is_three_forward_passes(
         assert out["tokens_per_s"] is None
     else:
         assert out["tokens_per_s"] == pytest.approx(128 * 64 / out["iteration_s"])
+
+
+def test_shares_of_a_gpt_are_the_papers() -> None:
+    """Korthikanti et al. 2022: 72 B s n h^2 (1 + s/6h + V/12nh) model FLOPs.
+
+    With all blocks computed again a third more but for the head, Narayanan et al.'s 96.
+    """
+    network = load_network("gpt3-125m:seq=512:layers=3")
+    n, h, s, v, batch = 3, 768, 512, 51_200, 8
+    model = 72 * batch * s * n * h * h * (1 + s / (6 * h) + v / (12 * n * h))
+    hardware = 96 * batch * s * n * h * h * (1 + s / (6 * h) + v / (16 * n * h))
+    array = load_array("tpu-v3-8")
+    for recompute, done in (("none", model), ("full", hardware)):
+        case = Case(network, "data_parallel", array, batch, execution=execution(recompute))
+        timeline = simulated(case, plan_of(case))
+        shown = throughput(case, timeline.iteration_s), computed(case, timeline)
+        peak_s = 4 * 123e12 * timeline.iteration_s
+        assert shown[0].share_of_peak == pytest.approx(model / peak_s)
+        assert shown[1]["computed_share_of_peak"] == pytest.approx(done / peak_s)
+        assert shown[1]["tokens_per_s_per_chip"] == pytest.approx(
+            batch * s / 4 / timeline.iteration_s
+        )
+
+
+def execution(recompute: str) -> Execution:
+    return replace(DEPLOYED, recompute=recompute)
+
+
+def test_causal_attention_computes_less_than_is_counted() -> None:
+    """Fused, (s + 1) / 2s of forward's pairs, and 2.5 times as many backward, not 2."""
+    h, s = 768, 512
+    case = Case(
+        load_network("gpt2:seq=512:layers=1:attention=fused"),
+        "data_parallel",
+        load_array("tpu-v3-8"),
+        8,
+        execution=DEPLOYED,
+    )
+    timeline = simulated(case, plan_of(case))
+    products = s * (12 * h * h + 50_257 * h)
+    seen = (s + 1) / (2 * s) * 2 * s * s * h
+    done = 2 * 8 * (3 * products + 3.5 * seen)
+    share = computed(case, timeline)["computed_share_of_peak"]
+    assert share == pytest.approx(done / (4 * 123e12 * timeline.iteration_s))
+
+
+def test_without_tokens_there_are_none_a_chip() -> None:
+    case = Case(load_network("lenet"), "owt", load_array("tpu-v3-8"), 64, execution=DEPLOYED)
+    found = computed(case, simulated(case, plan_of(case)))
+    assert found["tokens_per_s_per_chip"] is None
+    assert found["computed_share_of_peak"]
 
 
 def test_the_tables_say_what_is_counted(capsys: pytest.CaptureFixture[str]) -> None:

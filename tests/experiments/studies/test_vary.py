@@ -13,6 +13,9 @@ def test_lists() -> None:
     axis = parse_vary("batch = 64, 128,64")
     assert (axis.key, axis.title, axis.numeric) == ("batch", "batch", True)
     assert [value.number for value in axis.values] == [64, 128]
+    assert [str(value.number) for value in axis.values] == ["64", "128"]
+    shares = parse_vary("overlap=1,0.5")
+    assert [str(value.number) for value in shares.values] == ["1", "0.5"]
     names = parse_vary("devices.0.device=tpu-v2,tpu-v3")
     assert not names.numeric
     assert [value.text for value in names.values] == ["tpu-v2", "tpu-v3"]
@@ -35,6 +38,11 @@ def test_ranges() -> None:
     assert not counts.logarithmic
     few = parse_vary("batch=1:4:log:9")
     assert [value.text for value in few.values] == ["1", "2", "3", "4"]
+
+
+def test_a_range_of_counts_has_whole_ones() -> None:
+    axis = parse_vary("micro_batches=4:16:log:3")
+    assert [str(value.number) for value in axis.values] == ["4", "8", "16"]
 
 
 def test_a_range_is_simulated_as_it_is_written() -> None:

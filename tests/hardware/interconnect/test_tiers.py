@@ -123,7 +123,17 @@ def test_a_spec_says_tiers(tmp_path: Path) -> None:
     ("old", "new", "says"),
     [
         ("members = 4", "members = 5", "topology.levels: join 15 boards; there are 16"),
-        ("members = 4", "", "levels.0.members: only the outermost level may leave it out"),
+        (
+            'kind = "ring"',
+            'kind = "ring"\nbandwidth = "1 GB/s"\n[[topology.levels]]\nkind = "switch"',
+            "levels.1.members: only the innermost and the outermost level may leave it out",
+        ),
+        ('kind = "ring"', 'kind = "ring"\ndimensions = 3', "only a torus or mesh has dimensions"),
+        (
+            'kind = "ring"',
+            'kind = "torus"\nshape = [2, 2]\ndimensions = 3',
+            "levels.1.dimensions: [2, 2] has 2 sides; leave it out",
+        ),
         ('joins = "boards"', 'kind = "ring"', "topology.kind: each of topology.levels has its own"),
         ('joins = "boards"', "factor = 1.5", "topology.factor: is of a topology without levels"),
         ('joins = "boards"', 'latency = "1 us"', "topology.latency: every level has its own"),

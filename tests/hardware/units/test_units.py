@@ -59,7 +59,7 @@ def test_a_device_has_the_peak_of_its_units(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ('units.clock="7"', "units.clock: '7': not a positive number with a unit"),
-        ("units.matrix.0.width=0", "units.matrix.0.width: 0: input should be greater"),
+        ("units.matrix.0.width=0", "units.matrix.0.width: 0: must be a whole number from 1 to"),
         ('units.matrix.1.dataflow="row"', "units.matrix.1.dataflow: 'row'"),
         ("units.vectors.0.width=3", "units.vectors: "),
         ('units.buffer="4 KiB"', "units.matrix.0: 2 x 32 x 64: no layer fits: its tiles need"),

@@ -10,7 +10,7 @@ from hardware import Array, load_array
 from planners import Plan, load_planner
 from simulator import DEPLOYED, Execution, Machine, program_of, simulate
 from simulator.analysis.memory import memory_over_time, peak_bytes
-from simulator.engine.operations import Task
+from simulator.engine.operations import Holding, Task
 from tests.simulator.engine.programs import compute, cores
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Network, load_network
@@ -44,7 +44,8 @@ def test_a_real_step_peaks_where_the_commands_say() -> None:
 def test_two_turns_in_flight_hold_twice_as_much() -> None:
     """Forward keeps 10 B of 15; backward gives them back; turn 1 goes forward before that."""
     forward, backward = compute("forward", 1), compute("backward", 2)
-    template = (Task(forward, held=(15.0, 10.0)), Task(backward, (0,), held=(3.0, -10.0)))
+    there, back = Holding(15.0, 10.0), Holding(3.0, -10.0)
+    template = (Task(forward, held=there), Task(backward, (0,), held=back))
     program = cores(1, template=template, held_bytes=100.0)
     machine = Machine(program)
     for turn, operation in ((0, forward), (1, forward), (0, backward), (1, backward)):

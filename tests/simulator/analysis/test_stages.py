@@ -55,7 +55,7 @@ def test_passes_are_in_the_schedules_order() -> None:
 
 def test_forward_again_costs_forward_and_may_begin_before_errors_come() -> None:
     _, plain = step("1f1b")
-    _, again = step("1f1b", recompute="all")
+    _, again = step("1f1b", recompute="stages:all")
     forward = next(passes(plain, 0))
     for one, other in zip(stage_uses(plain), stage_uses(again), strict=True):
         assert other.computing - one.computing == MANY * (forward.end_ps - forward.start_ps)

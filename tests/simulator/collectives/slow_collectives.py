@@ -172,6 +172,31 @@ def scatter_gather(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     return steps + torus(wires, "all-gather", groups)
 
 
+def wired(wires: Wires, collective: str, groups: Ints) -> list[Step]:
+    """Ways that need cables or a switch that sums have tests of their own."""
+    del collective, groups
+    only(any(tier.reduces or tier.cables for tier in wires.topology.levels))
+    raise NotImplementedError
+
+
+def unicast(wires: Wires, collective: str, groups: Ints) -> list[Step]:
+    only(collective == "broadcast" and len(groups) == 1)
+    return [sent(wires, np.repeat(groups[:, 0], groups.shape[1] - 1), groups[0, 1:], 1.0)]
+
+
+def multicast(wires: Wires, collective: str, groups: Ints) -> list[Step]:
+    """Reader by reader, the links of its own way, each link once whoever uses it."""
+    only(collective == "broadcast" and len(groups) == 1)
+    first, used, latencies = groups[:, :1].ravel(), set[int](), [0.0]
+    for reader in groups[0, 1:]:
+        target = np.array([reader])
+        used |= set(np.flatnonzero(wires.loads(first, target)).tolist())
+        latencies.append(wires.message_latency_s(first, target))
+    flows = np.zeros(len(wires.bandwidth))
+    flows[sorted(used)] = 1.0
+    return [(Load.of(flows), 1.0, max(latencies), 1, 0)]
+
+
 FLAT: dict[str, Callable[[Wires, str, Ints], list[Step]]] = {
     "ring": ring,
     "ring-two-way": ring_two_way,
@@ -180,10 +205,16 @@ FLAT: dict[str, Callable[[Wires, str, Ints], list[Step]]] = {
     "torus-one-way": torus_one_way,
     "torus": torus,
     "direct": direct,
+    "cable-rings": wired,
+    "in-switch": wired,
     "binomial": binomial,
     "pipelined": pipelined,
     "scatter-gather": scatter_gather,
+    "unicast": unicast,
+    "multicast": multicast,
 }
+ASKED = ("unicast", "multicast")
+"""By name alone."""
 
 
 def job(wires: Wires, name: str, step: Step, size: float) -> Job:
@@ -211,7 +242,7 @@ def alone_ps(wires: Wires, jobs: list[Job]) -> int:
 def offers(wires: Wires, collective: str, rows: Ints, size: float) -> dict[str, list[Job]]:
     shared = wires.topology.kind != "fully_connected" and collective != "all-to-all"
     found = {}
-    for algorithm in FLAT:
+    for algorithm in (name for name in FLAT if name not in ASKED):
         if algorithm != "direct" or not shared or rows.size * rows.shape[1] <= MOST_DIRECT:
             try:
                 found[algorithm] = flat(wires, collective, rows, size, algorithm)

@@ -48,7 +48,7 @@ class Listening(Anywhere):
         found = super().box
         if found is None:
             return None
-        rows = found.groups.rows  # type: ignore[attr-defined]
+        rows = found.groups.rows
         return Box(Listening(self.wires, rows, self.sent), found.sides)
 
 

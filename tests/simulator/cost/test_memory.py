@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -21,8 +22,13 @@ def whole(ops: Operators, rows: float) -> list[Shard]:
     return [unsplit(node, rows) for node in ops.graph]
 
 
-def oracle(ops: Operators, shards: Sequence[Shard]) -> list[float]:
-    """At each operator, everything is looked up anew: who touched it before, who will after."""
+def oracle(
+    ops: Operators, shards: Sequence[Shard], updated: Sequence[float] | None = None
+) -> list[float]:
+    """At each operator, everything is looked up anew: who touched it before, who will after.
+
+    Of a parameter 2 bytes as operators read it; 8 more of each that the core updates.
+    """
     mine = [op for op in ops.schedule() if not shards[op.node].empty]
     total = []
     for now in range(len(mine)):
@@ -30,33 +36,47 @@ def oracle(ops: Operators, shards: Sequence[Shard]) -> list[float]:
         for v, shard in enumerate(shards):
             if not shard.empty:
                 count = parameters(ops, v, shard)
-                held += 10 * count
+                held += 2 * count + 8 * count * (updated[v] if updated else 1.0)
                 held += 4 * count if gradient_lives(ops, mine, v, now) else 0
-        keys = {k for op in mine for k in copies(op, shards)}
-        held += sum(size for *key, size in keys if lives(mine, shards, key, now))
+        touched = [copies(mine, shards, i) for i in range(len(mine))]
+        held += sum(copy.bytes for copy in set().union(*touched) if lives(mine, touched, copy, now))
         total.append(held)
     return total
 
 
-def copies(op: Operator, shards: Sequence[Shard]) -> set[tuple[str, float, float, float]]:
-    shard = shards[op.node]
-    return {key(m, shard) for m in (*op.reads, *op.writes)}
+class Copy(NamedTuple):
+    """Of a tensor so many rows, of so many elements each; ``again`` where gathered once more."""
+
+    tensor: str
+    rows: float
+    row: float
+    again: bool
+    bytes: float
 
 
-def key(tensor: Map, shard: Shard) -> tuple[str, float, float, float]:
+def copies(mine: Sequence[Operator], shards: Sequence[Shard], now: int) -> set[Copy]:
+    """What an operator reads and writes."""
+    return {copy_of(m, mine, shards, now) for m in (*mine[now].reads, *mine[now].writes)}
+
+
+def copy_of(tensor: Map, mine: Sequence[Operator], shards: Sequence[Shard], now: int) -> Copy:
+    """Behind forward another one than there, if who made it had fewer positions."""
+    op, shard = mine[now], shards[mine[now].node]
     row = round(map_channels(tensor, shard) * tensor.area, 3)
-    return tensor.tensor, shard.rows, row, round(map_bytes(tensor, shard, PLAIN), 6)
+    makers = [o.node for o in mine[:now] if tensor.tensor in [m.tensor for m in o.writes]]
+    gathered = bool(makers) and shards[makers[-1]].positions < shard.positions
+    again = gathered and not tensor.whole and op.phase is not Phase.FORWARD
+    rows = shard.rows / shard.positions if tensor.whole else shard.rows
+    return Copy(tensor.tensor, rows, row, again, round(map_bytes(tensor, shard, PLAIN), 6))
 
 
-def lives(mine: list[Operator], shards: Sequence[Shard], copy: list[object], now: int) -> bool:
+def lives(mine: list[Operator], touched: Sequence[set[Copy]], copy: Copy, now: int) -> bool:
     """From the first operator that touches this copy to the last that does or copies it."""
-    name = copy[0]
-    touched = [[list(k[:3]) for k in copies(op, shards) if k[0] == name] for op in mine]
     own = [i for i, found in enumerate(touched) if copy in found]
-    written = [i for i, op in enumerate(mine) if name in [m.tensor for m in op.writes]]
+    written = [i for i, op in enumerate(mine) if copy.tensor in [m.tensor for m in op.writes]]
     if written and own[0] == written[0]:  # others are made from this one
-        others = {tuple(k) for found in touched for k in found if k != copy}
-        own += [next(i for i, f in enumerate(touched) if list(k) in f) for k in others]
+        others = {c for found in touched for c in found if c.tensor == copy.tensor} - {copy}
+        own += [next(i for i, found in enumerate(touched) if c in found) for c in others]
     return min(own) <= now <= max(own)
 
 
@@ -83,8 +103,13 @@ def gradient_starts(mine: list[Operator], node: int) -> int | None:
 def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
     ops = operators(network)
     parts = st.sampled_from((0.0, 0.25, 0.5, 1.0, 1.0, 1.0))
+    positions = st.sampled_from((0.25, 0.5, 1.0, 1.0))
     shards = [
-        shard._replace(rows=6 * data.draw(parts), inputs=shard.inputs * data.draw(parts))
+        shard._replace(
+            rows=6 * data.draw(parts),
+            inputs=shard.inputs * data.draw(parts),
+            positions=data.draw(positions),
+        )
         for shard in whole(ops, 1)
     ]
     assert memory_use(ops, shards, PLAIN).series == pytest.approx(oracle(ops, shards))

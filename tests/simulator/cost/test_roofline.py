@@ -41,7 +41,8 @@ def test_a_core_has_an_equal_share_of_its_chip() -> None:
 
 def test_devices_without_a_table_get_the_assumptions() -> None:
     core = core_of(Device("plain", 1, 4, 4e12, 4e9, 4e9, 1e9))
-    assert core == Core(1e12, 0.75e9, 1e9, 2e-6, tile=False, pad_matrix_unit=0, bytes=BYTES)
+    plain = Core(1e12, 0.75e9, 1e9, 2e-6, tile=False, pad_matrix_unit=0, bytes=BYTES)
+    assert core == replace(plain, attention_flops_per_s=1e12, computed_flops_per_s=1e12)
 
 
 def test_the_slower_of_computing_and_moving_decides() -> None:
@@ -52,6 +53,18 @@ def test_the_slower_of_computing_and_moving_decides() -> None:
     assert by_memory.seconds == pytest.approx(moved / 1e9)
     slow = replace(PLAIN, flops_per_s=1e6, overhead_s=1.0)
     assert cost(PRODUCT, SHARD, slow).seconds == pytest.approx(work / 1e6 + 1.0)
+
+
+def test_winograd_is_for_kernels_of_three_by_three() -> None:
+    """PRODUCT's kernel has 9 elements; of 1 and of 7 x 1 nothing is saved."""
+    slow = replace(PLAIN, flops_per_s=1e6, winograd=2.25)
+    plain = cost(PRODUCT, SHARD, replace(slow, winograd=1.0)).seconds
+    assert cost(PRODUCT, SHARD, slow).seconds == pytest.approx(plain / 2.25)
+    for kernel in (1, 7):
+        other = replace(PRODUCT, kernel=kernel)
+        assert slow.rate(other) == 1e6
+    heads = replace(PRODUCT, each_sample=True)
+    assert slow.rate(heads) == 1e6
 
 
 @given(st.floats(1e6, 1e13), st.floats(1e6, 1e12), st.floats(0, 1))
@@ -173,6 +186,12 @@ def test_halves_of_the_rows_move_the_same_maps(network: Network, rows: int, part
         assert parts * flops(op, part) == pytest.approx(flops(op, whole))
 
 
+def found(part: Shard, whole: Shard) -> Shard:
+    """What operators find of a part: of half of all positions half as many samples."""
+    positions = part.positions / whole.positions
+    return part._replace(rows=part.rows * positions, positions=positions)
+
+
 @given(networks(), st.integers(1, 40), st.sampled_from((0.5, 0.25, 0.7)), st.data())
 def test_the_parts_of_any_legal_split(
     network: Network, rows: int, share: float, data: st.DataObject
@@ -182,7 +201,8 @@ def test_the_parts_of_any_legal_split(
     for node, work in zip(ops.graph, ops.nodes, strict=True):
         shard = unsplit(node, rows)
         kind = data.draw(st.sampled_from(legal(node)))
-        parts = halves(node, shard, kind, share)
+        parts = [found(part, shard) for part in halves(node, shard, kind, share)]
+        shard = found(shard, shard)
         for op in (*work.forward, *work.backward, *work.gradient, *work.update):
             replicated = node.join and kind is III
             done = sum(flops(op, part) for part in parts)

@@ -98,6 +98,22 @@ def random_case(seed: int) -> Case:
     return Case(network, plan, array, execution, slow)
 
 
+def longer(case: Case, times: int) -> Case:
+    """The same with so many times as many micro-batches, or batches where nothing is flushed."""
+    plan, slow, pipeline = case.plan, case.slow, case.plan.pipeline
+    assert pipeline is not None
+    if pipeline.batches:
+        plan = replace(plan, pipeline=replace(pipeline, batches=pipeline.batches * times))
+        slow = replace(slow, batches=slow.batches * times)
+    else:
+        many = pipeline.micro_batches * times
+        plan = replace(
+            plan, batch=plan.batch * times, pipeline=replace(pipeline, micro_batches=many)
+        )
+        slow = replace(slow, micro_batches=many)
+    return replace(case, plan=plan, slow=slow)
+
+
 def _device(rng: Random, number: int) -> Device:
     peak, port = rng.randint(10**8, 10**9), rng.randint(10**6, 10**8)
     return Device(f"d{number}", 1, 1, float(peak), 1e9, 1e9, float(port))

@@ -10,6 +10,7 @@ from hardware import Arithmetic, Array, load_array
 from planners import Partition, Plan, Split
 from planners.order import Kind, Phase
 from planners.partition import II, III, I, PartitionType
+from planners.split import splits_below
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Builder, Network, partition_graph
@@ -25,6 +26,15 @@ def with_arithmetic(array: Array, arithmetic: Arithmetic) -> Array:
 
 def sent(timeline: Timeline) -> Sent:
     return {key: t.bytes for key, t in timeline.totals().items() if key[1] in EXCHANGES}
+
+
+def operands_by_positions(network: Network, plan: Plan) -> bool:
+    """Whether a product of computed operands is split by positions anywhere."""
+    return any(
+        node.computed and partition.type is PartitionType.V
+        for split in splits_below(plan.root)
+        for node, partition in zip(partition_graph(network), split.partitions, strict=True)
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -48,8 +58,10 @@ def test_each_exchange_scales_with_one_format(
         "gradient": of(2.0, 2.0, 2.0 * times),
     }
     owner = {Phase.FORWARD: "activation", Phase.BACKWARD: "activation"}
-    owner |= {Phase.GRADIENT: "gradient", Phase.UPDATE: "weight"}
+    owner |= {Phase.GRADIENT: "gradient", Phase.UPDATE: "weight", Phase.RECOMPUTE: "activation"}
     for (phase, kind), bytes_ in base.items():
+        if phase is Phase.GRADIENT and operands_by_positions(network, plan):
+            continue  # errors of operands, which are activations, are summed with gradients
         for changed, found in wide.items():
             factor = times if owner[phase] == changed else 1.0
             assert found[phase, kind] == pytest.approx(factor * bytes_), (phase, kind, changed)

@@ -13,6 +13,7 @@ from hardware import Array, Device, Group, load_array
 from planners import Plan, Split, load_planner
 from planners.order import Kind
 from planners.partition import Shard
+from planners.updates import sharded
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.cost.roofline import core_of, traffic
 from simulator.cost.training_operators import operators
@@ -43,18 +44,28 @@ def fractions(
 
 
 def counted(network: Network, plan: Plan, array: Array) -> float:
-    """Bytes that all cores read from and write to their HBMs."""
+    """Bytes that all cores read from and write to their HBMs.
+
+    Where an update is shared out every parameter is updated once, by whoever it is.
+    """
     graph, ops = partition_graph(network), operators(network)
     whole = [
         (plan.batch, node.in_channels / node.groups, node.out_channels / node.groups, node.groups)
         for node in graph
     ]
-    amounts = []
-    for device, parts in fractions(plan.root, array.group, ((1.0,) * 4,) * len(graph)):
+    shared = sharded(plan.updates)
+    schedule = [op for op in ops.schedule() if not (op.phase == "update" and op.node in shared)]
+    core = core_of(array.group.kinds[0][0])
+    once = [op for op in ops.schedule() if op not in schedule]
+    assert not any(op.channel.updated for op in once), "of which those cut by inputs have copies"
+    amounts = [traffic(op, Shard(*whole[op.node]), core) for op in once]
+    for device, parts in fractions(plan.root, array.group, ((1.0,) * 5,) * len(graph)):
         core = core_of(device)
-        for op in ops.schedule():
-            numbers = zip(whole[op.node], parts[op.node], strict=True)
-            shard = Shard(*(map(prod, numbers)))
+        for op in schedule:
+            *cut, positions = parts[op.node]
+            shard = Shard(*(map(prod, zip(whole[op.node], cut, strict=True))))
+            # of half of all positions there are half as many samples
+            shard = shard._replace(rows=shard.rows * positions, positions=positions)
             amounts.append(0.0 if 0.0 in shard else traffic(op, shard, core))
     return fsum(amounts)
 

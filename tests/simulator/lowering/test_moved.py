@@ -15,7 +15,8 @@ from simulator.lowering.moved import moved
 from tests.strategies import networks
 from workloads import Graph, Network, load_network, partition_graph
 
-I, II, III, IV = PartitionType  # noqa: E741
+I, II, III, IV, V = PartitionType  # noqa: E741
+JOINED = (*LAYOUTS, V)
 SHARES = st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 1.0])
 Split = tuple[list[Shard], list[Partition]]
 
@@ -48,12 +49,12 @@ def test_every_exchange_moves_what_it_does_by_itself(
     network: Network, table: Communication, data: st.DataObject
 ) -> None:
     graph = partition_graph(network)
-    shards = st.builds(Shard, SHARES, SHARES, SHARES, SHARES)
+    shards = st.builds(Shard, SHARES, SHARES, SHARES, SHARES, SHARES)
     splits = [
         (
             [data.draw(shards) for _ in graph],
             [
-                Partition(data.draw(st.sampled_from(LAYOUTS if n.join else [*PartitionType])), one)
+                Partition(data.draw(st.sampled_from(JOINED if n.join else [*PartitionType])), one)
                 for n, one in ((node, data.draw(SHARES)) for node in graph)
             ],
         )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hardware import Array, Topology
 from planners import Plan
 from planners.order import Kind, Phase
+from planners.updates import sharded
 from simulator import Execution, Timeline, simulate
 from simulator.analysis.doings import Doings, doings
 from tests.strategies import arrays, networks, plans
@@ -75,7 +76,7 @@ def begin(spans: Spans, ready: int) -> None:
         assert start >= ready
 
 
-def check(seen: Seen) -> None:
+def check(seen: Seen, shared: frozenset[int]) -> None:
     for v, node in enumerate(seen.graph):
         for phase in (Phase.FORWARD, Phase.BACKWARD):
             begin(seen.of(Kind.COMPUTE, phase, v), seen.wanted(phase, v))
@@ -89,6 +90,8 @@ def check(seen: Seen) -> None:
         begin(summed, latest(products, 0))
         updates = seen.of(Kind.COMPUTE, Phase.UPDATE, v)
         begin(updates, latest([*products, *summed], 0))
+        gathered = seen.of(Kind.WEIGHTS, Phase.UPDATE, v)
+        begin(seen.of(Kind.COMPUTE, Phase.FORWARD, v), latest(gathered, 0))
         if node.tied is not None:
             crossing = seen.of(Kind.BOUNDARY, Phase.GRADIENT, v, node.tied)
             begin(crossing, latest(products, 0))
@@ -96,7 +99,14 @@ def check(seen: Seen) -> None:
             begin(owners, latest([*products, *crossing], 0))
             update = seen.of(Kind.COMPUTE, Phase.UPDATE, node.tied)
             begin(update, latest([*products, *crossing, *owners], 0))
-            begin(seen.of(Kind.BOUNDARY, Phase.UPDATE, node.tied, v), latest(update, 0))
+            new = seen.of(Kind.BOUNDARY, Phase.UPDATE, node.tied, v)
+            owned = seen.of(Kind.WEIGHTS, Phase.UPDATE, node.tied)
+            if node.tied in shared:  # those of the last step, before this one needs them
+                begin(new, latest(owned, 0))
+                begin(seen.of(Kind.COMPUTE, Phase.FORWARD, v), latest([*new, *owned], 0))
+            else:
+                assert not owned
+                begin(new, latest(update, 0))
 
 
 def one_at_a_time(spans: Iterable[tuple[int, int]]) -> None:
@@ -111,7 +121,12 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     """Any plan of any network, with and without overlap, on wires that are fast or slow."""
     network, array = draw(networks(5)), draw(arrays(3, 2))
     array = replace(array, topology=Topology(draw(st.sampled_from(("tree", "switch", "ring")))))
-    execution = Execution("deployed", overlap=draw(st.booleans()), whole_shards=draw(st.booleans()))
+    execution = Execution(
+        "deployed",
+        overlap=draw(st.booleans()),
+        whole_shards=draw(st.booleans()),
+        bucket_bytes=draw(st.sampled_from((0.0, 25e6))),
+    )
     return network, draw(plans(network, execution.planned(array), 24)), array, execution
 
 
@@ -120,12 +135,12 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
 def test_nothing_begins_before_what_it_needs(case: tuple[Network, Plan, Array, Execution]) -> None:
     timeline, graph = simulate(*case), partition_graph(case[0])
     for mine in doings(timeline):
-        check(Seen(timeline, graph, mine))
+        check(Seen(timeline, graph, mine), sharded(case[1].updates))
 
 
 @settings(max_examples=60, deadline=None)
 @given(steps())
-def test_gradients_are_exchanged_one_after_the_other(
+def test_gradients_and_new_weights_are_exchanged_one_after_the_other(
     case: tuple[Network, Plan, Array, Execution],
 ) -> None:
     """As one stream of a communicator does it; cores compute in order as well."""
@@ -136,7 +151,7 @@ def test_gradients_are_exchanged_one_after_the_other(
             row
             for row in mine.joined.tolist()
             for done in [timeline.operations[operation[row]]]
-            if (done.kind, done.phase) == (Kind.SUMS, Phase.GRADIENT)
+            if (done.kind, done.phase) == (Kind.SUMS, Phase.GRADIENT) or done.kind is Kind.WEIGHTS
         ]
         for rows in (gradients, mine.computed.tolist()):
             one_at_a_time((starts[row], ends[row]) for row in rows)

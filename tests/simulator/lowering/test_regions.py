@@ -9,35 +9,36 @@ from hypothesis import strategies as st
 
 from hardware import Array, Device, Group
 from planners import Plan, Split
-from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
+from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType, V
 from simulator import DEPLOYED
 from simulator.lowering.models import rules_of
 from simulator.lowering.regions import Messages, Regions, made, messages, regions
 from tests.strategies import plans
 from workloads import Builder, Layer, Network, Tensor, partition_graph
 
-Cells = frozenset[tuple[int, int]]
+Cells = frozenset[tuple[int, int, int]]
 CORE = Device("core", 1, 1, 1e12, 1e9, 1e9, 1e9)
 
 
-def two_layers(width: int) -> Network:
+def two_layers(width: int, positions: int) -> Network:
     """Two fully connected layers of one width, so that a tensor has as many columns anywhere."""
+    shape = Tensor(width, positions)
     layers = [
-        Layer(name, "fc", (source,), Tensor(width), Tensor(width))
+        Layer(name, "fc", (source,), shape, shape)
         for name, source in (("one", "input"), ("two", "one"))
     ]
-    return Network("two", Tensor(width), tuple(layers))
+    return Network("two", shape, tuple(layers))
 
 
 def array_of(cores: int) -> Array:
     return Array("cores", "", Group(((CORE, cores),)))
 
 
-Ranges = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+Ranges = tuple[tuple[int, int], ...]
 
 
 def by_hand(split: Split | None, cores: int, node: int, has: Ranges) -> list[Ranges | None]:
-    """What each core has of rows, inputs and outputs: [from, to) of each; None has nothing.
+    """What each core has by type (rows, inputs, ...): [from, to) of each; None has nothing.
 
     A split cuts one of them, its first half rounded to the nearest number; the first
     half of the cores has one more where they are odd.
@@ -54,65 +55,66 @@ def by_hand(split: Split | None, cores: int, node: int, has: Ranges) -> list[Ran
         own = list(has)
         own[type_] = (low, high)
         many = cores - cores // 2 if half == 0 else cores // 2
-        found += by_hand(split.halves[-half], many, node, tuple(own))  # type: ignore[arg-type]
+        found += by_hand(split.halves[-half], many, node, tuple(own))
     return found
 
 
 def cells(has: Ranges, layout: tuple[PartitionType, ...]) -> Cells:
     """The cells of a tensor that a core has: of what it makes, columns are outputs."""
-    rows, inputs, outputs = has
-    columns = inputs if layout is AS_READ else outputs
-    return frozenset(product(range(*rows), range(*columns)))
+    columns = has[II] if layout is AS_READ else has[III]
+    return frozenset(product(range(*has[I]), range(*columns), range(*has[V])))
 
 
-def of_bounds(found: Regions, rows: int, columns: int) -> dict[int, Cells]:
+def of_bounds(found: Regions, rows: int, columns: int, positions: int) -> dict[int, Cells]:
     """Regions as cells; every bound must be a whole number of them."""
-    scaled = found.bounds * np.array([rows, rows, columns, columns])
+    scaled = found.bounds * np.repeat([rows, columns, positions], 2)
     assert np.abs(scaled - scaled.round()).max(initial=0) < 1e-6
     whole = scaled.round().astype(int).tolist()
     return {
-        core: frozenset(product(range(r0, r1), range(c0, c1)))
-        for core, (r0, r1, c0, c1) in zip(found.cores.tolist(), whole, strict=True)
+        core: frozenset(product(range(r0, r1), range(c0, c1), range(p0, p1)))
+        for core, (r0, r1, c0, c1, p0, p1) in zip(found.cores.tolist(), whole, strict=True)
     }
 
 
 @st.composite
-def stages(draw: st.DrawFn, rows: int, width: int) -> tuple[Plan, Array]:
+def stages(draw: st.DrawFn, rows: int, width: int, positions: int) -> tuple[Plan, Array]:
     array = array_of(draw(st.integers(1, 7)))
-    return draw(plans(two_layers(width), array, rows)), array
+    return draw(plans(two_layers(width, positions), array, rows)), array
 
 
 @settings(max_examples=120, deadline=None)
-@given(st.data(), st.integers(1, 9), st.integers(1, 9))
-def test_regions_and_messages_cell_by_cell(data: st.DataObject, rows: int, width: int) -> None:
+@given(st.data(), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
+def test_regions_and_messages_cell_by_cell(
+    data: st.DataObject, rows: int, width: int, positions: int
+) -> None:
     """Everybody gets every cell that it reads, once, from somebody who has it."""
-    network, sides = two_layers(width), []
+    network, sides = two_layers(width, positions), []
     first = 0
     for layout, node in ((AS_MADE, 1), (AS_READ, 0)):
-        plan, array = data.draw(stages(rows, width))
+        plan, array = data.draw(stages(rows, width, positions))
         rules = rules_of(network, plan, array, DEPLOYED, folded=data.draw(st.booleans()))
         assert made(rules.graph, node) is AS_MADE
         found = regions(rules.root, first, node, layout, whole=True)
         once = regions(rules.root, first, node, layout, whole=True, once=True)
-        ranges = ((0, rows), (0, width), (0, width))
+        ranges = ((0, rows), (0, width), (0, width), (0, 1), (0, positions))
         hand = by_hand(plan.root, array.group.size, node, ranges)
         wanted = {
             first + core: cells(has, layout) for core, has in enumerate(hand) if has is not None
         }
-        assert of_bounds(found, rows, width) == wanted
+        assert of_bounds(found, rows, width, positions) == wanted
         sides.append((found, once, wanted))
-        kept = of_bounds(once, rows, width)
+        kept = of_bounds(once, rows, width, positions)
         assert all(wanted[core] == cells_ for core, cells_ in kept.items())
         assert frozenset().union(*kept.values()) == frozenset().union(*wanted.values())
         first += array.group.size
     (made_, makers, has), (read, readers, wants) = sides
-    check(messages(makers, read), has, wants, rows * width)
-    check(messages(readers, made_), wants, has, rows * width)  # errors go back
+    check(messages(makers, read), has, wants, rows * width * positions)
+    check(messages(readers, made_), wants, has, rows * width * positions)  # errors go back
 
 
 def check(found: Messages, has: dict[int, Cells], wants: dict[int, Cells], all_cells: int) -> None:
     assert len(found.sources) == len(found.targets) == len(found.shares)
-    got: dict[int, list[tuple[int, int]]] = {core: [] for core in wants}
+    got: dict[int, list[tuple[int, int, int]]] = {core: [] for core in wants}
     for source, target, share in zip(*(part.tolist() for part in found), strict=True):
         assert source != target
         both = has[source] & wants[target]
@@ -125,7 +127,7 @@ def check(found: Messages, has: dict[int, Cells], wants: dict[int, Cells], all_c
 
 def whole(*cores: int) -> Regions:
     """Cores that all hold the same: everything."""
-    return Regions(np.array(cores), np.tile([0.0, 1.0, 0.0, 1.0], (len(cores), 1)))
+    return Regions(np.array(cores), np.tile([0.0, 1.0] * 3, (len(cores), 1)))
 
 
 def pairs(found: Messages) -> list[tuple[int, int]]:
@@ -146,9 +148,9 @@ def test_nobody_sends_to_itself() -> None:
 def test_many_askers_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few are taken at once, everybody gets the same share."""
     columns = np.linspace(0, 1, 9)
-    held = Regions(np.arange(8), np.array([[0, 1, a, b] for a, b in pairwise(columns)]))
+    held = Regions(np.arange(8), np.array([[0, 1, a, b, 0, 1] for a, b in pairwise(columns)]))
     rows = np.linspace(0, 1, 6)
-    asked = Regions(10 + np.arange(5), np.array([[a, b, 0, 1] for a, b in pairwise(rows)]))
+    asked = Regions(10 + np.arange(5), np.array([[a, b, 0, 1, 0, 1] for a, b in pairwise(rows)]))
     at_once = messages(held, asked)
     monkeypatch.setattr("simulator.lowering.regions.AT_ONCE", 8)
     by_one = messages(held, asked)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, Group, by_core
 from planners import Partition, Split
-from planners.partition import II, III, IV, I, PartitionType
+from planners.partition import II, III, IV, SAME_WEIGHTS, I, PartitionType, V
 from simulator.lowering.blocks import Shards
 from simulator.lowering.layouts import backward_layouts, forward_layouts
 from simulator.lowering.placement import Counting, Division, Part
@@ -96,11 +96,16 @@ def overlap(held: PartitionType, read: PartitionType, mine: Span, theirs: Span) 
     return size_held * size_read
 
 
-def layout(node: Node, kind: PartitionType, *, makes: bool) -> PartitionType:
-    """Rows, columns or whole: what a node makes forward (reads backward), or reads forward."""
+def layout(node: Node, kind: PartitionType, edge: int, *, makes: bool) -> PartitionType:
+    """Rows, columns, whole or positions: what a node makes forward, or reads on an edge.
+
+    Each position of a product attends to all of its second operand.
+    """
+    if not makes and node.kind == "matmul" and edge > 0 and kind is V:
+        return III
     if not makes or node.join:
         return II if kind is IV else kind
-    return {I: I, II: III, III: II, IV: II}[kind]
+    return {I: I, II: III, III: II, IV: II, V: V}[kind]
 
 
 @given(divided(), st.booleans(), st.data())
@@ -108,20 +113,21 @@ def test_every_core_receives_what_it_reads_and_lacks(
     case: tuple[Graph, Part], forward: bool, data: st.DataObject
 ) -> None:
     graph, root = case
-    edges = [(p, c) for c, node in enumerate(graph) for p in node.producers]
+    edges = [(p, c, e) for c, node in enumerate(graph) for e, p in enumerate(node.producers)]
     if not edges:
         return
-    producer, consumer = data.draw(st.sampled_from(edges))
+    producer, consumer, edge = data.draw(st.sampled_from(edges))
     requests: list[Request] = []
-    layouts = (forward_layouts if forward else backward_layouts)(graph, producer, consumer)
+    find = forward_layouts if forward else backward_layouts
+    layouts = find(graph, producer, consumer, edge)
     Relay(*layouts, 1.0, requests.append).move(root, 1.0)
     got = received(requests, root.cores)
     holder, reader = (producer, consumer) if forward else (consumer, producer)
     for number, shards, path in paths(root):
         pairs = [
             (
-                layout(graph[holder], step[holder][0], makes=forward),
-                layout(graph[reader], step[reader][0], makes=not forward),
+                layout(graph[holder], step[holder][0], edge if not forward else 0, makes=forward),
+                layout(graph[reader], step[reader][0], edge if forward else 0, makes=not forward),
                 step[holder][1],
                 step[reader][1],
             )
@@ -150,10 +156,10 @@ def test_shares_that_differ_by_rounding_move_nothing(apart: float, moves: bool) 
     assert bool(requests) is moves
 
 
-@pytest.mark.parametrize("kind", [I, II, III])
+@pytest.mark.parametrize("kinds", [SAME_WEIGHTS, (II,), (III,)])
 @given(divided(), st.data())
 def test_sums_move_twice_every_copy_but_one(
-    kind: PartitionType, case: tuple[Graph, Part], data: st.DataObject
+    kinds: tuple[PartitionType, ...], case: tuple[Graph, Part], data: st.DataObject
 ) -> None:
     graph, root = case
     weighted = [v for v, node in enumerate(graph) if not node.join]
@@ -161,15 +167,54 @@ def test_sums_move_twice_every_copy_but_one(
 
     def size(shards: Shards) -> float:
         """The tensor of which splits of this kind make partial sums."""
-        rows, inputs, outputs, groups = shards[v]
-        return groups * {I: inputs * outputs, II: rows * outputs, III: rows * inputs}[kind]
+        rows, inputs, outputs, groups, positions = shards[v]
+        sums = {II: rows * positions * outputs, III: rows * positions * inputs}
+        return groups * sums.get(kinds[0], inputs * outputs)
 
     requests: list[Request] = []
-    Sums((v,), kind, size, requests.append).all_reduce(root)
+    Sums((v,), kinds, size, requests.append).complete(root)
     held = fsum(size(shards) for _, shards, _ in paths(root) if not shards[v].empty)
     # each sum is made of as many addends as cores hold that element
     moved = fsum(received(requests, root.cores))
     assert isclose(moved, 2 * (held - size(root.shards)), rel_tol=1e-9, abs_tol=1e-9)
+
+
+@given(divided(), st.data())
+def test_scattered_sums_move_every_copy_but_one(
+    case: tuple[Graph, Part], data: st.DataObject
+) -> None:
+    """Once: nobody gets them back whole."""
+    graph, root = case
+    weighted = [v for v, node in enumerate(graph) if not node.join]
+    v = data.draw(st.sampled_from(weighted))
+
+    def size(shards: Shards) -> float:
+        rows, _, outputs, groups, positions = shards[v]
+        return groups * rows * positions * outputs
+
+    requests: list[Request] = []
+    Sums((v,), (II,), size, requests.append, scattered=lambda types: True).complete(root)
+    held = fsum(size(shards) for _, shards, _ in paths(root) if not shards[v].empty)
+    moved = fsum(received(requests, root.cores))
+    assert isclose(moved, held - size(root.shards), rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_sums_that_are_scattered_over_some_levels_alone() -> None:
+    """Eight cores: over the inner two scattered, a quarter is all-reduced over the outer one."""
+    net = Builder("one", 16, 8)
+    net.linear("one", 16)
+    graph, group = partition_graph(net.build()), Group(((device(), 8),), leaf="core")
+    inner = Split((Partition(II, 0.5),), 0.0, (Split((Partition(II, 0.5),), 0.0, (None,)),))
+    split = Split((Partition(II, 0.5),), 0.0, (inner,))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 16)
+    requests: list[Request] = []
+    inside = {id(types) for types in root.types[1:]}
+    scattered = lambda types: id(types) in inside  # noqa: E731
+    Sums((0,), (II,), lambda _: 128.0, requests.append, scattered=scattered).complete(root)
+    assert [(one.collective, float(one.bytes[0])) for one in requests] == [
+        ("reduce-scatter", 128.0),
+        ("all-reduce", 32.0),
+    ]
 
 
 @given(st.booleans().flatmap(divided))

@@ -10,7 +10,7 @@ from planners import load_planner
 from simulator import DEPLOYED, program_of
 from simulator.collectives.choice import predicted_ps
 from simulator.engine.jobs import Job
-from simulator.lowering import deployed, transport
+from simulator.lowering import exchanges, transport
 from simulator.lowering.requests import Request
 from tests.simulator.collectives import slow_collectives as slow
 from workloads import load_network
@@ -40,7 +40,7 @@ def requests(network: str, planner: str, array: str, changes: tuple[str, ...], b
         return jobs, received
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deployed, "carried", carried)
+        patch.setattr(exchanges, "carried", carried)
         machines, layers = load_array(array, changes), load_network(network)
         plan = load_planner(planner)(layers, DEPLOYED.planned(machines), batch)
         program_of(layers, plan, machines, DEPLOYED)

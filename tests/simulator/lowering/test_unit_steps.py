@@ -1,5 +1,6 @@
-"""A core's step on its units: precedence, prices, and the engine against the estimate."""
+"""A core's step on units that are open: prices, and the estimate against the engine."""
 
+import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -7,30 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.design.runs import with_units
 from hardware import MatrixUnit, Units, VectorUnit, load_array
-from planners import load_planner
+from planners import Staging, load_planner
 from planners.order import Phase
 from simulator import DEPLOYED, Execution, simulate
-from simulator.cost.training_operators import operators
 from simulator.cost.units.many import cycles_of_all, missed_by_all
 from simulator.cost.units.matrix import cycles
 from simulator.cost.units.pricing import missed_bytes
 from simulator.cost.units.product import Product
+from simulator.lowering.unit_list import urgency
 from simulator.lowering.unit_sites import sites
-from simulator.lowering.unit_steps import UnitStep, needed
-from simulator.lowering.unit_tasks import run_tasks, urgency
-from tests.strategies import convolutional_networks
-from workloads import Network, load_network
+from simulator.lowering.unit_steps import UnitStep
+from workloads import load_network
 
 UNITS = Units(700e6, (MatrixUnit(128, 128, 2),), (VectorUnit(128, 16),), 2.0**25)
 SIDE = st.integers(1, 5000)
 
 
-def step(name: str, batch: int = 16, *, inference: bool = False) -> UnitStep:
+def step(name: str, batch: int = 16, execution: Execution = DEPLOYED) -> UnitStep:
     network, array = load_network(name), load_array("wham-1")
-    plan = load_planner("data_parallel")(network, DEPLOYED.planned(array), batch)
-    (site,) = sites(network, plan, array, DEPLOYED, inference=inference)
+    plan = load_planner("data_parallel")(network, execution.planned(array), batch)
+    (site,) = sites(network, plan, array, execution)
     return site.step
+
+
+def run(name: str, batch: int, units: Units, execution: Execution = DEPLOYED) -> float:
+    network, array = load_network(name), load_array("wham-1")
+    plan = load_planner("data_parallel")(network, execution.planned(array), batch)
+    return simulate(network, plan, with_units(array, [units]), execution).iteration_s
 
 
 @given(
@@ -58,73 +64,69 @@ def test_many_at_once_are_each_by_itself(
     assert found == pytest.approx([*(missed_bytes(p, 9.0, buffer, 2.0) for p in products), 0.0])
 
 
-@given(convolutional_networks())
-def test_needs_come_before_and_every_operator_once(network: Network) -> None:
-    ops = operators(network)
-    found = needed(ops)
-    assert sorted(id(one.operator) for one in found) == sorted(map(id, ops.schedule()))
-    for i, one in enumerate(found):
-        assert all(before < i for before in one.needs)
-    forward = needed(ops, inference=True)
-    assert [one.operator for one in forward] == [op for n in ops.nodes for op in n.forward]
-
-
-def test_gradients_wait_for_errors_not_for_their_product() -> None:
-    """A chain's weight gradient and input gradient read the same error: neither waits."""
-    found = needed(operators(load_network("alexnet")))
-    by_name = {one.operator.name: one for one in found}
-    place = {one.operator.name: i for i, one in enumerate(found)}
-    product, gradient = by_name["fc7 backward"], by_name["fc7 gradient"]
-    assert product.needs == gradient.needs
-    assert place["fc8 backward"] in product.needs
-    assert by_name["fc7 update"].needs == (place["fc7 gradient"],)
-    assert by_name["fc7 forward"].needs == (place["fc6 forward"],)
-
-
 @pytest.mark.parametrize("name", ["lenet", "resnet18", "bert-base", "gnmt"])
 def test_estimates_are_between_the_path_and_one_after_the_other(name: str) -> None:
     one = step(name)
     priced = one.priced(UNITS)
-    path_s = max(urgency(one.tasks(priced, alone=True))) * 1e-12
-    estimate, in_order = one.estimate_s(UNITS), one.in_order_s(UNITS)
+    path_s = max(urgency(one.tasks(priced))) * 1e-12
+    estimate = one.estimate_s(UNITS)
     assert path_s <= estimate * (1 + 1e-9)
-    assert estimate <= in_order * (1 + 1e-6)
+    assert estimate <= priced.alone_s.sum() * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("name", ["lenet", "resnet18", "gpt2"])
-def test_the_engine_is_no_faster_than_its_bounds_and_near_the_estimate(name: str) -> None:
-    one = step(name, 4)
-    priced = one.priced(UNITS)
-    tasks = one.tasks(priced, alone=False)
-    device = load_array("wham-1").group.kinds[0][0]
-    timeline = run_tasks(device, 2, tasks, one.memory_bytes_per_s)
-    assert timeline.memory_bytes[0] == pytest.approx(priced.hbm_bytes.sum())
+@pytest.mark.parametrize("overhead", ["0 s", "3 us"])
+@pytest.mark.parametrize("host", ["0 s", "20 us"])
+def test_one_after_the_other_is_what_simulate_says_without_overlap(
+    name: str, overhead: str, host: str
+) -> None:
+    """With overheads, and a host that needs its time for each operator."""
+    changes = [f"devices.0.roofline.overhead={overhead}", f"devices.0.roofline.host={host}"]
+    network, array = load_network(name), load_array("wham-1", changes)
+    serial = dataclasses.replace(DEPLOYED, overlap=False)
+    plan = load_planner("data_parallel")(network, serial.planned(array), 16)
+    (site,) = sites(network, plan, array, DEPLOYED)
+    found = simulate(network, plan, array, serial).iteration_s
+    assert site.step.priced(UNITS).alone_s.sum() == pytest.approx(found, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lenet", "resnet18", "gpt2"])
+@pytest.mark.parametrize(
+    "units",
+    [UNITS, Units(1e9, (MatrixUnit(64, 64, 4),), (VectorUnit(64, 2),), 2.0**22)],
+    ids=str,
+)
+def test_the_engine_is_no_faster_than_its_bounds_and_near_the_estimate(
+    name: str, units: Units
+) -> None:
+    one, seconds = step(name, 4), run(name, 4, units)
+    priced = one.priced(units)
     moved_s = priced.hbm_bytes.sum() / one.memory_bytes_per_s
-    assert timeline.makespan_s >= moved_s * (1 - 1e-9)
-    assert timeline.makespan_s >= max(urgency(tasks)) * 1e-12 * (1 - 1e-9)
-    assert timeline.makespan_s == pytest.approx(one.estimate_s(UNITS), rel=0.2)
+    assert seconds >= moved_s * (1 - 1e-9)
+    assert seconds >= max(urgency(one.tasks(priced))) * 1e-12 * (1 - 1e-9)
+    assert seconds == pytest.approx(one.estimate_s(units), rel=0.2)
 
 
-@pytest.mark.parametrize("name", ["lenet", "resnet18", "gpt2"])
-def test_in_order_is_what_simulate_says(name: str) -> None:
-    network, array = load_network(name), load_array("wham-1")
+def test_a_memory_that_nobody_waits_for_makes_the_estimate_exact() -> None:
+    network = load_network("resnet18")
+    array = load_array("wham-1", ["devices.0.hbm.bandwidth=1e9 GB/s"])
     plan = load_planner("data_parallel")(network, DEPLOYED.planned(array), 16)
+    (site,) = sites(network, plan, array, DEPLOYED)
     timeline = simulate(network, plan, array, DEPLOYED)
-    assert array.group.kinds[0][0].units == UNITS
-    assert step(name).in_order_s(UNITS) == pytest.approx(timeline.iteration_s, rel=1e-6)
+    assert site.step.estimate_s(UNITS) == pytest.approx(timeline.iteration_s, rel=1e-7)
 
 
 def test_inference_is_the_forward_part() -> None:
-    whole, forward = step("resnet18"), step("resnet18", inference=True)
+    forward = step("resnet18", execution=dataclasses.replace(DEPLOYED, mode="inference"))
+    whole = step("resnet18")
     phases = [part.operator.phase for part in forward.parts]
     assert set(phases) == {Phase.FORWARD}
     assert len(phases) == sum(p.operator.phase is Phase.FORWARD for p in whole.parts)
-    assert forward.in_order_s(UNITS) < 0.45 * whole.in_order_s(UNITS)
+    assert forward.estimate_s(UNITS) < 0.45 * whole.estimate_s(UNITS)
 
 
 def test_each_stage_and_kind_of_core_is_a_site() -> None:
     from experiments.studies.case import Case, plan_of
-    from planners import Staging
 
     execution = Execution("deployed", staging=Staging(2, 4))
     array = load_array("wham-1", ["devices.0.count=2"])
@@ -139,11 +141,12 @@ def test_each_stage_and_kind_of_core_is_a_site() -> None:
 def test_steps_that_differ_have_other_digests() -> None:
     base = step("lenet")
     assert base.digest() == step("lenet").digest()
-    others = [step("lenet", 32), step("lenet", inference=True), step("alexnet")]
+    inference = dataclasses.replace(DEPLOYED, mode="inference")
+    others = [step("lenet", 32), step("lenet", execution=inference), step("alexnet")]
     assert len({base.digest(), *(one.digest() for one in others)}) == 4
 
 
-def test_more_lanes_and_multipliers_are_no_slower() -> None:
+def test_more_lanes_and_multipliers_are_no_slower_one_after_the_other() -> None:
     one = step("resnet18")
     more = replace(UNITS, matrix=(MatrixUnit(128, 128, 4),), vector=(VectorUnit(128, 64),))
-    assert one.in_order_s(more) <= one.in_order_s(UNITS)
+    assert one.priced(more).alone_s.sum() <= one.priced(UNITS).alone_s.sum()

@@ -1,6 +1,5 @@
 """Unlike units at once: steady rhythm, precedence, and the memory that they share."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -9,13 +8,11 @@ from hypothesis import strategies as st
 
 from hardware import Device
 from simulator import SimulationError, Timeline
+from simulator.lowering.unit_list import UnitTask, list_schedule, urgency
 from simulator.lowering.unit_tasks import (
-    UnitTask,
     in_the_long_run,
-    list_schedule,
     modulo_schedule,
     run_tasks,
-    urgency,
 )
 
 DEVICE = Device("units", 1, 1, 1e12, 1e9, 1e12, 1e9)
@@ -57,34 +54,14 @@ def test_each_task_once_a_batch_after_its_needs_and_a_unit_one_at_a_time(
         assert all(one[1] <= other[0] for one, other in pairwise(mine))
 
 
-def listed(units: int, tasks: Sequence[UnitTask]) -> int:
-    """A slow list schedule of one batch: at each instant every idle unit takes what is urgent."""
-    left, free, ends, now = urgency(tasks), [0] * units, dict[int, int](), 0
-    while len(ends) < len(tasks):
-        for unit in range(units):
-            ready = [
-                i
-                for i, task in enumerate(tasks)
-                if task.unit == unit
-                and i not in ends
-                and all(ends.get(before, now + 1) <= now for before in task.needs)
-            ]
-            if free[unit] <= now and ready:
-                chosen = min(ready, key=lambda i: (-left[i], i))
-                ends[chosen] = free[unit] = now + tasks[chosen].duration_ps
-        now += 1
-    return max(ends.values())
-
-
 @given(task_graphs())
 def test_one_batch_is_a_list_schedule_along_the_critical_path(
     graph: tuple[int, list[UnitTask]],
 ) -> None:
     units, tasks = graph
     timeline = run_tasks(DEVICE, units, tasks, FREE)
-    assert timeline.makespan_ps == listed(units, tasks)
     starts = {layer: start for (_, layer), (_, start, _) in spans(timeline).items()}
-    assert [starts[task.name] for task in tasks] == list_schedule(tasks, units)
+    assert [starts[task.name] for task in tasks] == list_schedule(tasks, units).starts
     assert timeline.makespan_ps >= max(urgency(tasks))
 
 

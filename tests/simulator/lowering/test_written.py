@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hardware import load_array
-from planners import Plan, load_planner
+from planners import Plan, Update, load_planner
 from simulator import DEPLOYED, program_of
 from simulator.engine.operations import Operation, Program
 from simulator.engine.replay import run
@@ -89,6 +89,11 @@ def test_plans_that_split_alike_are_told_from_others() -> None:
     array = load_array("accpar-mixed", [*SMALL])
     other = load_planner("data_parallel")(NETWORK, DEPLOYED.planned(array), 64)
     assert splits_of(other) != splits_of(plan())
+    updates = (Update.SHARDED, *[Update.REPLICATED] * (len(other.nodes) - 1))
+    shared = replace(other, updates=updates)
+    assert (
+        len({splits_of(one) for one in (other, shared, replace(other, updates=updates[::-1]))}) == 3
+    )
 
 
 def test_the_steps_of_longest_ago_are_forgotten() -> None:

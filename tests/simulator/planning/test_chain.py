@@ -7,14 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hardware import Array
-from simulator import Execution
-from simulator.planning.branches import with_branches
+from hardware import Array, load_array
+from planners.min_sum import Factor
+from simulator import DEPLOYED, Execution
+from simulator.planning.branches import _factors, _joined, with_branches
 from simulator.planning.chain import Chain
 from simulator.planning.layouts import first_cores
 from simulator.planning.tables import Tables
 from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
-from workloads import Network
+from workloads import Builder, Network, load_network
 
 SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WEIGHTS = st.sampled_from((0.0, 0.3, 0.9))
@@ -57,11 +58,69 @@ def test_the_best_weight_is_the_best_of_many(
 
 def test_branches_count_every_edge() -> None:
     """Two convolutions and a shortcut: what the chain leaves out is what ``with_branches`` adds."""
-    from hardware import load_array
-    from simulator import DEPLOYED
-    from workloads import load_network
-
     chain = chain_on(load_network("resnet18"), load_array("tpu-v3-8"), 512, DEPLOYED)
-    assert with_branches(chain, 0.0) is not None
+    together, single = with_branches(chain, 0.0)
+    assert of_alike_nodes(chain, together)
+    assert len(single) == len(chain.nodes)
     straight = chain_on(load_network("vgg11"), load_array("tpu-v3-8"), 512, DEPLOYED)
-    assert with_branches(straight, 0.0) is None
+    assert not list(with_branches(straight, 0.0))
+
+
+def of_alike_nodes(chain: Chain, picks: tuple[int, ...]) -> bool:
+    """Whether all nodes that cost the same have the same state."""
+    states = dict(zip(map(id, chain.nodes), picks, strict=True))
+    return all(states[id(costs)] == pick for costs, pick in zip(chain.nodes, picks, strict=True))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_blocks_that_repeat_have_one_state(weight: float) -> None:
+    """Two blocks of two convolutions and a shortcut: the least of all layouts with both alike."""
+    net = Builder("blocks", 64, 8, 8)
+    net.conv("first", 64, 3, 1, 1)
+    before = "first"
+    for block in range(2):
+        net.conv(f"one{block}", 64, 3, 1, 1)
+        net.conv(f"two{block}", 64, 3, 1, 1)
+        net.add(f"add{block}", before, f"two{block}")
+        before = f"add{block}"
+    board = load_array("tpu-v3-8", ["devices.0.chip.cores=1"])
+    chain = chain_on(net.build(), board, 64, DEPLOYED)
+    (picks, _) = with_branches(chain, weight)
+    assert of_alike_nodes(chain, picks)
+    everything = [np.arange(len(costs.states)) for costs in chain.nodes]
+    factors = list(_factors(chain, weight, everything))
+
+    def seconds(layout: tuple[int, ...]) -> float:
+        return sum(float(f.table[tuple(layout[v] for v in f.scope)]) for f in factors)
+
+    kinds = list(dict.fromkeys(map(id, chain.nodes)))
+    sizes = [len(next(c for c in chain.nodes if id(c) == kind).states) for kind in kinds]
+    least_s = min(
+        seconds(tuple(layout[kinds.index(id(costs))] for costs in chain.nodes))
+        for layout in product(*map(range, sizes))
+    )
+    assert seconds(picks) == pytest.approx(least_s)
+
+
+def test_no_layout_undercuts_the_floor() -> None:
+    """Each node's least, without pairs, lies below the chain's bound."""
+    for name in ("alexnet", "resnet18"):
+        chain = chain_on(load_network(name), load_array("tpu-v3-8"), 512, DEPLOYED)
+        assert 0 < chain.floor_s() <= chain.best()[0].bound_s
+
+
+def test_pairs_are_weighed_as_they_are_asked_for() -> None:
+    chain = chain_on(load_network("alexnet"), load_array("tpu-v3-8"), 512, DEPLOYED)
+    none, half, full = (chain.pair(1, weight) for weight in (0.0, 0.5, 1.0))
+    assert half == pytest.approx((none + full) / 2)
+    assert (none > full).any()
+    assert chain.pair(1, 0.0) == pytest.approx(none)
+
+
+def test_two_nodes_with_one_state_cost_what_is_on_the_diagonal() -> None:
+    table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    joined = _joined(Factor((1, 2), table), [0, 5, 5])
+    assert (joined.scope, joined.table.tolist()) == ((5,), [1.0, 4.0])
+    apart = _joined(Factor((0, 2), table), [0, 5, 5])
+    assert apart.scope == (0, 5)
+    assert (apart.table == table).all()

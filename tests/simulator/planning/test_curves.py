@@ -22,7 +22,7 @@ def test_never_above_and_seldom_far_below(
     levels = array.group.cores.bit_length() - 1
     mask &= (1 << levels) - 1
     curves = curves_of(wires_of(array), 0, levels, "auto")
-    (read,) = curves.seconds(collective, mask, np.array([size])).tolist()
+    (read,) = curves.of_masks(collective, np.array([mask]), np.array([size])).tolist()
     if not mask:
         assert read == 0
         return
@@ -40,9 +40,9 @@ def test_at_samples_it_is_what_they_take() -> None:
     curves = curves_of(wires_of(array), 0, 3, "auto")
     for size in SAMPLES[5:-3].tolist():
         taken = offer(wires_of(array), "all-reduce", Lattice(0, (1, 2, 4)), size).alone_ps
-        (read,) = curves.seconds("all-reduce", 7, np.array([size])).tolist()
+        (read,) = curves.of_masks("all-reduce", np.array([7]), np.array([size])).tolist()
         assert read == pytest.approx(taken / PICOSECONDS, abs=50e-12)
-    assert curves.seconds("all-reduce", 7, np.zeros(1)).tolist() == [0]
+    assert curves.of_masks("all-reduce", np.array([7]), np.zeros(1)).tolist() == [0]
 
 
 def test_masks_of_their_own() -> None:
@@ -51,5 +51,14 @@ def test_masks_of_their_own() -> None:
     masks, sizes = np.array([[5, 0], [1, 5]]), np.array([[1e6, 1e6], [2e3, 3e7]])
     together = curves.of_masks("all-gather", masks, sizes)
     for at in np.ndindex(2, 2):
-        (alone,) = curves.seconds("all-gather", int(masks[at]), sizes[at][np.newaxis])
+        one, size = masks[at][np.newaxis], sizes[at][np.newaxis]
+        (alone,) = curves.of_masks("all-gather", one, size)
         assert together[at] == alone
+
+
+def test_beyond_the_last_sample_it_stays() -> None:
+    """A line through two samples lies above a concave time behind them."""
+    curves = curves_of(wires_of(by_core(load_array("tpu-v3-8"))), 0, 3, "auto")
+    mask, sizes = np.array([7, 7]), np.array([SAMPLES[-1], 4 * SAMPLES[-1]])
+    last, beyond = curves.of_masks("all-reduce", mask, sizes).tolist()
+    assert last == beyond > 0

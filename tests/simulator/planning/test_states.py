@@ -33,8 +33,8 @@ def test_states_of_few_runs(levels: int, many: int) -> None:
 def test_masks_and_counts() -> None:
     states = states_of((I, II, III), 3, 0)
     number = states.numbers[(int(I), int(III), int(I))]
-    assert states.masks[:, number].tolist() == [0b101, 0, 0b010, 0]
-    assert states.counts[:, number].tolist() == [2, 0, 1, 0]
+    assert states.masks[:, number].tolist() == [0b101, 0, 0b010, 0, 0]
+    assert states.counts[:, number].tolist() == [2, 0, 1, 0, 0]
     assert np.all(states.counts.sum(axis=0) == 3)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.importers.onnx.guard import MOST_BYTES, MOST_NODES, MOST_TENSORS
-from workloads.layers import Network, NetworkError
+from workloads.kinds import NetworkError
+from workloads.layers import Network
 
 if TYPE_CHECKING:
     import onnx

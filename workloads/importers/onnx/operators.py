@@ -11,7 +11,7 @@ import onnx
 
 from workloads.importers.neutral import ModelOperation, Shape
 from workloads.importers.onnx.tensors import Tensors
-from workloads.layers import NetworkError
+from workloads.kinds import NetworkError
 
 DOMAIN = "accelarray"
 """The domain of our own exporter's operators: unweighted ones that ONNX has no name for."""
@@ -210,9 +210,9 @@ def _dropout(item: _Node) -> list[ModelOperation]:
 
 
 def _attention(item: _Node) -> list[ModelOperation]:
-    attributes = {}
+    attributes = {"causal": bool(item.attributes.get("is_causal", 0))}
     if len(item.shape(0)) == 3:
-        attributes = {
+        attributes |= {
             "heads": item.attributes["q_num_heads"],
             "kv_heads": item.attributes["kv_num_heads"],
         }

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workloads.layers import Network, NetworkError
+from workloads.kinds import NetworkError
+from workloads.layers import Network
 
 if TYPE_CHECKING:
     import torch

@@ -171,7 +171,8 @@ def _einsum(call: Call) -> ModelOperation:
 
 
 def _attention(call: Call) -> ModelOperation:
-    return call.operation("attention", *call.node.args[:3])
+    causal = call.arg(5, "is_causal", False) is True
+    return call.operation("attention", *call.node.args[:3], causal=causal)
 
 
 def _transpose(call: Call) -> ModelOperation:

@@ -258,8 +258,10 @@ def test_dropouts_mask_is_a_tensor_like_its_operand() -> None:
 def test_attention_says_its_heads_where_they_are_no_dimension() -> None:
     heads = {"q_num_heads": 4, "kv_num_heads": 2}
     found = only("Attention", "s s s", {"o": (9, 2, 4)}, **heads)
-    assert (found.verb, found.attributes) == ("attention", {"heads": 4, "kv_heads": 2})
-    assert only("Attention", "x x x", {"o": MAP}).attributes == {}
+    attributes = {"causal": False, "heads": 4, "kv_heads": 2}
+    assert (found.verb, found.attributes) == ("attention", attributes)
+    assert only("Attention", "x x x", {"o": MAP}).attributes == {"causal": False}
+    assert only("Attention", "x x x", {"o": MAP}, is_causal=1).attributes == {"causal": True}
 
 
 def test_einsum_and_transpose() -> None:

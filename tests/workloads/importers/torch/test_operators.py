@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workloads import Layer, Network, Tensor
+from workloads import Layer, Network, Tensor, with_attention
 from workloads.importers import from_torch
 
 with warnings.catch_warnings():
@@ -152,6 +152,14 @@ def test_attention_with_heads() -> None:
 
     products = [layer for layer in on_sequence(heads).layers if layer.kind == "matmul"]
     assert [(p.groups, p.macs) for p in products] == [(3, 3 * 5 * 2 * 5), (3, 3 * 5 * 5 * 2)]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_says_whether_it_is_causal(causal: bool) -> None:
+    network = on_sequence(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=causal))
+    assert [x.causal for x in network.layers if x.kind == "softmax"] == [causal]
+    fused = with_attention(network, "fused")
+    assert [x.causal for x in fused.layers if x.kind == "attention"] == [causal]
 
 
 class Added(torch.nn.Module):  # type: ignore[misc,name-defined]

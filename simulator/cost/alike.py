@@ -6,8 +6,17 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from planners.order import Phase
-from simulator.cost.operators import NodeOperators, Operator
+from simulator.cost.operators import NodeOperators, Operator, Operators
 from workloads import Node
+from workloads.kept import once_for_each
+
+
+@once_for_each
+def sorts_of(step: Operators) -> tuple[int, ...]:
+    """A number for each node of the partition graph: equal for nodes that cost the same."""
+    known: dict[Hashable, int] = {}
+    pairs = zip(step.graph, step.nodes, strict=True)
+    return tuple(known.setdefault(sort_of(*pair), len(known)) for pair in pairs)
 
 
 def sort_of(node: Node, operators: NodeOperators) -> Hashable:

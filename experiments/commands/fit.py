@@ -1,0 +1,127 @@
+"""``accelarray fit``: the combinations of axes that fit a model on an array, the fastest first."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_execution,
+    add_network,
+    add_output,
+    add_runner,
+)
+from experiments.commands.resolve import array_of, execution_of, network_of, runner_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from experiments.studies.fitting import Fit
+
+SHOWN = 15
+COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "update")
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "fit", help="every combination of axes of parallelism that fits, the fastest first"
+    )
+    add_network(parser)
+    add_array(parser, None)
+    add_batch(parser)
+    parser.add_argument(
+        "--axes",
+        metavar="A1,A2",
+        help="what to vary: tp, sp, pp, ep, micro-batch, recompute (these by default), cp, vp, "
+        "update; dp takes the devices that are left",
+    )
+    add_execution(parser)
+    add_runner(parser)
+    add_output(parser)
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run every combination that may fit, then deliver table and picture."""
+    from experiments.formats import Shown, written
+    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.pictures.figures import check_plot, save
+    from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of
+
+    if args.plot:
+        check_plot(args.plot)
+    check_writable(args.output, args.plot)
+    array = array_of(args)
+    execution = execution_of(args, array)
+    if execution.model != "deployed":
+        raise UsageError("fit: the published model has no memory; take --execution deployed")
+    varied = VARIED if args.axes is None else varied_of(args.axes)
+    asked = Fit(network_of(args.network, args.transform), array, args.batch, execution, varied)
+    cases, every = asked.cases(), sum(1 for _ in asked.choices())
+    rows = []
+    with runner_of(args) as runner, progress_bar(len(cases)) as progress:
+        for done in runner.run(cases, asked.heavier, run_choice):
+            rows.append(row_of(done.name, asked.case(done.name), done.outputs))
+            if not asked.heavier(done.name, done.outputs):
+                progress(str(done.name.axes))
+    best = ranked(rows)
+    if args.plot:
+        from experiments.pictures.fit_plot import plot_fit
+
+        save(plot_fit(best, _title(asked)), args.plot)
+    data = {
+        "network": asked.network.name,
+        "array": array.name,
+        "batch": args.batch,
+        "execution": str(execution),
+        "varied": list(varied),
+        "combinations": every,
+        "simulated": len(best),
+        "fits": best,
+        "others": [row for row in rows if row["reason"]],
+    }
+    shown = Shown(data, lambda: [*best, *data["others"]], lambda: _tables(asked, rows, every))
+    deliver(written(shown, args.format), args.output)
+    return 0
+
+
+def _title(asked: Fit) -> str:
+    return f"{asked.network.name} on {asked.array.name}, batch {asked.batch}"
+
+
+def _tables(asked: Fit, rows: list[dict[str, Any]], every: int) -> list[Table | str]:
+    """The fastest, and how many there were in all."""
+    from rich.table import Table
+
+    from experiments.studies.fitting import ranked, why_not
+    from experiments.studies.throughput import readable
+
+    best = ranked(rows)
+    counts = why_not(rows)
+    said = [
+        f"{every:,} combinations: {len(best):,} simulated, "
+        f"{counts['do not fit in memory']:,} that do not fit in memory, "
+        f"{counts['cannot be']:,} that cannot be; of the other {every - len(rows):,} the weights "
+        "alone do not fit, or the same fits with less computed again."
+    ]
+    if not best:
+        return [_title(asked), *said]
+    kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
+    table = Table(title=_title(asked))
+    for name in (*kept, "step [s]", "tokens/s each", "of peak", "GiB"):
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in best[:SHOWN]:
+        cells = [f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept]
+        each = row["tokens_per_s_each"]
+        table.add_row(
+            *cells,
+            f"{row['iteration_s']:.4g}",
+            "" if each is None else readable(each),
+            f"{row['share_of_peak']:.1%}",
+            f"{row['peak_memory_bytes'] / 2**30:.1f}",
+        )
+    return [table, *said]

@@ -1,0 +1,194 @@
+"""Designs end to end on the engine: one for all cores, or one for each place of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import exp, fsum, log
+from typing import Any
+
+from experiments.design.judge import Aim, Limits
+from experiments.design.space import Design, Space
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from hardware import Array, Device, Units
+from planners import Place, Plan
+from simulator import simulate
+from simulator.lowering.unit_sites import Site
+
+Choice = tuple[Design, ...]
+"""One design for all, one for each place, or none: the base design."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A choice on the engine: seconds of each network's step, and what it is worth.
+
+    ``area_mm2`` and ``power_w`` are a chip's, in the mean over all that have been designed.
+    """
+
+    designs: Choice
+    seconds: tuple[float, ...]
+    value: float
+    area_mm2: float
+    power_w: float
+    estimated: float
+
+    @property
+    def design(self) -> Design | None:
+        """That of all chips; None for the base, and where places have their own."""
+        return self.designs[0] if len(self.designs) == 1 else None
+
+
+def device_of(array: Array) -> Device:
+    """The device whose units are designed; raises UsageError unless all are alike, with units."""
+    if len(array.group.kinds) > 1:
+        raise UsageError(f"{array.name}: its devices are unlike; a design is for one kind of them")
+    device = array.group.kinds[0][0]
+    if device.units is None:
+        raise UsageError(
+            f"{array.name}: {device.name} has no [units] to design; take --array wham-1, or a "
+            "device whose spec describes them (as tpu-v2-units)"
+        )
+    return device
+
+
+def with_units(array: Array, units: Sequence[Units], places: Sequence[Place] = ()) -> Array:
+    """The array with other units in every core, or each place's (by core) with its own.
+
+    Places are whole boards. What belongs to none stays as it was.
+    """
+    (device, count), *_ = array.group.kinds
+    if len(units) == 1:
+        kinds = [(_with(device, units[0]), count)]
+    else:
+        kinds, end = [], 0
+        for place, own in sorted(zip(places, units, strict=True), key=lambda p: p[0].first):
+            kinds.append((device, place.first // device.cores - end))
+            kinds.append((_with(device, own), place.count // device.cores))
+            end = (place.first + place.count) // device.cores
+        kinds.append((device, count - end))
+    found = list[tuple[Device, int]]()
+    for one, many in kinds:
+        if found and found[-1][0] == one:
+            found[-1] = (one, found[-1][1] + many)
+        elif many:
+            found.append((one, many))
+    return replace(array, group=replace(array.group, kinds=tuple(found)))
+
+
+def _with(device: Device, units: Units) -> Device:
+    peak = device.cores_per_chip * units.flops_per_s
+    return replace(device, units=units, chip_peak_flops_per_s=peak)
+
+
+def places_of(plans: Sequence[Plan], array: Array) -> tuple[Place, ...]:
+    """Places that can have designs of their own: those of all plans, each of whole boards.
+
+    None where there is one, where networks have unlike ones, or boards are shared.
+    """
+    found = {plan.pipeline.places if plan.pipeline else () for plan in plans}
+    cores = array.group.kinds[0][0].cores
+    if len(found) > 1 or len(places := next(iter(found))) < 2:
+        return ()
+    whole = all(not (place.first % cores or place.count % cores) for place in places)
+    return places if whole else ()
+
+
+class Runs:
+    """Runs of choices, each once; ``ranks`` are the places that have designs of their own."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        plans: Sequence[Plan],
+        found: Sequence[Sequence[Site]],
+        space: Space,
+        limits: Limits,
+        aim: Aim,
+        base: Units,
+    ) -> None:
+        self._cases = cases
+        self._plans = plans
+        self._sites = found
+        self._units: Callable[[Design], Units] = space.units
+        self._limits = limits
+        self._aim = aim
+        self._base = base
+        self.ranks = places_of(plans, cases[0].array)
+        self._known: dict[Choice, Ran] = {}
+        self._before = [self._estimate_s(some, [base]) for some in found]
+        self.slowest_s = {
+            site: before for some, before in zip(found, self._before, strict=True) for site in some
+        }
+        """Of each core what the slowest of its network takes in the base design."""
+        self.base = self.ran(())
+
+    def ran(self, designs: Choice) -> Ran:
+        """A choice's steps; its value is relative to the base's."""
+        if designs not in self._known:
+            units = [self._units(design) for design in designs] or [self._base]
+            seconds = tuple(
+                simulate(
+                    case.network, plan, with_units(case.array, units, self.ranks), case.execution
+                ).iteration_s
+                for case, plan in zip(self._cases, self._plans, strict=True)
+            )
+            area, power = (
+                self._mean(self._limits.area, units),
+                self._mean(self._limits.power, units),
+            )
+            estimated = [self._estimate_s(some, units) for some in self._sites]
+            known = self.base if designs else Ran((), seconds, 1.0, area, power, 1.0)
+            self._known[designs] = Ran(
+                designs,
+                seconds,
+                self._value(known.seconds, seconds, known, area, power),
+                area,
+                power,
+                self._value(self._before, estimated, known, area, power),
+            )
+        return self._known[designs]
+
+    def _mean(self, of: Callable[[Units], float], units: Sequence[Units]) -> float:
+        weights = [place.count for place in self.ranks] if len(units) > 1 else [1]
+        pairs = zip(weights, units, strict=True)
+        return fsum(many * of(own) for many, own in pairs) / sum(weights)
+
+    def _estimate_s(self, some: Sequence[Site], units: Sequence[Units]) -> float:
+        """The slowest core of a network: what a long pipeline takes for each micro-batch."""
+        return max(
+            site.step.estimate_s(units[site.stage % len(self.ranks) if len(units) > 1 else 0])
+            for site in some
+        )
+
+    def _value(
+        self,
+        before: Sequence[float],
+        after: Sequence[float],
+        base: Ran,
+        area_mm2: float,
+        power_w: float,
+    ) -> float:
+        gains = (log(old / new) for old, new in zip(before, after, strict=True))
+        value = exp(fsum(gains) / len(after))
+        if self._aim == "throughput-per-watt":
+            value *= base.power_w / power_w
+        elif self._aim == "throughput-per-mm2":
+            value *= base.area_mm2 / area_mm2
+        return value
+
+
+def fields_of(ran: Ran, cases: Sequence[Case]) -> dict[str, Any]:
+    """A choice as JSON has it."""
+    return {
+        "designs": [asdict(design) for design in ran.designs],
+        "value": ran.value,
+        "estimated_value": ran.estimated,
+        "area_mm2": ran.area_mm2,
+        "power_w": ran.power_w,
+        "networks": {
+            case.network.name: {"iteration_s": seconds, "samples_per_s": case.batch / seconds}
+            for case, seconds in zip(cases, ran.seconds, strict=True)
+        },
+    }

@@ -1,0 +1,121 @@
+"""A measured row as a case that the simulator runs: its network, its machine, its axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from experiments.measured.machine import Machine, changes_of, machine_of
+from experiments.measured.rows import Row
+from experiments.measured.split import LeftOutError, Split, precision_of, split_of
+from experiments.measured.stacks import stack_of
+from experiments.studies.case import Case
+from experiments.studies.model_options import ZERO
+from hardware import Array, SpecError, load_array
+from planners import Axes, Staging
+from simulator.lowering.execution import deployed
+from workloads import Network, NetworkError
+from workloads.zoo.transformers import Transformer, transformer
+
+STEPS = ("step", "memory_formula")
+"""Kinds of rows that are a transformer's step; of the second the memory is known."""
+COMPILED = ("MaxText", "torchtitan FSDP2 +compile")
+"""Frameworks whose compiler does element-wise work in passing."""
+_LATENT = {"q_rank": 1536, "kv_rank": 512, "rope_dim": 64, "value_dim": 128, "head_dim": 128}
+"""DeepSeek-V3's latent attention (DeepSeek-AI 2024, section 4.2), which rows do not spell out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """A row, what the simulator is asked for it, and what of that the row does not say."""
+
+    row: Row
+    case: Case
+    split: Split
+    machine: Machine
+
+
+def case_of(row: Row) -> RowCase:
+    """What predicts a row; raises LeftOutError where nothing can, UsageError for unknown chips."""
+    machine = machine_of(row)
+    if row.kind not in STEPS:
+        raise LeftOutError(f"{row.kind or 'its kind'}: not a step of a transformer")
+    split = split_of(row, machine)
+    stack, assumed = stack_of(row)
+    precision, also = precision_of(row)
+    split = replace(split, assumed=(*split.assumed, *assumed, *also))
+    trained = (f"precision={precision}", "optimizer=adam", f"stack={stack}")
+    array = _array(machine.array, (*changes_of(row, machine), *trained))
+    axes = Axes(
+        dp=split.dp,
+        pp=split.pp,
+        tp=split.tp,
+        vp=split.vp,
+        ep=split.ep,
+        cp=split.cp,
+        sp=split.sp and split.tp > 1,
+    )
+    staging = Staging(parallel=axes, micro_batch=split.micro_batch)
+    execution = replace(
+        deployed(array),
+        staging=staging,
+        recompute=split.recompute,
+        update=ZERO[str(split.zero)] if split.zero else "",
+    )
+    network = _network(_sizes(row, split))
+    case = Case(network, "axes", array, row.gbs or 1, execution=execution)
+    return RowCase(row, case, split, machine)
+
+
+def _sizes(row: Row, split: Split) -> Transformer:
+    """The transformer of a row; raises LeftOutError where a size is not stated."""
+    needed = ("layers", "hidden", "ffn", "heads", "vocab", "seq")
+    if missing := [key for key in needed if not getattr(row, key)]:
+        raise LeftOutError(f"{missing[0]} is not stated")
+    llama = row.arch != "gpt"
+    latent = _LATENT if row.arch == "mla_moe" else {}
+    plain = {} if latent else {"head_dim": row.head_dim or 0, "kv_heads": row.kv_heads or 0}
+    try:
+        return Transformer(
+            row.model,
+            row.layers or 0,
+            row.hidden or 0,
+            row.heads or 0,
+            row.vocab or 0,
+            row.seq or 0,
+            ffn=row.ffn or 0,
+            gated=row.gated,
+            norm="rms_norm" if llama else "layer_norm",
+            positions="rotary" if llama else "table",
+            activation="silu" if row.gated else "gelu",
+            biases=not llama,
+            fused_qkv=not llama,
+            tied=not llama,
+            dropout=not llama and not row.framework.startswith("Composer"),
+            experts=row.experts or 0,
+            topk=row.topk or 2,
+            moe_ffn=row.moe_ffn or 0,
+            shared_ffn=row.shared_ffn or 0,
+            dense_layers=row.dense_layers or 0,
+            attention="fused" if split.fused_attention else "unfused",
+            compiled=row.framework.startswith(COMPILED),
+            **(latent or plain),  # type: ignore[arg-type]
+        )
+    except NetworkError as error:
+        raise LeftOutError(str(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _network(sizes: Transformer) -> Network:
+    try:
+        return transformer(sizes)
+    except NetworkError as error:
+        raise LeftOutError(str(error)) from None
+
+
+@lru_cache(maxsize=128)
+def _array(name: str, changes: tuple[str, ...]) -> Array:
+    try:
+        return load_array(name, changes)
+    except SpecError as error:
+        raise LeftOutError(str(error).partition("\n")[0]) from None

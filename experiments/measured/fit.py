@@ -1,0 +1,135 @@
+"""The constants: which share of their peak products reach, by chip and format, and by stack.
+
+A row's step is close to a + b / share (products at that share, and all else), which two
+simulations tell. So constants are found without more of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from experiments.measured.rows import Row
+from experiments.measured.split import precision_of
+from experiments.measured.stacks import stack_of
+from experiments.validate.fit import fit_efficiency, relative
+
+Key = TypeVar("Key")
+PROBES = (0.5, 0.8)
+"""Shares at which calibration rows are simulated."""
+SIBLINGS = {
+    "A100-40": "A100-80",
+    "H200": "H100",
+    "GB200": "B200",
+    "B300": "B200",
+    "GB300": "B200",
+}
+"""Chips with the same cores, for those of which nothing is measured."""
+PRIOR = 0.25
+"""How many rows that say "as all stacks do" a stack's own rows are weighed against."""
+WIDEST = 0.7
+"""Of a stack's factor, the logarithm at most: half to twice."""
+UNKNOWN = 0.6
+"""Where neither a chip nor its sibling is in the calibration rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A calibration row: its measured seconds, and those at ``PROBES``."""
+
+    row: Row
+    seconds: tuple[float, float]
+
+    def step_s(self, share: float) -> float:
+        """Seconds at a share, on the line through the probes."""
+        low, high = (1 / probe for probe in PROBES)
+        slope = (self.seconds[0] - self.seconds[1]) / (low - high)
+        return self.seconds[1] + slope * (1 / share - high)
+
+    def error(self, share: float) -> float:
+        """Signed and relative."""
+        return relative(self.step_s(share), self.row.step_s or math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Shares of peak by chip and format, and what each stack makes of a chip's (a factor)."""
+
+    shares: Mapping[tuple[str, str], float]
+    stacks: Mapping[tuple[str, str], float]
+
+    def share(self, row: Row) -> tuple[float, tuple[str, ...]]:
+        """A row's share of its peak, and what of it is taken from elsewhere."""
+        format_ = format_of(row)
+        stack, _ = stack_of(row)
+        for chip, of in ((row.hw, format_), (SIBLINGS.get(row.hw, ""), format_), (row.hw, "")):
+            found = [s for (c, f), s in self.shares.items() if c == chip and f.startswith(of)]
+            if found:
+                said = () if (chip, of) == (row.hw, format_) else (f"share of {chip} {of}".strip(),)
+                return min(found[0] * self.stacks.get((stack, chip), 1.0), 1.0), said
+        return UNKNOWN, (f"share {UNKNOWN}",)
+
+    def to_json(self) -> dict[str, float]:
+        """By name: a chip and a format, or a stack."""
+        chips = {f"{chip} {format_}": share for (chip, format_), share in self.shares.items()}
+        stacks = {f"{stack} on {chip}": factor for (stack, chip), factor in self.stacks.items()}
+        return chips | stacks
+
+
+def format_of(row: Row) -> str:
+    """The format whose peak a row's products have; fp16 and bf16 have the same on all chips."""
+    format_, _ = precision_of(row)
+    return "bf16" if format_ == "fp16" else format_
+
+
+def fitted(probed: Sequence[Probed]) -> Constants:
+    """A share for each chip and format, then a factor for each stack on a chip, on the same rows.
+
+    A stack's factor is drawn towards one, as by ``PRIOR`` rows more that are right with one.
+    """
+    chips = grouped(probed, lambda row: (row.hw, format_of(row)))
+    shares = {key: common_share(rows) for key, rows in chips.items()}
+    stacks = {
+        stack: _factor([(one, shares[one.row.hw, format_of(one.row)]) for one in rows])
+        for stack, rows in grouped(probed, lambda row: (stack_of(row)[0], row.hw)).items()
+    }
+    return Constants(shares, stacks)
+
+
+def _factor(rows: Sequence[tuple[Probed, float]]) -> float:
+    """What a stack makes of its chips' shares: least squares, drawn towards one.
+
+    Rows that wait for their host or for memory say little of it, and change it little.
+    """
+
+    def loss(log: float) -> float:
+        errors = [one.error(min(share * math.exp(log), 1.0)) for one, share in rows]
+        return math.fsum(error * error for error in errors) + PRIOR * log * log
+
+    return math.exp(_least(loss, -WIDEST, WIDEST))
+
+
+def _least(loss: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function of one valley is least, by thirds."""
+    while high - low > 1e-6:
+        third = (high - low) / 3
+        if loss(low + third) < loss(high - third):
+            high -= third
+        else:
+            low += third
+    return (low + high) / 2
+
+
+def common_share(rows: Sequence[Probed]) -> float:
+    """The one share with the least sum of squared errors."""
+    return fit_efficiency(lambda share: [one.error(share) for one in rows])
+
+
+def grouped(probed: Iterable[Probed], key: Callable[[Row], Key]) -> dict[Key, list[Probed]]:
+    """Rows by what they have in common."""
+    found: dict[Key, list[Probed]] = {}
+    for one in probed:
+        found.setdefault(key(one.row), []).append(one)
+    return found

@@ -1,0 +1,69 @@
+"""The machine of a measured row: an array of the catalog, as large as the row says."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from experiments.measured.rows import Row
+from experiments.output import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """An array of the catalog; ``domain`` chips at most are joined without the network."""
+
+    array: str
+    domain: int
+    tpu: bool = False
+
+
+MACHINES = {
+    "V100-32": Machine("v100-cluster", 8),
+    "A100-40": Machine("a100-40-cluster", 8),
+    "A100-80": Machine("a100-cluster", 8),
+    "H100": Machine("h100-cluster", 8),
+    "H100-96-500W": Machine("h100-500w-cluster", 8),
+    "H200": Machine("h200-cluster", 8),
+    "B200": Machine("b200-cluster", 8),
+    "B300": Machine("b300-cluster", 8),
+    "GB200": Machine("gb200-cluster", 72),
+    "GB300": Machine("gb300-cluster", 72),
+    "TPUv4": Machine("tpu-v4-slice", 4096, tpu=True),
+    "TPUv5e": Machine("tpu-v5e-slice", 256, tpu=True),
+    "TPUv5p": Machine("tpu-v5p-slice", 8960, tpu=True),
+    "TPUv6e": Machine("tpu-v6e-slice", 256, tpu=True),
+    "TPUv7x": Machine("tpu-v7x-slice", 9216, tpu=True),
+}
+"""The chips that rows may name. Rows count the GPUs of a tray of GB200 as a node: the
+domain is the rack's. A pod's size is the domain of a TPU: larger machines are slices."""
+
+
+def machine_of(row: Row) -> Machine:
+    """What a row's ``hw`` means; raises UsageError with the row's name."""
+    if row.hw in MACHINES:
+        return MACHINES[row.hw]
+    near = difflib.get_close_matches(row.hw, MACHINES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(MACHINES)}"
+    raise UsageError(f"{row.id}: hw: {row.hw[:40]!r} is not known; {hint}")
+
+
+def changes_of(row: Row, machine: Machine) -> list[str]:
+    """What the catalog's array is told to be as large as the row's, as ``--set`` takes it.
+
+    Nodes are full, and as many as there must be. Of 128 GB200 the racks have 64 of
+    their 72: all chips are in equal domains.
+    """
+    each = _domain(row, machine)
+    changes = [f"devices.0.count={each}", f"nodes={row.gpus // each}"]
+    if row.nic_gbps_per_gpu and not machine.tpu:
+        changes.append(f"topology.levels.1.bandwidth={row.nic_gbps_per_gpu:g} Gbit/s")
+    return changes
+
+
+def _domain(row: Row, machine: Machine) -> int:
+    """Chips that are joined without the network: the most that equal domains may have."""
+    most = machine.domain
+    if row.gpus_per_node and most <= 8:
+        most = row.gpus_per_node
+    return next(each for each in range(min(most, row.gpus), 0, -1) if row.gpus % each == 0)

@@ -1,0 +1,144 @@
+"""How a measured row splits its model: as it says, and where it does not, as is usual.
+
+What is unknown is never taken in silence: each value that a row does not state is named in
+``assumed``, and rows without it can be told apart in every table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from experiments.measured.machine import Machine
+from experiments.measured.rows import Row
+
+SHARDED = {"ddp": 0, "none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
+"""Ways of data parallelism to ZeRO's stages; FSDP shards as its third does."""
+RECOMPUTE = {
+    "none": "none",
+    "sp": "none",
+    "selective": "selective",
+    "sp+selective": "selective",
+    "minimal": "selective",
+    "full": "full",
+}
+"""What rows call it, to what is computed again here (--recompute)."""
+HALF = ("selective-op", "custom", "offload", "qkv_offload", "offload_qkv")
+"""Some products are kept (or fetched from the host), which is not told: half of the blocks."""
+
+
+class LeftOutError(ValueError):
+    """A row of which nothing can be said; the message is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A step's axes and habits; ``micro_batch`` are sequences of a replica.
+
+    ``recompute`` is none, selective, full or a number of blocks of each stage.
+    ``assumed`` names what the row does not say.
+    """
+
+    dp: int
+    pp: int
+    tp: int
+    vp: int
+    cp: int
+    ep: int
+    sp: bool
+    zero: int
+    micro_batch: int
+    recompute: str
+    fused_attention: bool
+    assumed: tuple[str, ...]
+
+
+def split_of(row: Row, machine: Machine) -> Split:
+    """A row's; raises LeftOutError where it says too little, or what it says does not fit."""
+    assumed: list[str] = []
+
+    def taken(value: int | None, name: str, usual: int) -> int:
+        if value is None:
+            assumed.append(f"{name} {usual}")
+        return usual if value is None else value
+
+    if row.gbs is None:
+        raise LeftOutError("the batch is not stated")
+    tp, pp = taken(row.tp, "tp", 1), taken(row.pp, "pp", 1)
+    vp = taken(row.vp, "vp", 1) if pp > 1 else 1
+    cp, ep = row.cp or 1, row.ep or 1
+    dp = row.dp or max(row.gpus // (tp * pp * cp), 1)
+    if dp * tp * pp * cp != row.gpus:
+        raise LeftOutError(f"dp {dp} x tp {tp} x pp {pp} x cp {cp} are not its {row.gpus} chips")
+    micro = _micro_batch(row, machine, dp, taken)
+    if row.gbs % (dp * micro):
+        raise LeftOutError(
+            f"a batch of {row.gbs} is no multiple of dp {dp} x micro-batches of {micro}"
+        )
+    return Split(
+        dp=dp,
+        pp=pp,
+        tp=tp,
+        vp=vp,
+        cp=cp,
+        ep=ep,
+        sp=row.sp,
+        zero=_zero(row, assumed),
+        micro_batch=micro,
+        recompute=_recompute(row, machine, pp * vp, assumed),
+        fused_attention=_fused(row, assumed),
+        assumed=tuple(assumed),
+    )
+
+
+def _micro_batch(row: Row, machine: Machine, dp: int, taken: object) -> int:
+    """As stated; else a whole batch at once on TPUs, as XLA runs it, and 1 on GPUs."""
+    whole = max((row.gbs or 1) // dp, 1)
+    usual = whole if machine.tpu else 1
+    return taken(row.mbs, "micro-batch", usual)  # type: ignore[operator,no-any-return]
+
+
+def _zero(row: Row, assumed: list[str]) -> int:
+    if row.dp_kind in SHARDED:
+        zero = SHARDED[row.dp_kind]
+        if zero == 3 and (row.pp or 1) > 1:  # as PyTorch has it: not gathered for each micro-batch
+            assumed.append("zero 2 within stages")
+            return 2
+        return zero
+    if row.dp_kind:
+        raise LeftOutError(f"dp_kind {row.dp_kind[:40]!r} is not one of {', '.join(SHARDED)}")
+    assumed.append("ddp")
+    return 0
+
+
+def _recompute(row: Row, machine: Machine, stages: int, assumed: list[str]) -> str:
+    if row.recompute in RECOMPUTE:
+        return RECOMPUTE[row.recompute]
+    if row.recompute in HALF or (not row.recompute and machine.tpu):
+        blocks = max((row.layers or 1) // stages // 2, 1)
+        assumed.append(f"recompute {blocks} blocks of each stage")
+        return str(blocks)
+    if row.recompute:
+        raise LeftOutError(f"recompute {row.recompute[:40]!r} is not known here")
+    assumed.append("recompute none")
+    return "none"
+
+
+def _fused(row: Row, assumed: list[str]) -> bool:
+    if row.attn in ("flash", "flash?", ""):
+        if row.attn != "flash":
+            assumed.append("fused attention")
+        return True
+    return False
+
+
+def precision_of(row: Row) -> tuple[str, tuple[str, ...]]:
+    """The format of a row's products, and what of that is assumed.
+
+    Raises LeftOutError for what is no format.
+    """
+    stated = row.precision.removesuffix("?")
+    if not stated:
+        return "bf16", ("bf16",)
+    if stated not in ("bf16", "fp16", "fp8", "fp4", "int8", "tf32", "fp32"):
+        raise LeftOutError(f"precision {row.precision[:40]!r} is not known here")
+    return stated, () if stated == row.precision else (stated,)

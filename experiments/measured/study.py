@@ -1,0 +1,205 @@
+"""Predict every row of a table: fit constants on some, say how far the others are off.
+
+Every prediction is a case like any other's: planned by the row's axes, simulated on the
+engine, kept in a store where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from experiments.measured.case import RowCase, case_of
+from experiments.measured.controls import Shares, Work, controls, fitted_shares
+from experiments.measured.errors import Outcome, counted
+from experiments.measured.fit import PROBES, Constants, Probed, fitted
+from experiments.measured.rows import Row
+from experiments.measured.split import LeftOutError
+from experiments.studies.case import Case
+from experiments.studies.outputs import Outputs
+from experiments.studies.runner import Runner
+from planners import PlanError
+from simulator import SimulationError
+
+GIB = 2.0**30
+REFUSALS = (PlanError, SimulationError)
+"""What a plan or a step may be refused with."""
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What came out: a row's outcome each, in their order, and the constants behind them.
+
+    ``factors`` are of sources whose first rows set them (``--per-source``), else empty.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    constants: Constants
+    shares: Shares
+    factors: Mapping[str, float]
+
+
+def predicted(
+    rows: Sequence[Row],
+    calibration: Sequence[Row],
+    runner: Runner,
+    per_source: int = 0,
+    progress: Progress = lambda done: None,
+) -> Study:
+    """Fit on the rows for calibration, predict the others.
+
+    The first ``per_source`` rows of each source that can be compared set a factor for the
+    seconds of that source, and are left out of the errors themselves.
+    """
+    probed = probe(calibration, runner, progress)
+    constants = fitted(probed)
+    known = [ready(row) for row in calibration]
+    shares = fitted_shares(
+        (work_of(one), one.row.step_s)
+        for one in known
+        if isinstance(one, RowCase) and one.row.step_s
+    )
+    outcomes = _outcomes(rows, constants, shares, runner, progress)
+    outcomes, factors = _by_source(outcomes, per_source)
+    return Study(tuple(outcomes), constants, shares, factors)
+
+
+def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probed]:
+    """Calibration rows at both probes; those of which nothing can be said are passed over."""
+    cases: dict[tuple[str, float], Case] = {}
+    by_id: dict[str, Row] = {}
+    for row in rows:
+        one = ready(row)
+        if isinstance(one, RowCase) and row.step_s:
+            by_id[row.id] = row
+            cases |= {(row.id, share): at_share(one.case, share) for share in PROBES}
+    found: dict[tuple[str, float], float] = {}
+    for finished in runner.run(cases):
+        found[finished.name] = finished.outputs["iteration_s"]
+        progress(finished.name[0])
+    return [
+        Probed(row, (found[name, PROBES[0]], found[name, PROBES[1]])) for name, row in by_id.items()
+    ]
+
+
+def at_share(case: Case, share: float) -> Case:
+    """The same where products reach a share of their peak."""
+    kinds = tuple(
+        (replace(device, roofline=replace(device.roofline, matrix_efficiency=share)), count)
+        for device, count in case.array.group.kinds
+    )
+    return replace(case, array=replace(case.array, group=replace(case.array.group, kinds=kinds)))
+
+
+def work_of(of: RowCase) -> Work:
+    """FLOPs of a row's step, and the peak of its chips."""
+    forward = 2.0 * of.case.network.macs * of.case.batch
+    again = forward if of.split.recompute == "full" else 0.0
+    if of.split.recompute.isdecimal() and of.row.layers:
+        again = forward * min(
+            int(of.split.recompute) * of.split.pp * of.split.vp / of.row.layers, 1
+        )
+    peak = sum(device.peak_flops_per_s * count for device, count in of.case.array.group.kinds)
+    return Work(3 * forward, 3 * forward + again, peak)
+
+
+def ready(row: Row) -> RowCase | LeftOutError:
+    """A row's case, or why there is none."""
+    try:
+        return case_of(row)
+    except LeftOutError as error:
+        return error
+
+
+def _outcomes(
+    rows: Sequence[Row],
+    constants: Constants,
+    shares: Shares,
+    runner: Runner,
+    progress: Progress,
+) -> list[Outcome]:
+    found_cases = {row.id: ready(row) for row in rows}
+    left_out: dict[str, str] = {}
+    cases: dict[str, Case] = {}
+    for row in rows:
+        one = found_cases[row.id]
+        if isinstance(one, RowCase):
+            cases[row.id] = at_share(one.case, constants.share(row)[0])
+        else:
+            left_out[row.id] = str(one)
+    found, refused = _run(cases, runner, progress)
+    left_out |= refused
+    outcomes = []
+    for row in rows:
+        one = found_cases[row.id]
+        if row.id not in found or isinstance(one, LeftOutError):
+            outcomes.append(Outcome(row, None, None, left_out[row.id]))
+            continue
+        outputs = found[row.id]
+        peak = outputs["peak_memory_bytes"]
+        outcomes.append(
+            Outcome(
+                row,
+                outputs["iteration_s"],
+                None if peak is None else peak / GIB,
+                None if row.step_s else "its step is not stated",
+                (*one.split.assumed, *constants.share(row)[1]),
+                tuple(controls(work_of(one), shares).items()),
+            )
+        )
+    return outcomes
+
+
+def _run(
+    cases: Mapping[str, Case], runner: Runner, progress: Progress
+) -> tuple[dict[str, Outputs], dict[str, str]]:
+    """Outputs of cases by name, and why there are none.
+
+    Whoever cannot be planned stops those behind it: these are run one by one.
+    """
+    found: dict[str, Outputs] = {}
+    refused: dict[str, str] = {}
+
+    def take(some: Mapping[str, Case]) -> None:
+        for finished in runner.run(some):
+            found[finished.name] = finished.outputs
+            progress(finished.name)
+
+    try:
+        take(cases)
+    except REFUSALS:
+        for name, case in cases.items():
+            if name not in found:
+                try:
+                    take({name: case})
+                except REFUSALS as error:
+                    refused[name] = str(error).partition("\n")[0]
+    return found, refused
+
+
+def _by_source(
+    outcomes: Sequence[Outcome], per_source: int
+) -> tuple[list[Outcome], dict[str, float]]:
+    """The outcomes with each source's factor, whose rows are left out."""
+    if not per_source:
+        return list(outcomes), {}
+    sources: dict[str, list[Outcome]] = {}
+    for outcome in counted(outcomes):
+        sources.setdefault(outcome.row.source, []).append(outcome)
+    used = {one.row.id for found in sources.values() for one in found[:per_source]}
+    factors = {
+        source: math.exp(-statistics.median(math.log1p(one.error) for one in found[:per_source]))
+        for source, found in sources.items()
+    }
+    return [_scaled(outcome, factors, used) for outcome in outcomes], factors
+
+
+def _scaled(outcome: Outcome, factors: Mapping[str, float], used: set[str]) -> Outcome:
+    if outcome.predicted_s is None:
+        return outcome
+    factor = factors.get(outcome.row.source, 1.0)
+    left_out = "sets its source's factor" if outcome.row.id in used else outcome.left_out
+    return replace(outcome, predicted_s=factor * outcome.predicted_s, left_out=left_out)

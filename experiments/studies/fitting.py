@@ -1,0 +1,201 @@
+"""Which axes of parallelism fit a model on an array, and which of them are fastest: all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import gcd
+from typing import Any
+
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from experiments.studies.model_options import with_options
+from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.throughput import throughput
+from hardware import Array
+from planners import AXES, Axes, PlanError
+from planners.axes.cuts import blocks_of
+from planners.axes.roles import experts
+from simulator import Execution, OutOfMemoryError
+from simulator.cost.number_bytes import number_bytes
+from workloads import Network, partition_graph
+
+RECOMPUTE = ("none", "selective", "full")
+MOST_MICRO_BATCH = 8
+VARIED = ("tp", "sp", "pp", "ep", "micro-batch", "recompute")
+"""What is varied where nobody says; dp takes the devices that are left."""
+FURTHER = ("cp", "vp", "update")
+MOST = {"tp": 64, "pp": 64, "cp": 16, "vp": 8, "ep": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One combination: axes, samples of a micro-batch in each of dp ways, and options."""
+
+    axes: Axes
+    micro_batch: int
+    recompute: str = "none"
+    update: str = ""
+
+    def of(self, execution: Execution) -> Execution:
+        """The execution model with it; what does not fit in memory is not run."""
+        words = {
+            "parallel": str(self.axes),
+            "micro_batch": str(self.micro_batch),
+            "recompute": self.recompute,
+            "update": self.update,
+        }
+        asked = {key: text for key, text in words.items() if text not in ("", "none")}
+        return replace(with_options(execution, asked), strict_memory=True)
+
+    def fields(self) -> dict[str, Any]:
+        """Its values, by name."""
+        names = ("dp", "tp", "sp", "cp", "pp", "vp", "ep")
+        return {name: getattr(self.axes, name) for name in names} | {
+            "micro_batch": self.micro_batch,
+            "recompute": self.recompute,
+            "update": self.update or "replicated",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What is asked: a network on an array, and which axes and options are varied."""
+
+    network: Network
+    array: Array
+    batch: int
+    execution: Execution
+    varied: tuple[str, ...] = VARIED
+
+    def cases(self) -> dict[Choice, Case]:
+        """Every legal combination that the weights alone let fit, as a step.
+
+        Those that recompute are for where nothing lighter fits (``heavier``).
+        """
+        return {
+            choice: self.case(choice)
+            for choice in self.choices()
+            if self.state_bytes(choice.axes) <= self.capacity_bytes
+            and choice.recompute == RECOMPUTE[0]
+        }
+
+    def case(self, choice: Choice) -> Case:
+        """A combination as a step."""
+        execution = choice.of(self.execution)
+        return Case(self.network, AXES, self.array, self.batch, execution=execution)
+
+    def heavier(self, choice: Choice, outputs: Outputs) -> dict[Choice, Case]:
+        """What to try where a combination does not fit: the same, with more computed again.
+
+        That only adds work, so it is not tried where the lighter one fits.
+        """
+        place = RECOMPUTE.index(choice.recompute) + 1
+        last = place == len(RECOMPUTE) or "recompute" not in self.varied
+        if last or not outputs["out_of_memory"]:
+            return {}
+        more = replace(choice, recompute=RECOMPUTE[place])
+        return {more: self.case(more)}
+
+    def choices(self) -> Iterator[Choice]:
+        """Every legal combination of powers of two."""
+        recompute = RECOMPUTE if "recompute" in self.varied else RECOMPUTE[:1]
+        update = ("", "sharded") if "update" in self.varied else ("",)
+        for axes in self._axes():
+            each = self.batch // axes.dp
+            most = MOST_MICRO_BATCH if "micro-batch" in self.varied else 1
+            sizes = [size for size in _powers(most) if not each % size]
+            for size, again, how in product(sizes, recompute, update):
+                yield Choice(axes, size, again, how)
+
+    def _axes(self) -> Iterator[Axes]:
+        devices = self.execution.planned(self.array).group.size
+        graph = partition_graph(self.network)
+        heads = gcd(*(node.groups for node in graph if node.computed))
+        routed = gcd(*(node.groups for node in graph if experts(node)))
+        positions = gcd(*(node.out_area for node in graph if node.computed))
+        blocks = len(blocks_of(graph).firsts)
+        ways = {"tp": heads, "ep": routed, "cp": positions, "pp": blocks, "vp": blocks}
+        found = {name: self._ways(name, most) for name, most in ways.items()}
+        for tp, cp, pp, vp, ep in product(
+            *(found[name] for name in ("tp", "cp", "pp", "vp", "ep"))
+        ):
+            dp, rest = divmod(devices, tp * cp * pp)
+            legal = not rest and dp and not self.batch % dp and not dp % ep
+            if not legal or (vp > 1 and pp == 1) or pp * vp > max(blocks, 1):
+                continue
+            for sp in (False, True) if tp > 1 and "sp" in self.varied else (False,):
+                yield Axes(dp, pp, tp, vp, ep, cp, sp)
+
+    def _ways(self, name: str, whole: int) -> list[int]:
+        """Powers of two that divide ``whole``, or are no more than there are blocks."""
+        if name not in self.varied or not whole:
+            return [1]
+        most = min(MOST[name], whole)
+        return [n for n in _powers(most) if name in ("pp", "vp") or not whole % n]
+
+    @property
+    def capacity_bytes(self) -> float:
+        """HBM of the smallest device's core."""
+        kinds = self.array.group.kinds
+        return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
+
+    def state_bytes(self, axes: Axes) -> float:
+        """What a device holds at least: its share of weights, gradients and optimizer's state."""
+        each = number_bytes(self.array.group.arithmetic)
+        held = each.weight if "update" in self.varied else each.state
+        return self.network.parameters * (held + each.gradient) / (axes.tp * axes.pp * axes.ep)
+
+
+def _powers(most: int) -> list[int]:
+    return [1 << k for k in range(max(most, 1).bit_length())]
+
+
+def run_choice(case: Case) -> Outputs:
+    """A combination's step; where it does not fit, or cannot be, the reason."""
+    try:
+        return run_case(case) | {"reason": None, "out_of_memory": False}
+    except (OutOfMemoryError, PlanError) as error:
+        full = isinstance(error, OutOfMemoryError)
+        return {"iteration_s": None, "reason": str(error), "out_of_memory": full, "memory": []}
+
+
+def varied_of(text: str) -> tuple[str, ...]:
+    """What is varied, as "tp,pp,cp"; raises UsageError for what is not known."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    known = (*VARIED, *FURTHER)
+    for name in found:
+        if name not in known:
+            raise UsageError(f"--axes {text}: no {name!r}; there are {', '.join(known)}")
+    return found
+
+
+def row_of(choice: Choice, case: Case, outputs: Outputs) -> dict[str, Any]:
+    """A combination as a table has it; seconds and rates are None where it does not fit."""
+    seconds = outputs["iteration_s"]
+    found: dict[str, Any] = choice.fields() | {"iteration_s": seconds}
+    rates = None if seconds is None else throughput(case, seconds)
+    devices = case.execution.planned(case.array).group.size
+    tokens = rates.tokens_per_s if rates else None
+    return found | {
+        "tokens_per_s": tokens,
+        "tokens_per_s_each": None if tokens is None else tokens / devices,
+        "samples_per_s": rates.samples_per_s if rates else None,
+        "share_of_peak": rates.share_of_peak if rates else None,
+        "peak_memory_bytes": max((one["peak_bytes"] for one in outputs["memory"]), default=None),
+        "reason": outputs["reason"],
+        "out_of_memory": outputs["out_of_memory"],
+    }
+
+
+def ranked(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that fit, the fastest first."""
+    return sorted((row for row in rows if row["iteration_s"]), key=lambda row: row["iteration_s"])
+
+
+def why_not(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """How many do not fit in memory, and how many cannot be."""
+    memory = sum(row["out_of_memory"] for row in rows)
+    others = sum(row["reason"] is not None for row in rows) - memory
+    return {"do not fit in memory": memory, "cannot be": others}

@@ -1,0 +1,126 @@
+"""The spec of a software stack, and what it makes of a device.
+
+A stack is a spec of its own (kind = "stack"), named by an array's ``stack`` or by
+``--stack``. It changes devices, and says what is no device's: whether attention is
+fused, and how gradients are exchanged.
+"""
+
+from __future__ import annotations
+
+from hardware.array import SpecError
+from hardware.schema import check
+from hardware.spec import Entry, Settings, load_settings
+from hardware.stack import Stack
+from hardware.tables import (
+    BYTES,
+    DURATION,
+    EFFICIENCY,
+    Table,
+    entries,
+    key,
+    number,
+    one_of,
+    text,
+    whole,
+)
+
+
+class EfficiencyTable(Table):
+    """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
+
+    ``host`` is the least time of an operator, ``overhead`` what each takes besides;
+    ``winograd`` how many times fewer products convolutions of 3 x 3 compute.
+    """
+
+    products = key(EFFICIENCY, None)
+    fp64 = key(EFFICIENCY, None)
+    fp32 = key(EFFICIENCY, None)
+    tf32 = key(EFFICIENCY, None)
+    bf16 = key(EFFICIENCY, None)
+    fp16 = key(EFFICIENCY, None)
+    fp8 = key(EFFICIENCY, None)
+    fp4 = key(EFFICIENCY, None)
+    int8 = key(EFFICIENCY, None)
+    attention = key(EFFICIENCY, None)
+    memory = key(EFFICIENCY, None)
+    overhead = key(DURATION, None)
+    host = key(DURATION, None)
+    concurrent = key(number(0, 1), None)
+    winograd = key(number(1, 16), None)
+
+
+class HabitsTable(Table):
+    """What a stack does, on any chip; what is None it leaves as it is."""
+
+    attention = key(one_of(("fused", "unfused")), None)
+    gradients = key(one_of(("2 B", "4 B")), None)
+    overlap = key(one_of(("full", "none")), None)
+    bucket = key(BYTES, None)
+    hidden_tensor = key(number(0, 1), 0.0)
+    collectives = key(EFFICIENCY, 1.0)
+
+
+class StackTable(Table):
+    """A stack: efficiencies on every chip, on chips by name, and habits."""
+
+    description = key(text, "")
+    framework = key(text, "")
+    year = key(whole(1950, 2100), None)
+    efficiency = key(EfficiencyTable, EfficiencyTable())
+    chips = key(entries(EfficiencyTable, 0, 64), {})
+    habits = key(HabitsTable, HabitsTable())
+
+
+_KEYS = {
+    "attention": "roofline.attention_efficiency",
+    "memory": "roofline.memory_efficiency",
+    "overhead": "roofline.overhead",
+    "host": "roofline.host",
+    "concurrent": "roofline.concurrent",
+    "winograd": "roofline.winograd",
+}
+"""A key of a stack's efficiencies to that of a device."""
+
+
+class Chosen:
+    """A stack as it is written: its habits, and what it makes of a device."""
+
+    def __init__(self, name: str, file: str, settings: Settings) -> None:
+        table, faults = check(StackTable, settings, file)
+        if faults:
+            raise SpecError("\n".join(faults))
+        self.settings, habits = settings, table.habits
+        self.habits = Stack(
+            name,
+            table.description,
+            habits.attention,
+            None if habits.overlap is None else habits.overlap == "full",
+            habits.bucket,
+            habits.hidden_tensor,
+            habits.collectives,
+        )
+
+    @classmethod
+    def by(cls, entry: Entry) -> Chosen:
+        """The one that an array names; raises SpecError where it is not there, or is wrong."""
+        try:
+            return cls(*load_settings(str(entry.value), "stack", entry.folder))
+        except SpecError as error:
+            raise SpecError(f"{entry.origin}: stack: {error}") from None
+
+    def of(self, device: str, format_: str) -> Settings:
+        """What it makes of the settings of a device whose products have that format."""
+        found: Settings = {}
+        for table in ("efficiency", f"chips.{device}"):
+            for written, key_of_device in _KEYS.items():
+                self._take(found, f"{table}.{written}", key_of_device)
+            for written in ("products", format_):
+                self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
+        self._take(found, "habits.gradients", "arithmetic.gradients")
+        return found
+
+    def _take(self, found: Settings, written: str, key_of_device: str) -> None:
+        if written in self.settings:
+            entry = self.settings[written]
+            source = f"stack {self.habits.name}: {entry.source}"
+            found[key_of_device] = Entry(entry.value, entry.origin, source)

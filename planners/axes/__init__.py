@@ -1,0 +1,1 @@
+"""Plans by named axes of parallelism: data, pipeline, tensor, expert, as large models are run."""

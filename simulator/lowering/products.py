@@ -1,0 +1,72 @@
+"""What a core computes of a node, found once for all nodes and plans where it is the same."""
+
+from __future__ import annotations
+
+from hardware import Device
+from planners.order import Phase
+from planners.partition import Shard
+from simulator.cost.alike import sorts_of
+from simulator.cost.operators import Operator
+from simulator.cost.roofline import Core, OperatorCost, core_of, costs
+from simulator.cost.training_operators import operators
+from simulator.engine.operations import Operation
+from simulator.lowering.computing import computed
+from simulator.lowering.execution import Execution
+from workloads import Network
+from workloads.kept import once_for_each
+
+MOST = 100_000
+"""Products of one network that are kept, some 200 bytes for each of their operators."""
+
+
+class Products:
+    """The products of one network on the cores of one kind of device, executed in one way.
+
+    A node's cost depends on its sort, not on its name (``sorts_of``): 24 blocks of a
+    transformer cost what one does, and a plan that differs in one layer from the one
+    before makes only that layer's anew.
+    """
+
+    def __init__(self, network: Network, device: Device, execution: Execution) -> None:
+        whole, inference = execution.whole_shards, execution.inference
+        self.core: Core = core_of(device, whole=whole, inference=inference)
+        self._device = device
+        self._step = operators(network, inference=inference, recompute=execution.recompute)
+        self._sorts = sorts_of(self._step)
+        self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
+
+    def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
+        """A node's operators of a phase, one after the other on the roofline; None without any.
+
+        ``held`` is what the operators find on the core (``Deployed.held``), of whose
+        weights it updates a part.
+        """
+        key = self._sorts[v], phase, held, updated
+        if key not in self._known:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[key] = costs(self.operators(v, phase, updated), held, self.core)
+        done, name = self._known[key], self._step.graph[v].name
+        return computed(phase, name, done, self._device, self.core) if done else None
+
+    def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
+        """A node's operators of a phase, of which an update is of a part of the weights."""
+        work = self._step.nodes[v].of(phase)
+        if phase is Phase.UPDATE and updated != 1.0:
+            work = tuple(operator.updating(updated) for operator in work)
+        return work
+
+
+@once_for_each
+def _of_network(network: Network) -> dict[tuple[Device, bool, bool, str], Products]:
+    del network
+    return {}
+
+
+def products_of(network: Network, device: Device, execution: Execution) -> Products:
+    """Those of a network that are kept in this process."""
+    known = _of_network(network)
+    key = device, execution.whole_shards, execution.inference, execution.recompute
+    if key not in known:
+        known[key] = Products(network, device, execution)
+    return known[key]

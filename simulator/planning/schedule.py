@@ -1,0 +1,211 @@
+"""What a whole layout should take, in milliseconds of planning: a core's step, line by line.
+
+The chain's sum is a bound: whatever can be hidden is, and nobody waits for a
+link. Here one core works through its products in order, each behind what it
+reads, while exchanges go on, and gradients beside them in their buckets. Two at
+once on the same links slow each other (``contention``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
+from simulator.planning.contention import Contention, Way
+from simulator.planning.curves import Floats
+from simulator.planning.lines import Line, run
+from simulator.planning.states import layouts_by_level
+from simulator.planning.tables import Costs, Tables
+
+Needs = tuple[int, ...]
+"""Lines that something waits for, by their numbers."""
+REDUCE, GATHER, EXCHANGE = "all-reduce", "all-gather", "all-to-all"
+
+
+class Schedule:
+    """Steps of layouts of one network on like cores, by the numbers of their nodes' states."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._contention = Contention(tables.curves)
+        self.spent = 0
+        """Nodes of all layouts that were estimated."""
+        self._lists: dict[int, _Lists] = {}
+        self._relays: dict[tuple[int, int, bool], Floats] = {}
+        pairs = zip(tables.nodes, tables.graph, strict=True)
+        self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
+
+    def seconds(self, picks: Sequence[int]) -> float:
+        """What the first core's step takes, about."""
+        self.spent += len(picks)
+        return run(_Script(self, picks).write(), self._contention)
+
+    def relay(self, edge: int, v: int, forward: bool) -> Floats:
+        """Seconds to re-lay an edge's features, or its errors, by both nodes' states."""
+        key = edge, v, forward
+        if key not in self._relays:
+            table = self.tables.forward_relay if forward else self.tables.backward_relay
+            self._relays[key] = table(edge, v)
+        return self._relays[key]
+
+    def _listed(self, costs: Costs, join: bool) -> _Lists:
+        if id(costs) not in self._lists:
+            self._lists[id(costs)] = _Lists.of(costs, AS_READ if join else AS_MADE)
+        return self._lists[id(costs)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """A node's costs by state, as numbers that are read one at a time."""
+
+    forward_s: list[float]
+    backward_s: list[float]
+    gradient_s: list[float]
+    update_s: list[float]
+    forward_sums_s: list[float]
+    backward_sums_s: list[float]
+    gradient_bytes: list[float]
+    masks: list[list[int]]
+    types: list[list[int]]
+    reads: list[list[int]]
+    """By layout (rows, columns, whole) and state, the levels at which its input has it."""
+    makes: list[list[int]]
+    """The same of its output."""
+
+    @staticmethod
+    def of(costs: Costs, made: Sequence[PartitionType]) -> _Lists:
+        return _Lists(
+            costs.forward_s.tolist(),
+            costs.backward_s.tolist(),
+            costs.gradient_s.tolist(),
+            costs.update_s.tolist(),
+            costs.forward_sums_s.tolist(),
+            costs.backward_sums_s.tolist(),
+            costs.gradient_bytes.tolist(),
+            costs.states.masks.tolist(),
+            costs.states.types.tolist(),
+            [one.tolist() for one in layouts_by_level(costs.states, AS_READ)],
+            [one.tolist() for one in layouts_by_level(costs.states, made)],
+        )
+
+
+class _Script:
+    """The lines of one layout's step, in the order in which they are written."""
+
+    def __init__(self, schedule: Schedule, picks: Sequence[int]) -> None:
+        self._schedule = schedule
+        self._tables = schedule.tables
+        self._graph = schedule.tables.graph
+        self._picks = picks
+        self._overlap = schedule.tables.execution.overlap
+        self._gradients: dict[int, Needs] = {}
+        """What each update waits for."""
+        self._bucket: list[int] = []
+        self._bucket_bytes = 0.0
+        self._stream: Needs = ()
+        self.lines: list[Line] = []
+
+    def write(self) -> list[Line]:
+        """All of them."""
+        self._backward(self._forward())
+        for v, lists in enumerate(self._schedule.nodes):
+            self._add(lists.update_s[self._picks[v]], self._gradients.get(v, ()))
+        return self.lines
+
+    def _forward(self) -> list[Needs]:
+        """What makes each node's features."""
+        made: list[Needs] = []
+        for v, node in enumerate(self._graph):
+            read = [
+                self._relay(made[producer], edge, v, forward=True)
+                for edge, producer in enumerate(node.producers)
+            ]
+            lists, pick = self._schedule.nodes[v], self._picks[v]
+            product = self._add(lists.forward_s[pick], _all(read))
+            way = REDUCE, lists.masks[II][pick]
+            made.append(self._add(lists.forward_sums_s[pick], product, way))
+        return made
+
+    def _backward(self, made: Sequence[Needs]) -> None:
+        arrived: list[list[Needs]] = [[] for _ in made]
+        for v in reversed(range(len(self._graph))):
+            node, lists, pick = self._graph[v], self._schedule.nodes[v], self._picks[v]
+            read = _all(arrived[v]) if arrived[v] else made[v]
+            product = self._add(lists.backward_s[pick], read)
+            way = REDUCE, lists.masks[III][pick]
+            errors = self._add(lists.backward_sums_s[pick], product, way)
+            if node.kind == "matmul":
+                errors = self._add(lists.gradient_s[pick], _all([read, errors]))
+            for edge, producer in enumerate(node.producers):
+                arrived[producer].append(self._relay(errors, edge, v, forward=False))
+            if not node.join and node.kind != "matmul":
+                self._gradients[v] = self._add(lists.gradient_s[pick], _all([read, product]))
+                if self._overlap:
+                    self._put(v)
+        if not self._overlap:
+            for v in sorted(self._gradients, reverse=True):
+                self._put(v)
+        self._send()
+
+    def _add(self, seconds: float, needs: Needs, way: Way | None = None) -> Needs:
+        """A line, and what waits for it waits for; for what takes no time, what it waits for."""
+        if not seconds:
+            return needs
+        if not self._overlap and self.lines:
+            needs = (len(self.lines) - 1,)
+        self.lines.append(Line(seconds, needs, way))
+        return (len(self.lines) - 1,)
+
+    def _relay(self, needs: Needs, edge: int, v: int, *, forward: bool) -> Needs:
+        """Re-lay the tensor of an edge, for who reads it or, its errors, for who made it."""
+        u = self._graph[v].producers[edge]
+        made, read = self._picks[u], self._picks[v]
+        seconds = float(self._schedule.relay(edge, v, forward)[made, read])
+        if not seconds:
+            return needs
+        makes, reads = self._schedule.nodes[u].makes, self._schedule.nodes[v].reads
+        held, other = [layout[made] for layout in makes], [layout[read] for layout in reads]
+        (rows, columns, _), asked = (held, other) if forward else (other, held)
+        if gathers := (rows | columns) & asked[III]:
+            return self._add(seconds, needs, (GATHER, gathers))
+        return self._add(seconds, needs, (EXCHANGE, (rows & asked[II]) | (columns & asked[I])))
+
+    def _put(self, v: int) -> None:
+        """Add a gradient to the bucket, which goes when it is full."""
+        size = self._schedule.nodes[v].gradient_bytes[self._picks[v]]
+        mask = self._mask(v)
+        if not size or not mask:
+            return
+        if self._bucket and self._types(self._bucket[0]) != self._types(v):
+            self._send()
+        self._bucket.append(v)
+        self._bucket_bytes += size
+        if self._bucket_bytes >= self._tables.execution.bucket_bytes:
+            self._send()
+
+    def _types(self, v: int) -> list[int]:
+        """Only nodes of the same types share a bucket (``Buckets``)."""
+        return self._schedule.nodes[v].types[self._picks[v]]
+
+    def _mask(self, v: int) -> int:
+        return self._schedule.nodes[v].masks[I][self._picks[v]]
+
+    def _send(self) -> None:
+        """The bucket on its way, behind those before it."""
+        if not self._bucket:
+            return
+        mask = self._mask(self._bucket[0])
+        curves = self._tables.curves
+        (seconds,) = curves.of_masks(REDUCE, np.array([mask]), np.array([self._bucket_bytes]))
+        needs = _all([*(self._gradients[v] for v in self._bucket), self._stream])
+        self._stream = self._add(float(seconds), needs, (REDUCE, mask))
+        for v in self._bucket:
+            self._gradients[v] = self._stream
+        self._bucket, self._bucket_bytes = [], 0.0
+
+
+def _all(needs: Sequence[Needs]) -> Needs:
+    return tuple(sorted({line for some in needs for line in some}))

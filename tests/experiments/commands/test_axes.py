@@ -1,0 +1,122 @@
+"""--parallel in every command that simulates, and what is wrong with axes in one message."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accelarray
+from experiments.cli import main
+from experiments.output import UsageError
+
+ARRAY = ["--array", "tpu-v3-8", "--batch", "16"]
+STEP = ["simulate", "gpt2:seq=16", *ARRAY]
+
+
+def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
+    assert main([*argv, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main([*argv]) == 2
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert seen.err.count("error:") == 1
+    assert "Traceback" not in seen.err
+    return " ".join(seen.err.split())
+
+
+def test_a_step_by_axes(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, *STEP, "--parallel", "dp=2,pp=2,tp=2", "--micro-batch", "2")
+    assert found["planner"] == "axes"
+    assert found["execution"] == "deployed, dp=2 pp=2 tp=2, micro-batches of 2"
+    assert found["pipeline"]["micro_batches"] == 4
+    again = accelarray.simulate(
+        "gpt2:seq=16", "axes", "tpu-v3-8", 16, parallel="dp=2,pp=2,tp=2", micro_batch=2
+    )
+    assert again.iteration_s == found["iteration_s"]
+
+
+def test_samples_alone_are_data_parallelism(capsys: pytest.CaptureFixture[str]) -> None:
+    one = answer(capsys, *STEP, "--parallel", "dp=8")
+    other = answer(capsys, *STEP, "--planner", "data_parallel")
+    assert one["iteration_s"] == other["iteration_s"]
+
+
+def test_zero_is_an_update(capsys: pytest.CaptureFixture[str]) -> None:
+    one = answer(capsys, *STEP, "--parallel", "dp=4,tp=2", "--zero", "1")
+    other = answer(capsys, *STEP, "--parallel", "dp=4,tp=2", "--update", "sharded")
+    assert one["iteration_s"] == other["iteration_s"]
+    split = [*STEP, "--parallel", "dp=4,tp=2", "--micro-batch", "1"]
+    peaks = [answer(capsys, *split, "--zero", str(z))["peak_memory_bytes"] for z in range(4)]
+    assert peaks == sorted(peaks, reverse=True)
+    assert len(set(peaks)) == 4
+
+
+def test_a_plan_by_axes_is_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Written to a file it is simulated again, as anybody's."""
+    path = str(tmp_path / "plan.json")
+    axes = ["--parallel", "pp=2,tp=2"]
+    plan = answer(capsys, "plan", "gpt2:seq=16", *ARRAY, *axes)
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    assert len(plan["pipeline"]["stages"]) == 2
+    first = answer(capsys, *STEP, *axes)["iteration_s"]
+    assert answer(capsys, *STEP, "--plan", path)["iteration_s"] == first
+
+
+def test_beside_other_planners(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["--planners", "data_parallel,axes", "--parallel", "dp=2,tp=4"]
+    rows = answer(capsys, "speedup", "--networks", "gpt2:seq=16", *ARRAY, *both)["rows"]
+    assert [row["planner"] for row in rows] == ["data_parallel", "axes"]
+    assert rows[0]["iteration_s"] != rows[1]["iteration_s"]
+    assert answer(capsys, "compare", "gpt2:seq=16", *ARRAY, *both)["planners"]
+
+
+def test_axes_are_varied(tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    vary = ["--vary", "parallel=dp=8,dp=4 tp=2,dp=2 tp=4"]
+    step = ["--networks", "gpt2:seq=16", "--planners", "axes", *ARRAY]
+    assert main(["sweep", *vary, *step, "--output", str(table), "--format", "json"]) == 0
+    rows = [row for row in json.loads(table.read_text()) if row["planner"] == "axes"]
+    assert [row["parallel"] for row in rows] == ["dp=8", "dp=4 tp=2", "dp=2 tp=4"]
+    assert len({row["iteration_s"] for row in rows}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--parallel", "dp=4"], "dp 4 is 4, and 'tpu-v3-8' has 8 accelerators; dp=8 would fill"),
+        (["--parallel", "tp=8"], "has 12 heads (of keys, where queries share them)"),
+        (["--parallel", "ep=2"], "ep=2: the network has no experts"),
+        (["--parallel", "zz=2"], "no axis 'zz'"),
+        (["--parallel", "pp=2", "--stages", "4"], "say pp=… and vp=… instead"),
+        (["--parallel", "pp=2", "--axis-order", "pp,tp,dp"], "axis-order=pp,tp,dp: name each"),
+        (["--parallel", "pp=2", "--micro-batch", "3"], "is no multiple of 12 samples"),
+        (["--parallel", "pp=2", "--micro-batch", "x"], "micro-batch=x: must be a whole number"),
+        (["--parallel", "dp=8", "--zero", "4"], "zero=4: take 0, 1 (the optimizer's state"),
+        (
+            ["--parallel", "dp=4,pp=2", "--zero", "3"],
+            "2 stages and schedule '1f1b' take zero=2",
+        ),
+        (
+            ["--parallel", "dp=8", "--zero", "3", "--micro-batches", "2", "--schedule", "gpipe"],
+            "with one stage and schedule 'gpipe' take zero=2",
+        ),
+        (["--parallel", "dp=1", "--zero", "2", "--execution", "published"], "take --zero 1 or"),
+        (["--parallel", "dp=8", "--zero", "1", "--update", "auto"], "say one of the two"),
+        (["--planner", "accpar", "--micro-batch", "2"], "micro-batch belongs to named axes"),
+        (["--planner", "accpar", "--axis-order", "tp,dp,pp"], "axis-order belongs to named axes"),
+    ],
+)
+def test_one_message(capsys: pytest.CaptureFixture[str], options: list[str], words: str) -> None:
+    assert words in mistake(capsys, *STEP, *options)
+
+
+def test_some_planner_must_read_axes(capsys: pytest.CaptureFixture[str]) -> None:
+    step = ["speedup", "--networks", "lenet", "--array", "tpu-v3-8", "--parallel", "tp=8"]
+    said = mistake(capsys, *step, "--planners", "accpar")
+    assert "parallel belongs to named axes, which planner 'axes' plans: take that one" in said
+    with pytest.raises(UsageError, match="parallel belongs to named axes"):
+        accelarray.simulate("lenet", "accpar", "tpu-v3-8", parallel="tp=8")

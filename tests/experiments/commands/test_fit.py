@@ -1,0 +1,46 @@
+"""accelarray fit: a table, a picture, JSON, and its mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+FIT = ["fit", "gpt2:layers=2:seq=16", "--array", "tpu-v3-8", "--batch", "8"]
+
+
+def test_the_fastest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plot = tmp_path / "fit.png"
+    assert main([*FIT, "--axes", "tp,pp", "--format", "json", "--plot", str(plot)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    seconds = [row["iteration_s"] for row in found["fits"]]
+    assert seconds == sorted(seconds)
+    assert found["combinations"] == found["simulated"] == len(seconds) == 6
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    best = found["fits"][0]
+    axes = f"dp={best['dp']},tp={best['tp']},pp={best['pp']}"
+    step = ["simulate", *FIT[1:], "--parallel", axes, "--micro-batch", str(best["micro_batch"])]
+    assert main([*step, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["iteration_s"] == best["iteration_s"]
+
+
+def test_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--axes", "tp"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines()[:6])) <= 80
+    said = "3 combinations: 3 simulated, 0 that do not fit in memory, 0 that cannot be"
+    assert said in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--axes", "xp"], "no 'xp'; there are tp, sp, pp"),
+        (["--execution", "published"], "fit: the published model has no memory"),
+        (["--plot", "fit.doc"], "must end in"),
+    ],
+)
+def test_mistakes(capsys: pytest.CaptureFixture[str], options: list[str], words: str) -> None:
+    assert main([*FIT, *options]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())

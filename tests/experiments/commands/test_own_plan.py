@@ -1,0 +1,70 @@
+"""A plan of one's own in a file stands for a planner; data parallelism as it is run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+ARRAY = ("--array", "tpu-v3-8", "--batch", "64")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> str:
+    """AccPar's plan in a file."""
+    file = tmp_path / "own.json"
+    words = ("plan", "alexnet", "--planner", "accpar", *ARRAY, "--format", "json")
+    file.write_text(printed(capsys, *words))
+    return str(file)
+
+
+def test_a_plan_beside_a_planner(capsys: pytest.CaptureFixture[str], own: str) -> None:
+    compare = ("compare", "alexnet", *ARRAY, "--format", "json")
+    given = json.loads(printed(capsys, *compare, "--planners", "owt", "--plan", own))
+    assert given["planners"] == ["owt", "accpar"]
+    both = json.loads(printed(capsys, *compare, "--planners", "owt,accpar"))
+    assert given["iteration_s"] == both["iteration_s"]
+
+
+def test_plans_of_one_planner_are_told_apart_by_their_files(
+    capsys: pytest.CaptureFixture[str], own: str
+) -> None:
+    compare = ("compare", "alexnet", *ARRAY, "--format", "json")
+    for words in (("--planners", "accpar", "--plan", own), ("--plan", own, "--plan", own)):
+        found = json.loads(printed(capsys, *compare, *words))
+        assert found["planners"] == ["accpar", own]
+        first, second = found["iteration_s"]
+        assert first == second
+
+
+@pytest.mark.parametrize("words", [(), ("--planners", "owt,accpar")])
+def test_two_are_compared(
+    capsys: pytest.CaptureFixture[str], own: str, words: tuple[str, ...]
+) -> None:
+    assert main(["compare", "alexnet", *ARRAY, "--plan", own, *words]) == 2
+    assert "a --plan FILE stands for one" in capsys.readouterr().err
+
+
+def test_fairer_baselines_are_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """On like cores without a subset that is better they are data parallelism itself."""
+    words = ("speedup", "--networks", "lenet", "--planners", "accpar", "--baselines", *ARRAY)
+    found = json.loads(printed(capsys, *words, "--format", "json"))
+    assert [row["planner"] for row in found["rows"]] == ["best_share", "best_subset", "accpar"]
+    assert found["geomean"]["best_subset"] >= found["geomean"]["best_share"] >= 1.0
+
+
+def test_many_planners_on_unlike_devices_fit_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("--set", "devices.0.count=2", "--set", "devices.1.count=2", "--baselines")
+    said = printed(capsys, "speedup", "--networks", "lenet", *words)
+    tables = [line for line in said.splitlines() if line.startswith(("│", "┃", "┏"))]
+    assert max(map(len, tables)) <= 80
+    for word in ("geometric mean", "lenet", "accpar: fast alone"):
+        assert word in said

@@ -1,0 +1,117 @@
+"""How designs are named, how many are shown, and what is kept of evaluations."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from experiments.cli import main
+from experiments.design.keeping import AT_ONCE, StoredEvaluations
+from experiments.design.shown import MOST_ROWS, rows, tables
+from experiments.design.space import Design
+from experiments.studies.store import Store
+
+
+def design(count: int) -> Design:
+    return Design(count, 128, 64, 2, 256, 8.0 * 2**20)
+
+
+def ran(*counts: int, value: float = 1.5) -> dict[str, Any]:
+    fields = ("matrix_count", "matrix_width", "matrix_depth", "vector_count", "vector_width")
+    own = [{name: getattr(design(c), name) for name in (*fields, "buffer_bytes")} for c in counts]
+    step = {"iteration_s": 0.5, "samples_per_s": 2.0}
+    return {
+        "designs": own,
+        "value": value,
+        "estimated_value": 1.4,
+        "area_mm2": 50.0,
+        "power_w": 100.0,
+        "networks": {"lenet": step},
+    }
+
+
+def data(*candidates: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "networks": ["lenet"],
+        "array": "wham-1",
+        "objective": "throughput",
+        "search": "wham",
+        "evaluations": 10,
+        "designs": 100,
+        "search_s": 0.1,
+        "area_mm2": 72.0,
+        "power_w": 171.0,
+        "base": ran(value=1.0),
+        "winner": candidates[0],
+        "candidates": list(candidates),
+        "best_estimate": 1.4,
+        "baselines": [],
+    }
+
+
+def text_of(found: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    for part in tables(found):
+        console.print(part)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_places_in_a_row_with_one_design_are_one_line() -> None:
+    found = text_of(data(ran(4, 4, 8, 4), ran(2)))
+    assert "0-1: 4 x 64x128, 2 x 256, 8 MiB" in found
+    assert "2: 8 x 64x128, 2 x 256, 8 MiB" in found
+    assert "3: 4 x 64x128, 2 x 256, 8 MiB" in found
+    assert "best design for all places: 1.500" in " ".join(found.split())
+    assert max(map(len, found.splitlines())) <= 80
+
+
+def test_one_design_is_called_by_itself() -> None:
+    found = text_of(data(ran(4)))
+    assert "│ 4 x 64x128, 2 x 256, 8 MiB │" in found
+    assert "places" not in found
+    assert "+50%" in found
+
+
+def test_as_many_lines_as_fit() -> None:
+    """Places take a line each: of four, two candidates fit."""
+    found = text_of(data(*(ran(1, 2, 4, 8) for _ in range(5)), ran(2)))
+    assert found.count("0: 1 x 64x128") == MOST_ROWS // 4
+    many = text_of(data(*(ran(4) for _ in range(30))))
+    assert many.count("4 x 64x128") == MOST_ROWS
+
+
+def test_rows_have_a_line_for_each_network_and_candidate() -> None:
+    found = rows(data(ran(4, 8), ran(2)))
+    assert [row["design"] for row in found] == [
+        "base",
+        "0: 4 x 64x128, 2 x 256, 8 MiB; 1: 8 x 64x128, 2 x 256, 8 MiB",
+        "2 x 64x128, 2 x 256, 8 MiB",
+    ]
+    assert {row["network"] for row in found} == {"lenet"}
+
+
+def test_evaluations_are_written_some_at_a_time_and_the_rest_on_demand(tmp_path: Path) -> None:
+    with Store(str(tmp_path / "kept.db")) as store:
+        kept = StoredEvaluations(store, "steps")
+        for count in range(1, AT_ONCE):
+            kept.put(design(count), (float(count), 0.5))
+        assert len(store) == 0
+        kept.put(design(AT_ONCE), (1.0,))
+        assert len(store) == AT_ONCE
+        kept.put(design(AT_ONCE + 1), (2.0,))
+        assert kept.get(design(AT_ONCE + 1)) is None
+        kept.flush()
+        assert kept.get(design(AT_ONCE + 1)) == (2.0,)
+        assert kept.get(design(3)) == (3.0, 0.5)
+        assert StoredEvaluations(store, "others").get(design(3)) is None
+
+
+@pytest.mark.parametrize("form", ["table", "md", "csv", "json"])
+def test_every_format_has_designs_of_places(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--space", "small", "--set", "devices.0.count=2", "--stages", "2", "--batch", "16"]
+    words += ["--micro-batches", "4", "--mode", "inference", "--top", "2", "--budget", "40"]
+    assert main(["design", "vgg11", *words, "--format", form]) == 0
+    found = capsys.readouterr().out
+    assert "0:" in found or '"designs"' in found

@@ -1,0 +1,64 @@
+"""A row becomes an ordinary case: its network, machine, axes, format and stack."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.measured.case import case_of
+from experiments.measured.split import LeftOutError
+from experiments.measured.stacks import OF_FRAMEWORK, stack_of
+from hardware import catalog_names
+from tests.experiments.measured.some_rows import small
+
+
+def test_the_case_of_a_row() -> None:
+    of = case_of(small(pp=2, tp=2, dp=2, vp=1, gbs=16, recompute="full"))
+    case = of.case
+    assert (case.planner, case.batch, case.array.group.size) == ("axes", 16, 8)
+    staging = case.execution.staging
+    assert staging is not None
+    assert staging.parallel is not None
+    axes = staging.parallel
+    assert (axes.dp, axes.pp, axes.tp, axes.sp) == (2, 2, 2, True)
+    assert (staging.micro_batch, case.execution.recompute) == (2, "full")
+    head = 32000 * 1024
+    block = 4 * 1024 * 1024 + 3 * 1024 * 4096
+    assert case.network.weights == 4 * block + 2 * head  # untied
+    assert case.array.stack is not None
+    assert case.array.stack.name == "nemo-2024"
+    kinds = ("ddp", "zero1", "zero2", "fsdp")
+    updates = [case_of(small(dp_kind=kind)).case.execution.update for kind in kinds]
+    assert updates == ["", "sharded", "gradients", "weights"]
+
+
+def test_formats_take_their_peaks() -> None:
+    def peak(precision: str) -> float:
+        return case_of(small(precision=precision)).case.array.group.kinds[0][0].peak_flops_per_s
+
+    assert peak("fp8") == pytest.approx(2 * peak("bf16"), rel=1e-3)
+
+
+def test_gpt_has_what_llama_has_not() -> None:
+    gpt, llama = (case_of(small(arch=arch, gated=0)).case.network for arch in ("gpt", "llama"))
+    assert gpt.parameters < llama.parameters  # its head is the embedding
+    assert gpt.parameters - gpt.weights > llama.parameters - llama.weights  # biases, positions
+
+
+@pytest.mark.parametrize("missing", ["layers", "hidden", "heads", "vocab", "seq", "ffn"])
+def test_a_size_that_is_missing_leaves_the_row_out(missing: str) -> None:
+    with pytest.raises(LeftOutError, match=missing):
+        case_of(small(**{missing: ""}))
+
+
+def test_other_kinds_and_shapes_are_left_out() -> None:
+    with pytest.raises(LeftOutError, match="layer_ms"):
+        case_of(small(kind="layer_ms"))
+    with pytest.raises(LeftOutError, match="heads"):
+        case_of(small(heads=7, kv_heads=""))
+
+
+def test_stacks_by_framework() -> None:
+    assert {stack for _, stack in OF_FRAMEWORK} <= set(catalog_names("stack"))
+    assert stack_of(small(framework="Megatron-LM")) == ("megatron-2021", ())
+    assert stack_of(small(framework="Megatron-LM 0.14+ TE2.11")) == ("megatron-2025", ())
+    assert stack_of(small(framework="Whatever"))[1] == ("stack megatron-2025",)

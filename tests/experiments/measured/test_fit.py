@@ -1,0 +1,90 @@
+"""Constants are found again from steps that were made with them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.measured.controls import CONTROLS, Work, controls, fitted_shares
+from experiments.measured.errors import Outcome, Spread, counted, quantile, spreads
+from experiments.measured.fit import PROBES, Constants, Probed, fitted, format_of
+from tests.experiments.measured.some_rows import small
+
+
+def made(share: float, a: float = 0.01, b: float = 0.02, **changed: object) -> Probed:
+    """A row whose step is a + b / share, and was measured so."""
+    row = small(**({"id": f"{share}{changed}"} | changed), step_s=repr(a + b / share))
+    return Probed(row, (a + b / PROBES[0], a + b / PROBES[1]))
+
+
+@given(st.floats(0.2, 0.95))
+def test_a_share_is_found_again(share: float) -> None:
+    constants = fitted([made(share), made(share, 0.03, id="b")])
+    assert constants.shares["H100", "bf16"] == pytest.approx(share, rel=1e-4)
+    assert constants.stacks["nemo-2024", "H100"] == pytest.approx(1.0, abs=1e-4)
+    assert constants.share(small())[0] == pytest.approx(share, rel=1e-3)
+    assert constants.share(small())[1] == ()
+
+
+def test_stacks_share_a_chip() -> None:
+    """One stack reaches half as much again: its factor is above one, drawn towards it."""
+    fast = [made(0.6, id=f"f{i}") for i in range(4)]
+    slow = [made(0.4, id=f"s{i}", framework="Megatron-LM") for i in range(4)]
+    constants = fitted([*fast, *slow])
+    assert 0.4 < constants.shares["H100", "bf16"] < 0.6
+    assert constants.stacks["megatron-2021", "H100"] < 1.0 < constants.stacks["nemo-2024", "H100"]
+    one = constants.share(small())[0]
+    assert constants.shares["H100", "bf16"] < one < 0.6
+
+
+def test_rows_that_do_not_feel_products_say_nothing_of_their_stack() -> None:
+    """A step of 50 ms that is all waiting, beside one that computes."""
+    waiting = made(0.5, 0.05, 1e-6, id="w", framework="Megatron-DeepSpeed")
+    off = Probed(small(id="w", framework="Megatron-DeepSpeed", step_s=0.06), waiting.seconds)
+    constants = fitted([off, made(0.5)])
+    assert constants.stacks["deepspeed-2022", "H100"] == pytest.approx(1.0, abs=0.03)
+
+
+def test_chips_without_rows_take_their_siblings() -> None:
+    constants = Constants({("B200", "fp8"): 0.5, ("H100", "bf16"): 0.6}, {})
+    assert constants.share(small(hw="GB200", precision="fp8")) == (0.5, ("share of B200 fp8",))
+    assert constants.share(small(hw="H100", precision="fp8")) == (0.6, ("share of H100",))
+    assert constants.share(small(hw="TPUv4"))[1] == ("share 0.6",)
+    assert format_of(small(precision="fp16")) == "bf16"
+
+
+def test_controls_by_hand() -> None:
+    """100 FLOPs at a peak of 10 take 10 s; rows at half and a quarter: in the middle 0.354."""
+    work = Work(100.0, 150.0, 10.0)
+    shares = fitted_shares([(work, 20.0), (work, 40.0)])
+    assert shares.model == pytest.approx((0.5 * 0.25) ** 0.5)
+    found = controls(work, shares)
+    assert list(found) == list(CONTROLS)
+    assert found["peak only"] == 10.0
+    assert found["constant share"] == pytest.approx(10 / 0.125**0.5)
+    assert found["share, recompute counted"] == pytest.approx(found["constant share"])
+
+
+def test_errors_by_hand() -> None:
+    def outcome(seconds: float, left_out: str | None = None, **changed: object) -> Outcome:
+        return Outcome(small(step_s=1.0, **changed), seconds, 2.0, left_out)
+
+    outcomes = [outcome(1.1), outcome(0.8), outcome(9.9, "why"), outcome(1.3, experts=8)]
+    assert len(counted(outcomes)) == 3
+    found = spreads(outcomes, lambda row: "dense" if row.dense else "experts")
+    assert found["dense"].median == pytest.approx(0.15)
+    assert found["dense"].p90 == pytest.approx(0.19)
+    assert found["dense"].signed == pytest.approx(-0.05)
+    assert found["experts"].rows == 1
+    assert outcome(1.0).memory_error is None
+    assert Outcome(small(mem_gib=4.0), 1.0, 2.0, None).memory_error == -0.5
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.floats(0, 1))
+def test_quantiles_are_numpys(values: list[float], share: float) -> None:
+    import numpy as np
+
+    ordered = sorted(values)
+    assert quantile(ordered, share) == pytest.approx(float(np.quantile(ordered, share)), abs=1e-12)
+    assert Spread.of(values).median == pytest.approx(float(np.median(np.abs(values))))

@@ -1,0 +1,71 @@
+"""The file format: what is read, what is unknown, what is refused and how."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.measured.rows import COLUMNS, Row, parse, shipped
+from experiments.output import UsageError
+from experiments.validate.rows import MOST_ROWS
+from tests.experiments.measured.some_rows import SMALL, small, table
+
+
+def test_what_is_empty_is_unknown_and_what_is_written_is_read() -> None:
+    row = small(mbs="", experts="nan", vp="")
+    assert (row.mbs, row.experts, row.vp) == (None, None, None)
+    assert (row.gpus, row.sp, row.gated, row.step_s) == (8, True, True, 0.05)
+    assert row.dense
+    assert not small(experts=8).dense
+
+
+def test_numbers_may_be_written_as_a_data_frame_writes_them() -> None:
+    assert small(tp="2.0").tp == 2
+
+
+def test_comments_and_empty_lines_do_not_count_but_as_lines() -> None:
+    assert parse("# where from, when\n\n" + table(SMALL) + "# end\n", "rows.csv") == (small(),)
+    with pytest.raises(UsageError, match=r"rows\.csv:4: gpus is missing"):
+        parse("# a\n\n" + table(SMALL | {"gpus": ""}), "rows.csv")
+    with pytest.raises(UsageError, match=r"rows\.csv:2: there is no column hw"):
+        parse("# a\n" + table({"id": "a", "source": "s", "gpus": 1}), "rows.csv")
+
+
+def test_the_shipped_rows() -> None:
+    rows = shipped()
+    assert len(rows) == 25
+    assert all(isinstance(row, Row) and row.step_s for row in rows)
+    assert len({row.hw for row in rows}) >= 9
+
+
+def test_every_field_of_a_row_is_a_column() -> None:
+    assert set(Row.__slots__) <= set(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (table(SMALL | {"gpus": "many"}), "rows.csv:2: gpus: 'many' is not a number"),
+        (table(SMALL | {"gpus": "-8"}), "rows.csv:2: gpus: -8 is outside"),
+        (table(SMALL | {"tp": "1.5"}), "rows.csv:2: tp: 1.5 is not a whole number"),
+        (table(SMALL | {"gpus": ""}), "rows.csv:2: gpus is missing"),
+        (table({"id": "a", "source": "s", "gpus": 1}), "rows.csv:1: there is no column hw"),
+        (table(SMALL | {"colour": "red"}), "unknown column 'colour'"),
+        (table(SMALL, SMALL), "two rows are called 'small/0'"),
+        (table(SMALL) + "1,2\n", "rows.csv:3: 2 values"),
+        ("", "rows.csv: no rows"),
+        ("id,source,hw,gpus\n", "0 rows"),
+        (table(SMALL | {"model": "x" * 300}), "at most 200 characters"),
+        (table(SMALL | {"step_s": "1e99"}), "step_s: 1e99 is outside"),
+        ('id,source,hw,gpus\n"a,b,c,1\n', "not a line of CSV"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(text, "rows.csv")
+    assert said in str(error.value)
+
+
+def test_there_may_not_be_too_many() -> None:
+    rows = [SMALL | {"id": f"row{i}"} for i in range(MOST_ROWS + 1)]
+    with pytest.raises(UsageError, match="are read"):
+        parse(table(*rows), "rows.csv")

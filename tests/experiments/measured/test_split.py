@@ -1,0 +1,95 @@
+"""What a row states is taken; what it does not is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.measured.machine import MACHINES, changes_of, machine_of
+from experiments.measured.split import LeftOutError, precision_of, split_of
+from experiments.output import UsageError
+from hardware import load_array
+from tests.experiments.measured.some_rows import small
+
+
+def of(**changed: Any) -> Any:
+    row = small(**changed)
+    return split_of(row, machine_of(row))
+
+
+def test_a_row_that_states_all_assumes_nothing() -> None:
+    split = of()
+    assert split.assumed == ()
+    assert (split.dp, split.tp, split.pp, split.vp, split.cp, split.ep) == (4, 2, 1, 1, 1, 1)
+    assert (split.micro_batch, split.zero, split.recompute, split.sp) == (2, 0, "none", True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "assumed"),
+    [
+        ({"mbs": ""}, "micro-batch 1"),
+        ({"mbs": "", "hw": "TPUv5e", "nic_gbps_per_gpu": ""}, "micro-batch 8"),
+        ({"pp": 2, "dp": 2}, "vp 1"),
+        ({"recompute": ""}, "recompute none"),
+        ({"recompute": "", "hw": "TPUv4"}, "recompute 2 blocks of each stage"),
+        ({"recompute": "custom"}, "recompute 2 blocks of each stage"),
+        ({"dp_kind": ""}, "ddp"),
+        ({"attn": "flash?"}, "fused attention"),
+        ({"attn": ""}, "fused attention"),
+    ],
+)
+def test_what_is_not_stated_is_named(changed: dict[str, Any], assumed: str) -> None:
+    assert assumed in of(**changed).assumed
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"gbs": ""}, "the batch is not stated"),
+        ({"dp": 3}, "are not its 8 chips"),
+        ({"gbs": 30}, "no multiple of dp 4 x micro-batches of 2"),
+        ({"recompute": "maybe"}, "recompute 'maybe'"),
+        ({"dp_kind": "zero9"}, "dp_kind 'zero9'"),
+    ],
+)
+def test_what_does_not_fit_is_left_out(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(LeftOutError, match=why):
+        of(**changed)
+
+
+def test_ways_of_data_parallelism_are_stages_of_zero() -> None:
+    zero = {kind: of(dp_kind=kind).zero for kind in ("none", "ddp", "zero1", "zero2", "fsdp")}
+    assert zero == {"none": 0, "ddp": 0, "zero1": 1, "zero2": 2, "fsdp": 3}
+    staged = of(dp_kind="fsdp", pp=2, tp=1, dp=4, gpus=8)
+    assert (staged.zero, "zero 2 within stages" in staged.assumed) == (2, True)
+
+
+def test_formats() -> None:
+    assert precision_of(small(precision="fp8?")) == ("fp8", ("fp8",))
+    assert precision_of(small(precision="")) == ("bf16", ("bf16",))
+    with pytest.raises(LeftOutError, match="posit"):
+        precision_of(small(precision="posit"))
+
+
+@pytest.mark.parametrize("chip", MACHINES)
+def test_every_chip_has_a_machine_as_large_as_its_rows(chip: str) -> None:
+    row = small(hw=chip, nic_gbps_per_gpu=100)
+    for chips in (8, 96, 128) if chip.startswith("V") else (4, 8, 96, 128):
+        big = small(hw=chip, gpus=chips, gpus_per_node=4 if chip.startswith("GB") else 8)
+        machine = machine_of(big)
+        array = load_array(machine.array, changes_of(big, machine))
+        assert array.group.size == chips, chip
+    wire = load_array(machine_of(row).array, changes_of(row, machine_of(row))).topology.levels[1]
+    if not machine_of(row).tpu:
+        assert wire.bytes_per_s == 100e9 / 8
+
+
+def test_racks_are_parted_evenly() -> None:
+    row = small(hw="GB200", gpus=128, gpus_per_node=4)
+    assert changes_of(row, machine_of(row))[:2] == ["devices.0.count=64", "nodes=2"]
+
+
+def test_an_unknown_chip_is_named() -> None:
+    with pytest.raises(UsageError, match="did you mean H100"):
+        machine_of(small(hw="H10"))

@@ -1,0 +1,166 @@
+"""From rows to errors: every prediction is a simulated step."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+from experiments.measured.calibrated import calibrated, said, toml_of
+from experiments.measured.case import case_of
+from experiments.measured.picture import plot
+from experiments.measured.section import sections
+from experiments.measured.study import at_share, predicted, work_of
+from experiments.output import UsageError
+from experiments.studies.case import step_of
+from experiments.studies.runner import Runner
+from tests.experiments.measured.some_rows import SMALL, small, table
+
+
+def simulated(share: float, **changed: object) -> float:
+    _, timeline = step_of(at_share(case_of(small(**changed)).case, share))
+    return timeline.iteration_s
+
+
+@pytest.fixture(scope="module")
+def truth() -> list[dict[str, object]]:
+    """Rows of a machine that does what the model says, at a share of 0.55."""
+    made: list[dict[str, object]] = []
+    for i, (seq, micro) in enumerate([(512, 1), (512, 2), (1024, 1), (1024, 2)]):
+        changed: dict[str, object] = {"id": f"true/{i}", "seq": seq, "mbs": micro}
+        made.append(SMALL | changed | {"step_s": repr(simulated(0.55, **changed))})
+    return made
+
+
+def test_a_machine_that_does_what_the_model_says(truth: list[dict[str, object]]) -> None:
+    rows = [small(**row) for row in truth]
+    study = predicted(rows[2:], rows[:2], Runner())
+    assert study.constants.shares["H100", "bf16"] == pytest.approx(0.55, rel=0.02)
+    assert all(abs(one.error) < 0.01 for one in study.outcomes)
+    assert all((one.memory_gib or 0) > 0.1 for one in study.outcomes)
+
+
+def test_the_first_rows_of_a_source_set_its_factor(truth: list[dict[str, object]]) -> None:
+    """A source that is a fifth slower than the calibration's."""
+    rows = [small(**row) for row in truth]
+    slower = [
+        small(
+            **(row | {"id": f"s{i}", "source": "slow", "step_s": 1.2 * float(str(row["step_s"]))})
+        )
+        for i, row in enumerate(truth)
+    ]
+    study = predicted([*slower, *rows], rows, Runner(), per_source=1)
+    assert study.factors["slow"] == pytest.approx(1.2, rel=0.02)
+    left_out = [one.row.id for one in study.outcomes if one.left_out]
+    assert left_out == ["s0", "true/0"]
+    assert all(abs(one.error) < 0.02 for one in study.outcomes)
+
+
+def test_what_cannot_be_said_is_left_out_with_a_reason(truth: list[dict[str, object]]) -> None:
+    rows = [
+        small(id="no batch", gbs=""),
+        small(id="heads", tp=8, dp=1, heads=4, kv_heads=4),
+        small(id="memory", kind="memory_formula", step_s="", mem_gib=3),
+    ]
+    study = predicted(rows, [small(**truth[0])], Runner())
+    reasons = [one.left_out for one in study.outcomes]
+    assert reasons[0] == "the batch is not stated"
+    assert reasons[1] is not None
+    assert "heads" in reasons[1]
+    assert reasons[2] == "its step is not stated"
+    assert study.outcomes[2].memory_error is not None
+
+
+def test_work_by_hand() -> None:
+    """Four blocks and a head, six FLOPs a weight and token; attention's products, all of them."""
+    of = case_of(small())
+    tokens = 32 * 512
+    weights = 4 * (4 * 1024**2 + 3 * 1024 * 4096) + 32000 * 1024
+    scores = 4 * 2 * 32 * 512 * 512 * 1024
+    work = work_of(of)
+    assert work.model_flops == pytest.approx(6 * weights * tokens + 3 * 2 * scores, rel=1e-3)
+    assert work.hardware_flops == work.model_flops
+    again = work_of(case_of(small(recompute="full")))
+    assert again.hardware_flops == pytest.approx(4 / 3 * again.model_flops)
+    assert work.peak_flops_per_s == 8 * 989e12
+
+
+def test_a_stack_of_ones_own(truth: list[dict[str, object]], tmp_path: Path) -> None:
+    found = calibrated([small(**row) for row in truth], Runner(), lambda done: None)
+    (one,) = found.fitted
+    assert (one.chip, one.device, one.format) == ("H100", "h100-sxm", "bf16")
+    assert one.share == pytest.approx(0.55, rel=0.02)
+    assert max(map(abs, (*one.errors, *one.held_out))) < 0.02
+    assert "0." in said(found)[0]
+    text = toml_of(found, "mine.csv")
+    assert tomllib.loads(text)["chips"]["h100-sxm"]["bf16"] == pytest.approx(one.share, rel=1e-4)
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    from hardware import load_array
+
+    array = load_array("h100-cluster", [f"stack={path}", "precision=bf16"])
+    assert array.group.kinds[0][0].roofline.matrix_efficiency == pytest.approx(one.share, rel=1e-4)
+
+
+def test_one_stack_at_a_time() -> None:
+    rows = [small(), small(id="other", framework="Composer FSDP")]
+    with pytest.raises(UsageError, match="several stacks"):
+        calibrated(rows, Runner(), lambda done: None)
+    with pytest.raises(UsageError, match="the batch is not stated"):
+        calibrated([small(gbs="")], Runner(), lambda done: None)
+
+
+def test_the_commands(
+    truth: list[dict[str, object]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, fit, out = tmp_path / "rows.csv", tmp_path / "fit.csv", tmp_path / "out.json"
+    fit.write_text(table(*truth[:2]))
+    rows.write_text(table(*truth[2:], SMALL | {"id": "out", "gbs": ""}))
+    picture = tmp_path / "all.png"
+    words = ["validate", "--rows", str(rows), "--calibration", str(fit), "--plot", str(picture)]
+    assert main([*words, "--output", str(out)]) == 0
+    data = json.loads(out.read_text())
+    assert set(data) >= {"rows", "constants", "errors", "factors"}
+    first = data["rows"][0]
+    assert first["id"] == "true/2"
+    assert first["predicted_s"] == pytest.approx(first["measured_s"], rel=0.02)
+    assert first["left_out"] is None
+    assert data["rows"][2]["left_out"] == "the batch is not stated"
+    assert data["errors"]["by_model"]["dense"]["rows"] == 2
+    assert picture.stat().st_size > 5000
+    capsys.readouterr()
+    assert main(words[:-2]) == 0
+    shown = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in shown.splitlines() if line.startswith(("│", "┃")))
+    assert "the batch is not stated: out" in shown
+    assert "H100 bf16 0.55" in shown
+    mine = tmp_path / "mine.toml"
+    assert main(["calibrate", str(fit), "--output", str(mine)]) == 0
+    assert "held out" in capsys.readouterr().out
+    assert 'extends = "nemo-2024"' in mine.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["validate", "--per-source", "3"], "say --rows FILE"),
+        (["validate", "--rows", "nowhere.csv"], "nowhere.csv: cannot be read"),
+        (["validate", "--rows", "a.csv", "--set", "a=b"], "--set is not for measured rows"),
+        (["validate", "--rows", "a.csv", "--per-source", "-1"], "must be 0 or more"),
+        (["calibrate", "nowhere.csv"], "nowhere.csv: cannot be read"),
+        (["calibrate", "a.csv", "--output", "a.txt"], "ends in .toml"),
+    ],
+)
+def test_bad_input(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_nothing_to_draw() -> None:
+    study = predicted([small(gbs="")], [], Runner())
+    with pytest.raises(UsageError, match="no row can be compared"):
+        plot(study.outcomes)
+    assert sections(study)[0].data["rows"][0]["predicted_s"] is None

@@ -1,0 +1,122 @@
+"""Every legal combination of axes, once; what the weights alone rule out; ranks and reasons."""
+
+from itertools import product
+
+import pytest
+
+from experiments.output import UsageError
+from experiments.studies.fitting import Choice, Fit, ranked, row_of, run_choice, varied_of, why_not
+from hardware import Array, load_array
+from planners import Axes, PlanError, Staging, planned_by_axes
+from simulator import DEPLOYED
+from workloads import Network, load_network
+
+GPT = "gpt2:layers=4:seq=16"
+
+
+def array(count: int = 8, hbm: str = "80 GiB") -> Array:
+    sets = [f"devices.0.count={count}", "nodes=1", f'devices.0.hbm.capacity="{hbm}"']
+    return load_array("h100-cluster", sets)
+
+
+def asked(name: str, varied: tuple[str, ...], batch: int = 16, count: int = 8) -> Fit:
+    return Fit(load_network(name), array(count), batch, DEPLOYED, varied)
+
+
+def legal(network: Network, of: Array, batch: int, axes: Axes, size: int) -> bool:
+    try:
+        staging = Staging(parallel=axes, micro_batch=size)
+        planned_by_axes(network, DEPLOYED.planned(of), batch, axes, staging)
+    except PlanError:
+        return False
+    return True
+
+
+def test_every_legal_combination_by_trying_all() -> None:
+    """Of gpt2's 12 heads two and four are powers of two; four layers are up to four stages."""
+    fit = asked(GPT, ("tp", "sp", "pp", "cp", "vp", "micro-batch"))
+    found = [(choice.axes, choice.micro_batch) for choice in fit.choices()]
+    assert len(found) == len(set(found))
+    powers = (1, 2, 4, 8)
+    wanted = set()
+    for tp, pp, cp, vp, size, sp in product(powers, powers, powers, powers, powers, (False, True)):
+        dp, rest = divmod(8, tp * pp * cp)
+        axes = Axes(dp, pp, tp, vp, 1, cp, sp)
+        few = pp * vp <= 4  # beyond, some stage has no whole block
+        if not rest and dp and few and legal(fit.network, fit.array, 16, axes, size):
+            wanted.add((axes, size))
+    assert set(found) == wanted
+
+
+def test_experts_are_split_within_dp() -> None:
+    fit = asked("mixtral-8x7b:layers=2:seq=16:hidden=64:heads=4:kv_heads=4:ffn=64", ("ep", "pp"))
+    assert {(c.axes.dp, c.axes.ep) for c in fit.choices() if c.axes.pp == 1} == {
+        (8, 1),
+        (8, 2),
+        (8, 4),
+        (8, 8),
+    }
+    assert {c.axes.ep for c in fit.choices() if c.axes.pp == 2} == {1, 2, 4}
+
+
+def test_weights_that_cannot_fit_are_not_tried() -> None:
+    """gpt2-xl has 1.56 billion parameters of 18 B and more: 26 GiB on one device of 16 GiB."""
+    fit = Fit(load_network("gpt2-xl:seq=16"), array(4, "16 GiB"), 8, DEPLOYED, ("pp",))
+    assert {choice.axes.pp for choice in fit.choices()} == {1, 2, 4}
+    tried = {choice.axes.pp for choice in fit.cases()}
+    assert tried < {1, 2, 4}
+    for choice in fit.choices():
+        outputs = run_choice(Fit.cases(fit)[choice]) if choice in fit.cases() else None
+        assert outputs is None or outputs["iteration_s"] or "memory" in outputs["reason"]
+
+
+def test_more_is_computed_again_only_where_less_does_not_fit() -> None:
+    """On HBM of all sizes: the lightest that fits, and what was tried before it."""
+    found = {}
+    for hbm in ("1 GiB", "2 GiB", "4 GiB", "64 GiB"):
+        network = load_network("gpt2:layers=4:seq=512:attention=unfused")
+        fit = Fit(network, array(1, hbm), 8, DEPLOYED, ("recompute",))
+        waiting, tried = dict(fit.cases()), []
+        while waiting:
+            choice, case = waiting.popitem()
+            outputs = run_choice(case)
+            tried.append((choice.recompute, bool(outputs["iteration_s"])))
+            waiting |= fit.heavier(choice, outputs)
+        found[hbm] = tried
+    assert found["64 GiB"] == [("none", True)]
+    for tried in found.values():
+        assert [fits for _, fits in tried[:-1]] == [False] * (len(tried) - 1)
+        assert [word for word, _ in tried] == ["none", "selective", "full"][: len(tried)]
+    assert max(map(len, found.values())) > 1
+
+
+def test_a_choice_is_an_execution() -> None:
+    choice = Choice(Axes(2, 2, 2, cp=2, sp=True), 4, "selective", "sharded")
+    execution = choice.of(DEPLOYED)
+    assert execution.staging is not None
+    assert execution.staging.parallel == choice.axes
+    assert (execution.staging.micro_batch, execution.recompute) == (4, "selective")
+    assert (execution.update, execution.strict_memory) == ("sharded", True)
+    assert choice.fields()["sp"] is True
+
+
+def test_rows_reasons_and_ranks() -> None:
+    fit = asked(GPT, ("tp",))
+    rows = [row_of(choice, case, run_choice(case)) for choice, case in fit.cases().items()]
+    best = ranked(rows)
+    assert [row["tp"] for row in best] == sorted(
+        {1, 2, 4}, key=lambda tp: next(row["iteration_s"] for row in rows if row["tp"] == tp)
+    )
+    for row in best:
+        assert row["tokens_per_s_each"] == pytest.approx(16 * 16 / row["iteration_s"] / 8)
+    none = {"iteration_s": None}
+    full = [("x does not fit in memory", True), ("tp=16: no", False)]
+    rows = [none | {"reason": reason, "out_of_memory": over} for reason, over in full]
+    assert why_not(rows) == {"do not fit in memory": 1, "cannot be": 1}
+    assert ranked(rows) == []
+
+
+def test_what_is_varied() -> None:
+    assert varied_of("tp, cp") == ("tp", "cp")
+    with pytest.raises(UsageError, match="--axes tp,xp: no 'xp'; there are tp, sp, pp"):
+        varied_of("tp,xp")

@@ -1,0 +1,61 @@
+"""What results say of a pipeline: how much of it was simulated, and what no schedule undercuts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from experiments.cli import main
+
+STEP = (
+    *("simulate", "alexnet", "--planner", "data_parallel", "--array", "tpu-v3-8"),
+    *("--batch", "512", "--stages", "2"),
+)
+
+
+def asked(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    assert main([*STEP, *args, "--format", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def said(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert main([*STEP, *args]) == 0
+    return capsys.readouterr().out
+
+
+def test_so_many_micro_batches_were_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    folded = asked(capsys, "--micro-batches", "64")
+    whole = asked(capsys, "--micro-batches", "64", "--unfolded")
+    few = folded["pipeline"]["followed"]
+    assert few < 24
+    assert folded["pipeline"]["turns"] == whole["pipeline"]["turns"] == 64
+    assert whole["pipeline"]["followed"] == 64
+    assert (64 - few) % folded["pipeline"]["repeat_turns"] == 0
+    assert whole["pipeline"]["repeat_turns"] is whole["pipeline"]["repeat_s"] is None
+    assert folded["iteration_s"] == whole["iteration_s"]
+    assert folded["operations"] == whole["operations"]
+    for one, other in zip(folded["pipeline"]["stages"], whole["pipeline"]["stages"], strict=True):
+        assert one == other
+
+
+def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "are proven to repeat: "
+    assert said(capsys, "--micro-batches", "64").count(words) == 1
+    assert said(capsys, "--micro-batches", "256", "--schedule", "pipedream").count(words) == 1
+    assert words not in said(capsys, "--micro-batches", "64", "--unfolded")
+    assert words not in said(capsys, "--micro-batches", "64", "--schedule", "gpipe")
+
+
+def test_a_pipeline_has_a_lower_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same for schedules of the same stages, and below each of their steps."""
+    found = [
+        asked(capsys, "--micro-batches", "16", "--schedule", schedule)
+        for schedule in ("gpipe", "1f1b", "zero-bubble")
+    ]
+    assert len({round(one["lower_bound_s"], 11) for one in found}) == 1
+    assert all(one["step_gap"] >= 0 for one in found)
+    assert "any schedule of these stages" in found[0]["lower_bound_covers"]
+    assert "lower bound" in said(capsys, "--micro-batches", "16")

@@ -1,0 +1,92 @@
+"""Cables between nodes, one by one: routes, bandwidths, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardware import SpecError, Wires, load_array
+from hardware.interconnect.cables import Cables
+
+SQUARE = Cables([(0, 1), (1, 2), (1, 2), (2, 3)], 4, 2, 10.0, 1.0, lambda i: f"n{i}")
+"""A line of four nodes, twice; the middle two have two cables."""
+
+
+def test_a_message_takes_the_shortest_way_in_its_own_copy() -> None:
+    names = SQUARE.names()
+    assert [names[link] for link in SQUARE.route(0, 3)] == ["n0 to n1", "n1 to n2", "n2 to n3"]
+    assert [names[link] for link in SQUARE.route(7, 6)] == ["n7 to n6"]
+    assert names[SQUARE.route(1, 2)[0] + 2] == "n1 to n2 (2)"
+
+
+def test_loads_and_latencies_are_those_of_routes() -> None:
+    sources, targets = np.array([0, 3, 4]), np.array([2, 0, 5])
+    flows = SQUARE.loads(sources, targets, np.array([1.0, 2.0, 4.0]))
+    expected = np.zeros(len(SQUARE.bandwidth))
+    for source, target, many in zip(sources, targets, (1.0, 2.0, 4.0), strict=True):
+        for link in SQUARE.route(int(source), int(target)):
+            expected[link] += many
+    assert (flows == expected).all()
+    assert SQUARE.latencies(sources, targets).tolist() == [2.0, 3.0, 1.0]
+
+
+def test_sides_send_by_the_cables_between_them() -> None:
+    assert SQUARE.injection(range(2), range(2, 4)) == 20.0
+    assert SQUARE.injection(range(1), range(3, 4)) == 10.0
+
+
+def test_the_mesh_of_a_dgx_1() -> None:
+    """Six links a GPU: of GPU 0 one to 1 and 2, two to 3 and 4; six lead from half to half."""
+    wires = Wires(load_array("dgx-1-v100"))
+    fabric = wires.subnets[1].fabric
+    assert isinstance(fabric, Cables)
+    source, _ = fabric.ends
+    assert np.bincount(source).tolist() == [6] * 8
+    assert len(fabric.links[0, 3]) == len(fabric.links[0, 4]) == 2
+    assert wires.injection_bytes_per_s(range(4), range(4, 8)) == pytest.approx(6 * 0.9 * 25e9)
+    assert len(wires.route(0, 5)) == 2
+
+
+def test_copies_of_a_node_are_alike_and_its_gpus_are_not() -> None:
+    wires = Wires(load_array("v100-cluster", ["nodes=2"]))
+    assert wires.moved(range(4), range(8, 12))
+    assert not wires.moved(range(4), range(4, 8))
+    assert not wires.interchangeable(0, 1, 1)
+    assert wires.interchangeable(0, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("cables", "says"),
+    [
+        ('["0-1", "1-4"]', "cables: 1-4: a cable is between two of the nodes 0 to 3"),
+        ('["0-1", "2-2"]', "cables: 2-2: a cable is between two of the nodes 0 to 3"),
+        ('["0-1", "2-3"]', "cables: do not lead from node 0 to 2, 3"),
+        ('["0-1 x0"]', "cables.0: '0-1 x0': must be the two nodes of a cable"),
+        ("[]", "cables: []: must be a list of 1 to 256 values"),
+        ("", "levels.0.cables: are missing"),
+    ],
+)
+def test_cables_that_make_no_sense(tmp_path: Path, cables: str, says: str) -> None:
+    text = 'kind = "array"\n[topology]\njoins = "chips"\n[[topology.levels]]\nkind = "cables"\n'
+    text += 'bandwidth = "25 GB/s"\n' + (f"cables = {cables}\n" if cables else "")
+    text += '[[devices]]\ndevice = "v100-32"\ncount = 4\n'
+    (tmp_path / "cables.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as error:
+        load_array(str(tmp_path / "cables.toml"))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("topology.levels.0.kind=switch", 'of the kind "cab'),
+        ("topology.levels.0.reduces=0.5", "only a switch can sum, not a cables"),
+        ("devices.0.count=17", "levels.0.members: 17 units; at most 16 cables"),
+    ],
+)
+def test_keys_that_do_not_go_together(change: str, says: str) -> None:
+    with pytest.raises(SpecError) as error:
+        load_array("dgx-1-v100", [change])
+    assert says in str(error.value)

@@ -1,0 +1,133 @@
+"""Software stacks: what they make of devices and links, and what is wrong with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware import Array, SpecError, Stack, catalog_names, load_array, load_stack
+
+STACK = """
+kind = "stack"
+description = "ours"
+framework = "Ours"
+year = 2026
+[efficiency]
+products = 0.7
+attention = 0.35
+memory = 0.9
+host = "5 us"
+overhead = "1 us"
+[chips.h100-sxm]
+products = 0.63
+fp8 = 0.665
+[chips.a100-80]
+attention = 0.2
+[habits]
+attention = "unfused"
+gradients = "2 B"
+overlap = "none"
+bucket = "40 MB"
+hidden_tensor = 0.5
+collectives = 0.5
+[sources]
+"efficiency.host" = "measured"
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    path = tmp_path / "ours.toml"
+    path.write_text(STACK, encoding="utf-8")
+    return str(path)
+
+
+def loaded(spec: str, array: str = "h100-cluster", *changes: str) -> Array:
+    return load_array(array, [*changes, f"stack={spec}"])
+
+
+def test_a_stack_changes_what_a_device_reaches(spec: str) -> None:
+    ((device, _),) = loaded(spec).group.kinds
+    roofline = device.roofline
+    assert (roofline.matrix_efficiency, roofline.attention_efficiency) == (0.63, 0.35)
+    assert (roofline.memory_efficiency, roofline.overhead_s) == (0.9, 1e-6)
+    assert roofline.host_s == 5e-6
+    assert device.arithmetic.gradient_bytes == 2.0
+
+
+def test_a_chip_of_its_own_goes_before_all_chips(spec: str) -> None:
+    ((a100, _),) = loaded(spec, "a100-cluster").group.kinds
+    assert (a100.roofline.matrix_efficiency, a100.roofline.attention_efficiency) == (0.7, 0.2)
+
+
+def test_a_format_goes_before_all_products(spec: str) -> None:
+    for precision, share in (("fp8", 0.665), ("bf16", 0.63), ("fp32", 0.63)):
+        ((device, _),) = loaded(spec, "h100-cluster", f"precision={precision}").group.kinds
+        assert device.roofline.matrix_efficiency == share
+
+
+def test_the_command_line_goes_before_a_stack(spec: str) -> None:
+    changes = ("devices.0.roofline.matrix_efficiency=0.5", "devices.0.arithmetic.compute=fp8")
+    ((device, _),) = loaded(spec, "h100-cluster", *changes).group.kinds
+    assert device.roofline.matrix_efficiency == 0.5
+    ((device, _),) = loaded(spec, "h100-cluster", changes[1]).group.kinds
+    assert device.roofline.matrix_efficiency == 0.665
+
+
+def test_links_give_a_share_in_collectives(spec: str) -> None:
+    plain, stacked = (array.topology.levels for array in (load_array("h100-cluster"), loaded(spec)))
+    assert [t.bytes_per_s for t in stacked] == [0.5 * t.bytes_per_s for t in plain]
+
+
+def test_habits_are_the_arrays(spec: str) -> None:
+    assert loaded(spec).stack == Stack("ours", "", "unfused", False, 40e6, 0.5, 0.5)
+    assert load_array("h100-cluster").stack is None
+    assert load_stack(spec)[0].description == "ours"
+
+
+def test_values_name_the_stack_they_are_from(spec: str) -> None:
+    sources = {setting.key: setting.source for setting in loaded(spec).settings}
+    assert sources["devices.0.roofline.host"] == "stack ours: measured"
+
+
+@pytest.mark.usefixtures("spec")
+def test_an_array_names_a_stack_beside_its_own_file(tmp_path: Path) -> None:
+    text = 'kind = "array"\nextends = "h100-cluster"\nstack = "ours.toml"\nprecision = "fp8"\n'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    ((device, _),) = load_array(str(tmp_path / "mine.toml")).group.kinds
+    assert device.roofline.matrix_efficiency == 0.665
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("products = 0.7", "products = 1.7", "efficiency.products: 1.7: must be a number above 0"),
+        ("fp8 = 0.665", "fp7 = 0.665", "chips.h100-sxm.fp7: unknown key; did you mean fp8?"),
+        ('"unfused"', '"flash"', "habits.attention: 'flash': must be one of 'fused', 'unfused'"),
+        ('"2 B"', '"3 B"', "habits.gradients: '3 B': must be one of '2 B', '4 B'"),
+        ("hidden_tensor = 0.5", "hidden_tensor = 2", "habits.hidden_tensor: 2: must be a number"),
+        ('kind = "stack"', 'kind = "array"', 'this must be a spec with kind = "stack"'),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in STACK
+    (tmp_path / "bad.toml").write_text(STACK.replace(old, new), encoding="utf-8")
+    with pytest.raises(SpecError) as error:
+        loaded(str(tmp_path / "bad.toml"))
+    assert says in str(error.value)
+
+
+def test_a_stack_that_is_not_there_is_named() -> None:
+    with pytest.raises(SpecError, match=r"stack=nemo: stack: unknown stack 'nemo'; did you mean"):
+        load_array("h100-cluster", ["stack=nemo"])
+
+
+@pytest.mark.parametrize("name", catalog_names("stack"))
+def test_stacks_of_the_catalog_have_sources(name: str) -> None:
+    stack, settings = load_stack(name)
+    assert stack.description
+    assert [s.key for s in settings if s.source.startswith("set in")] == []
+    devices = catalog_names("device")
+    chips = {s.key.split(".")[1] for s in settings if s.key.startswith("chips.")}
+    assert chips <= set(devices)

@@ -1,0 +1,94 @@
+"""What software hides of exchanges between layers takes no time; its bytes still count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from hardware import Array, Stack, load_array
+from planners import Update, load_planner
+from simulator import DEPLOYED, Timeline, simulate
+from simulator.planning.bounds import layouts_bound
+from simulator.planning.search import search
+from workloads import load_network
+
+ARRAY = load_array("dgx-h100", ["topology.levels.0.latency=0 s", "topology.levels.0.half_size=1 B"])
+LENET = load_network("lenet")
+ALONE = replace(DEPLOYED, overlap=False)
+
+
+def stacked(hidden: float) -> Array:
+    return replace(ARRAY, stack=Stack("s", hidden_tensor=hidden))
+
+
+def step(hidden: float, planner: str = "model_parallel", *, folded: bool = True) -> Timeline:
+    array = stacked(hidden)
+    plan = load_planner(planner)(LENET, ALONE.planned(array), 64)
+    return simulate(LENET, plan, array, ALONE, folded=folded)
+
+
+def spent_ps(timeline: Timeline) -> Counter[tuple[str, str]]:
+    found = Counter[tuple[str, str]]()
+    for record in timeline:
+        found[record.kind, record.phase] += record.end_ps - record.start_ps
+    return found
+
+
+def test_what_is_hidden_takes_no_time_and_gradients_take_theirs() -> None:
+    whole, hidden = spent_ps(step(0.0)), spent_ps(step(0.75))
+    exchanged = {key for key in whole if key[0] in ("partial sums", "boundary")}
+    assert {phase for _, phase in exchanged} >= {"forward", "backward"}
+    for kind, phase in exchanged:
+        share = 1.0 if phase == "gradient" else 0.25
+        assert hidden[kind, phase] == pytest.approx(share * whole[kind, phase], rel=1e-3)
+    assert {k: v for k, v in hidden.items() if k[0] == "compute"} == {
+        k: v for k, v in whole.items() if k[0] == "compute"
+    }
+
+
+def test_gradients_of_data_parallelism_are_not_tensors() -> None:
+    assert step(1.0, "data_parallel").iteration_ps == step(0.0, "data_parallel").iteration_ps
+
+
+def test_weights_are_gathered_in_full() -> None:
+    """They are no tensors between layers either, forward and backward."""
+
+    def took(hidden: float) -> int:
+        plan = load_planner("data_parallel")(LENET, ALONE.planned(stacked(hidden)), 64)
+        plan = replace(plan, updates=(Update.WEIGHTS,) * len(plan.nodes))
+        return simulate(LENET, plan, stacked(hidden), ALONE).iteration_ps
+
+    assert took(1.0) == took(0.0)
+
+
+def test_bytes_count_all_the_same() -> None:
+    whole, hidden = step(0.0), step(0.75)
+    counted = [
+        {key: (total.operations, total.bytes) for key, total in one.totals().items()}
+        for one in (whole, hidden)
+    ]
+    assert counted[0] == counted[1]
+    assert hidden.link_bytes.sum() < whole.link_bytes.sum()
+
+
+def test_one_of_each_class_and_all_of_them_take_the_same() -> None:
+    assert step(0.5).iteration_ps == step(0.5, folded=False).iteration_ps
+
+
+def test_bounds_know_what_is_hidden() -> None:
+    for hidden in (0.5, 1.0):
+        array = stacked(hidden)
+        planned = DEPLOYED.planned(array)
+        near = layouts_bound(LENET, planned, 64, DEPLOYED)
+        found = search(LENET, planned, 64, execution=DEPLOYED)
+        seconds = simulate(LENET, found, array, DEPLOYED).iteration_s
+        assert near is not None
+        assert near.seconds <= seconds * (1 + 1e-9)
+        assert seconds <= 1.02 * near.seconds
+
+
+def test_an_array_without_a_stack_hides_nothing() -> None:
+    plan = load_planner("model_parallel")(LENET, ALONE.planned(ARRAY), 64)
+    assert simulate(LENET, plan, ARRAY, ALONE).iteration_ps == step(0.0).iteration_ps

@@ -1,0 +1,92 @@
+"""Products that are kept: the same as made anew, whoever asks, and those of alike nodes once."""
+
+import math
+
+import pytest
+
+from hardware import load_array
+from planners.order import Phase
+from planners.partition import Shard
+from simulator import DEPLOYED, Execution
+from simulator.cost.alike import sorts_of
+from simulator.cost.roofline import core_of, costs
+from simulator.cost.training_operators import operators
+from simulator.lowering import products as module
+from simulator.lowering.products import Products, products_of
+from workloads import load_network
+
+NETWORK = load_network("gpt2:seq=64")
+((DEVICE, _),) = DEPLOYED.planned(load_array("tpu-v3-8")).group.kinds
+
+
+def shard(v: int, rows: int) -> Shard:
+    node = operators(NETWORK).graph[v]
+    inputs, outputs = (n // node.groups for n in (node.in_channels, node.out_channels))
+    return Shard(rows, inputs, outputs, node.groups)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("rows", [1, 8])
+def test_they_are_the_sums_of_their_operators(phase: Phase, rows: int) -> None:
+    products, core = products_of(NETWORK, DEVICE, DEPLOYED), core_of(DEVICE)
+    step = operators(NETWORK)
+    for v, node in enumerate(step.graph):
+        found, done = (
+            products.of(v, phase, shard(v, rows)),
+            costs(step.nodes[v].of(phase), shard(v, rows), core),
+        )
+        if not done:
+            assert found is None
+            continue
+        assert found is not None
+        assert (found.layer, found.phase) == (node.name, phase)
+        assert found.duration_ps == math.ceil(math.fsum(c.seconds for c in done) * 1e12 - 1e-6)
+        assert found.flops == math.fsum(c.flops for c in done)
+        assert found.hbm_bytes == math.fsum(c.bytes for c in done)
+
+
+def test_nodes_of_a_sort_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve blocks cost what one does."""
+    asked: list[object] = []
+
+    def counted(*args: object) -> object:
+        asked.append(args)
+        return costs(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "costs", counted)
+    products = Products(NETWORK, DEVICE, DEPLOYED)
+    for v in range(len(operators(NETWORK).graph)):
+        products.of(v, Phase.FORWARD, shard(v, 4))
+    sorts = sorts_of(operators(NETWORK))
+    assert len(asked) == len(set(sorts)) < len(sorts) / 4
+
+
+def test_other_devices_and_ways_have_others() -> None:
+    first = products_of(NETWORK, DEVICE, DEPLOYED)
+    assert products_of(NETWORK, DEVICE, Execution("deployed", recompute="full")) is not first
+    assert products_of(NETWORK, DEVICE, Execution("deployed", overlap=False)) is first
+    exact = products_of(NETWORK, DEVICE, Execution("deployed", whole_shards=False))
+    assert exact is not first
+    assert exact.core != first.core
+    ((slower, _),) = DEPLOYED.planned(load_array("tpu-v2-8")).group.kinds
+    assert products_of(NETWORK, slower, DEPLOYED) is not first
+
+
+def test_more_than_some_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 3)
+    products = Products(NETWORK, DEVICE, DEPLOYED)
+    expected = [products.of(0, Phase.FORWARD, shard(0, rows)) for rows in range(1, 9)]
+    again = [products.of(0, Phase.FORWARD, shard(0, rows)) for rows in range(1, 9)]
+    assert None not in expected
+    assert [str(one) for one in expected] == [str(one) for one in again]
+    pairs = zip(expected, again, strict=True)
+    assert all(one and other and one.duration_ps == other.duration_ps for one, other in pairs)
+
+
+def test_a_part_of_the_update_takes_less() -> None:
+    products = products_of(NETWORK, DEVICE, DEPLOYED)
+    whole, half = (products.of(1, Phase.UPDATE, shard(1, 4), part) for part in (1.0, 0.5))
+    assert whole is not None
+    assert half is not None
+    assert half.hbm_bytes == pytest.approx(whole.hbm_bytes / 2, rel=0.05)
+    assert half.duration_ps < whole.duration_ps

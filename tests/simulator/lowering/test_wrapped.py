@@ -1,0 +1,77 @@
+"""Units of weights in parts, and the order of what they need."""
+
+from __future__ import annotations
+
+from planners.order import Item, Kind, Phase
+from simulator.lowering.wrapped import Wrapped, units_of
+from workloads import load_network, partition_graph
+
+
+def test_units_are_blocks_and_full_buckets() -> None:
+    network = load_network("gpt2:seq=16")
+    graph = partition_graph(network)
+    units = units_of(network, graph, lambda _: 10.0, 25.0)
+    assert [v for unit in units for v in unit] == list(range(len(graph)))
+    names = [{graph[v].name.partition(".")[0] for v in unit} for unit in units]
+    blocks = [name for name in names if any(one.startswith("layer") for one in name)]
+    assert blocks == [{f"layer{k}"} for k in range(12)]
+    others = [unit for unit, name in zip(units, names, strict=True) if name not in blocks]
+    assert max(map(len, others)) <= 3
+
+
+def test_without_blocks_a_bucket_of_layers() -> None:
+    network = load_network("lenet")
+    graph = partition_graph(network)
+    sizes = [10.0, 10.0, 30.0, 5.0]
+    assert units_of(network, graph, sizes.__getitem__, 20.0) == ((0, 1), (2,), (3,))
+    assert units_of(network, graph, sizes.__getitem__, 0.0) == ((0,), (1,), (2,), (3,))
+    assert units_of(network, graph, sizes.__getitem__, 1e9) == ((0, 1, 2, 3),)
+
+
+def written(*, ahead: bool) -> list[tuple[str, tuple[int, ...], int]]:
+    """Of LeNet in three units, of which nodes 0 and 1 are not alike: gathers and products."""
+    graph = partition_graph(load_network("lenet"))
+    units = ((0, 1), (2,), (3,))
+    wrapped = Wrapped(graph, units, lambda v: 1.0, [1.0] * 4, lambda u, v: u == v, ahead=ahead)
+    items: list[Item] = [*wrapped.forward()]
+    for v in (3, 2, 1, 0):
+        items += [*wrapped.before(v), Item(Kind.COMPUTE, Phase.GRADIENT, v), *wrapped.behind(v)]
+    sign = {Kind.WEIGHTS: "g", Kind.COMPUTE: "c"}
+    found = []
+    for item in items:
+        if item.kind is Kind.SUMS and item.bucket:
+            found.append(("s", item.bucket, -1))
+        elif item.kind in sign:
+            found.append((sign[item.kind], item.bucket or (item.node,), item.consumer))
+    return found
+
+
+def test_the_next_unit_is_gathered_while_one_computes() -> None:
+    assert written(ahead=True) == [
+        ("g", (0,), -1),
+        ("g", (1,), -1),
+        ("g", (2,), -1),
+        ("c", (0,), -1),
+        ("c", (1,), -1),
+        ("g", (3,), 1),  # behind the last product of the unit before
+        ("c", (2,), -1),
+        ("c", (3,), -1),
+        ("g", (2,), 3),  # backward: as soon as forward is over
+        ("c", (3,), -1),
+        ("s", (3,), -1),
+        ("g", (0,), 3),
+        ("g", (1,), 3),
+        ("c", (2,), -1),
+        ("s", (2,), -1),
+        ("c", (1,), -1),
+        ("c", (0,), -1),
+        ("s", (1,), -1),
+        ("s", (0,), -1),
+    ]
+
+
+def test_without_overlap_each_right_before_its_use() -> None:
+    order = [(what, nodes) for what, nodes, _ in written(ahead=False)]
+    forward = [("g", (0,)), ("g", (1,)), ("c", (0,)), ("c", (1,)), ("g", (2,)), ("c", (2,))]
+    assert order[: len(forward)] == forward
+    assert order[8:13] == [("c", (3,)), ("s", (3,)), ("g", (2,)), ("c", (2,)), ("s", (2,))]

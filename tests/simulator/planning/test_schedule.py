@@ -1,0 +1,152 @@
+"""The estimate that the search goes by, against the simulator: its order, and its seconds."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from hardware import Array, Group, load_array
+from planners import TIME, Plan
+from planners.order import Phase
+from planners.partition import II, III, I
+from simulator import DEPLOYED, Execution, simulate
+from simulator.planning.chain import Chain
+from simulator.planning.layouts import first_cores, tables_of
+from simulator.planning.placements import Piece, Placement, blank
+from simulator.planning.schedule import Schedule, _Script
+from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
+from workloads import Network, load_network, partition_graph
+
+CLUSTER = str(Path(__file__).parents[2] / "data" / "clusters" / "gpu-4x8.toml")
+
+
+class Layouts:
+    """Layouts of a network on all cores of an array, as plans and as the schedule sees them."""
+
+    def __init__(self, network: Network, array: Array, batch: int, execution: Execution) -> None:
+        self.network, self.array, self.execution = network, array, execution
+        ((self.device, _),) = array.group.kinds
+        cores = first_cores(array, self.device, array.group.size)
+        assert cores is not None
+        self.chain = Chain(tables_of(network, batch, cores, execution), filled=True)
+        self.schedule = Schedule(self.chain.tables)
+        names = [node.name for node in partition_graph(network)]
+        self.like = blank(network.name, names, batch, TIME)
+
+    def filled(self, v: int) -> list[int]:
+        """States in which every core has something of a node, or all if none is."""
+        hollow = self.chain.nodes[v].hollow
+        return np.flatnonzero(~hollow).tolist() or list(range(len(hollow)))
+
+    def plan(self, picks: list[int]) -> Plan:
+        pairs = zip(self.chain.nodes, picks, strict=True)
+        types = tuple(costs.states.at(pick) for costs, pick in pairs)
+        piece = Piece(self.device, self.array.group.size, types)
+        return Placement((piece,), (1.0,)).plan(self.array, self.like)
+
+    def seconds(self, picks: list[int]) -> float:
+        plan = self.plan(picks)
+        return simulate(self.network, plan, self.array, self.execution).iteration_s
+
+    def drawn(self, number: int) -> list[list[int]]:
+        """Half of them random, half the chain's best with some nodes' types changed."""
+        draw = random.Random(0)  # noqa: S311
+        best = self.chain.best()[0].picks
+        found = []
+        for i in range(number):
+            kept = 1 - draw.random() ** 2 if i % 2 else 0.0
+            found.append(
+                [
+                    best[v] if draw.random() < kept else draw.choice(self.filled(v))
+                    for v in range(len(best))
+                ]
+            )
+        return found
+
+
+def spearman(one: np.ndarray, other: np.ndarray) -> float:
+    first, second = (np.argsort(np.argsort(values)) for values in (one, other))
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "batch", "least"),
+    [
+        ("alexnet", "tpu-v3-8", 512, 0.98),
+        ("lenet", CLUSTER, 512, 0.95),
+        ("alexnet", CLUSTER, 512, 0.95),
+        pytest.param("vgg16", "tpu-v3-8", 512, 0.98, marks=pytest.mark.slow),
+        pytest.param("vgg16", CLUSTER, 512, 0.95, marks=pytest.mark.slow),
+        pytest.param("resnet18", CLUSTER, 512, 0.95, marks=pytest.mark.slow),
+    ],
+)
+def test_150_random_plans_come_in_the_simulators_order(
+    name: str, array: str, batch: int, least: float
+) -> None:
+    planned = DEPLOYED.planned(load_array(array))
+    layouts = Layouts(load_network(name), planned, batch, DEPLOYED)
+    drawn = layouts.drawn(150)
+    estimated = np.array([layouts.schedule.seconds(picks) for picks in drawn])
+    simulated = np.array([layouts.seconds(picks) for picks in drawn])
+    assert spearman(estimated, simulated) >= least
+    assert np.median(np.abs(estimated / simulated - 1)) <= 0.05
+
+
+@given(chains(3), like_cores(4), BATCHES, EXECUTIONS)
+def test_it_is_never_far_off(
+    network: Network, whole: Array, batch: int, execution: Execution
+) -> None:
+    layouts = Layouts(network, execution.planned(whole), batch, execution)
+    (picks,) = layouts.drawn(1)
+    if any(costs.hollow[pick] for costs, pick in zip(layouts.chain.nodes, picks, strict=True)):
+        return  # what goes on around cores without anything of a node is not followed
+    assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=0.35)
+
+
+def test_one_core_computes_one_product_after_the_other() -> None:
+    """Nothing is exchanged, so the estimate is the sum of the products, to the picosecond."""
+    network = load_network("lenet")
+    ((board, _),) = load_array("tpu-v3-8").group.kinds
+    one = Group(((replace(board, chips=1, cores_per_chip=1), 1),))
+    array = DEPLOYED.planned(Array("one", "", one))
+    layouts = Layouts(network, array, 64, DEPLOYED)
+    picks = [0] * len(layouts.chain.nodes)
+    products = sum(float(costs.forward_s[0]) for costs in layouts.chain.nodes)
+    found = layouts.schedule.seconds(picks)
+    assert found > products
+    assert found == pytest.approx(layouts.seconds(picks), abs=1e-12 * len(picks) * len(Phase))
+
+
+def test_a_bucket_goes_when_it_is_full() -> None:
+    """Small buckets: gradients leave while backward goes on, as the simulator has it."""
+    network = load_network("vgg11")
+    array = DEPLOYED.planned(load_array("tpu-v3-8"))
+    for bucket in (0.0, 4e6, 1e12):
+        layouts = Layouts(network, array, 512, Execution("deployed", bucket_bytes=bucket))
+        picks = [0] * len(layouts.chain.nodes)  # all of type I
+        assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=0.01)
+
+
+def test_only_nodes_of_the_same_types_share_a_bucket() -> None:
+    """Their gradients are summed over the same cores, but II and III part their weights."""
+    network = load_network("vgg11")
+    array = DEPLOYED.planned(load_array("tpu-v3-8"))
+    layouts = Layouts(network, array, 512, Execution("deployed", bucket_bytes=1e12))
+    columns, rows = ((I, I, kind) for kind in (II, III))
+    all_alike = [costs.states.numbers[columns] for costs in layouts.chain.nodes]
+    in_turn = [
+        costs.states.numbers[(columns, rows)[v % 2]] for v, costs in enumerate(layouts.chain.nodes)
+    ]
+
+    def buckets(picks: list[int]) -> int:
+        mask = 6  # the two outer levels
+        lines = _Script(layouts.schedule, picks).write()
+        return sum(line.way == ("all-reduce", mask) for line in lines)
+
+    assert buckets(all_alike) == 1
+    assert buckets(in_turn) == len(in_turn)
+    for picks in (all_alike, in_turn):
+        assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=0.02)

@@ -1,0 +1,96 @@
+"""Attention in one operator and in its parts: the same products, by the same names."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, with_attention
+from workloads.graph import partition_graph
+
+
+def grouped(heads: int, kv_heads: int, features: int, values: int, positions: int) -> Network:
+    net = Builder("grouped", 8, positions)
+    query = net.linear("query", heads * features, after="input")
+    key = net.linear("key", kv_heads * features, after="input")
+    value = net.linear("value", kv_heads * values, after="input")
+    net.matmul("scores", query, key, heads * positions, heads)
+    net.softmax("softmax", causal=True)
+    net.matmul("context", "softmax", value, heads * values, heads)
+    net.linear("output", 8)
+    return net.build()
+
+
+@given(*[st.integers(1, 6) for _ in range(5)])
+def test_there_and_back(kv_heads: int, each: int, features: int, values: int, length: int) -> None:
+    network = grouped(kv_heads * each, kv_heads, features, values, length)
+    fused = with_attention(network, "fused")
+    kinds = [layer.kind for layer in fused.layers]
+    assert kinds == ["fc", "fc", "fc", "attention", "fc"]
+    attention = fused.layers[3]
+    assert attention.macs == kv_heads * each * length**2 * (features + values)
+    assert fused.macs == network.macs
+    assert fused.parameters == network.parameters
+    again = with_attention(fused, "unfused")
+    assert again.macs == network.macs
+    assert again.layers[4].causal
+    assert [layer.output for layer in again.layers] == [layer.output for layer in network.layers]
+    assert with_attention(again, "fused").layers == fused.layers
+    assert with_attention(fused, "fused").layers == fused.layers
+
+
+def test_the_node_counts_pairs_that_are_seen() -> None:
+    """Of 4 positions 10 of 16 pairs; backward 3 products of keys' features and 2 of values'."""
+    fused = with_attention(grouped(6, 2, 5, 7, 4), "fused")
+    node = partition_graph(fused)[3]
+    assert (node.groups, node.in_channels, node.out_channels) == (2, 10, 14)
+    assert node.in_area == 3 * 4  # three heads of queries for each of keys, as more positions
+    assert node.attended == pytest.approx((6 * 10 * (5 + 7), 6 * 10 * (3 * 5 + 2 * 7)))
+    whole = replace(fused, layers=tuple(replace(x, causal=False) for x in fused.layers))
+    assert partition_graph(whole)[3].attended == (6 * 16 * 12, 6 * 16 * 29)
+
+
+@pytest.mark.parametrize("name", ["bert-base", "gpt2", "vit-b16", "llama3-8b", "deepseek-v3"])
+def test_attention_of_the_zoo(name: str) -> None:
+    network = load_network(name)
+    fused = with_attention(network, "fused")
+    many = sum(layer.kind == "attention" for layer in fused.layers)
+    assert many == sum(layer.name.endswith("attention.context") for layer in network.layers)
+    assert not any(layer.kind == "matmul" for layer in fused.layers)
+    assert fused.macs == network.macs
+
+
+def test_what_somebody_else_reads_is_not_fused() -> None:
+    network = grouped(2, 2, 3, 3, 4)
+    last = network.layers[-1]
+    shape = Tensor(8, 4)
+    seen = Layer("seen", "fc", ("softmax",), network.layers[4].output, shape)
+    both = Layer("both", "add", (last.name, "seen"), shape, shape)
+    with pytest.raises(NetworkError, match="no attention to be fused"):
+        with_attention(replace(network, layers=(*network.layers, seen, both)), "fused")
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "words"),
+    [
+        ("resnet18", "fused", "network 'resnet18' has no attention to be fused"),
+        ("gnmt", "fused", "no softmax between two products"),
+        ("gpt2", "flash", "attention 'flash': one of fused, unfused"),
+    ],
+)
+def test_what_cannot_be(name: str, form: str, words: str) -> None:
+    with pytest.raises(NetworkError, match=words):
+        with_attention(load_network(name), form)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    fused = with_attention(grouped(4, 2, 3, 5, 6), "fused")
+    attention = fused.layers[3]
+    for others in ((Tensor(6, 6), Tensor(10, 5)), (Tensor(9, 6), Tensor(10, 6))):
+        broken = replace(attention, others=others)
+        with pytest.raises(NetworkError, match="in 4 heads do not fit"):
+            replace(fused, layers=(*fused.layers[:3], broken, fused.layers[4]))
+    broken = replace(attention, inputs=("query", "key"), others=(Tensor(6, 6),))
+    with pytest.raises(NetworkError, match="takes queries, keys and values, got 2 inputs"):
+        replace(fused, layers=(*fused.layers[:3], broken, fused.layers[4]))

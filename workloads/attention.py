@@ -1,0 +1,146 @@
+"""Attention in one operator, or as the two products and the softmax that it is made of.
+
+A fused kernel (FlashAttention, Dao et al. 2022) keeps queries, keys, values, the result and
+a logarithm for each of its rows; scores stay on the chip and are computed again backward.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from workloads.kinds import ATTENTION, COMPUTED, INPUT, OTHER, NetworkError, Tensor
+from workloads.layers import Layer, Network
+
+FORMS = ("fused", "unfused")
+_BETWEEN = frozenset({"scale", "mul", "div", "add", "sub", "cast", "dropout", "identity", "mask"})
+"""Operators of one input that a kernel does with the scores or the probabilities."""
+
+
+def with_attention(network: Network, form: str) -> Network:
+    """The same network with its attention ``fused`` or ``unfused``.
+
+    Fused, a softmax between two products of as many heads becomes one operator with the
+    second product's name. Raises NetworkError for another word, or where there is none.
+    """
+    if form not in FORMS:
+        raise NetworkError(f"attention {form!r}: one of {', '.join(FORMS)}")
+    layers = _fused(network) if form == "fused" else _unfused(network)
+    wanted = {ATTENTION} if form == "fused" else COMPUTED
+    if not any(layer.kind in wanted for layer in layers):
+        raise NetworkError(
+            f"network {network.name!r} has no attention to be {form}: no softmax between two "
+            "products of computed operands"
+        )
+    return replace(network, layers=tuple(layers))
+
+
+def attention_cores(network: Network) -> tuple[tuple[str, ...], ...]:
+    """The layers of each attention's core, from scores to context: one where it is fused."""
+    found: list[tuple[str, ...]] = []
+    found += [(layer.name,) for layer in network.layers if layer.kind == ATTENTION]
+    for core in _cores(network):
+        inner = (layer.name for layer in core.between)
+        found.append((core.scores.name, *inner, core.context.name))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """A chain from scores to context, each of which one layer alone reads."""
+
+    scores: Layer
+    between: tuple[Layer, ...]
+    context: Layer
+
+
+def _fused(network: Network) -> list[Layer]:
+    cores = _cores(network)
+    inside = {one.name for core in cores for one in (core.scores, *core.between)}
+    whole = {core.context.name: _joined(core) for core in cores}
+    return [whole.get(one.name, one) for one in network.layers if one.name not in inside]
+
+
+def _cores(network: Network) -> list[_Core]:
+    layers = {layer.name: layer for layer in network.layers}
+    readers = Counter(source for layer in network.layers for source in layer.inputs)
+    return [found for layer in network.layers if (found := _core(layers, readers, layer))]
+
+
+def _core(layers: Mapping[str, Layer], readers: Mapping[str, int], context: Layer) -> _Core | None:
+    """What ends in a product, if it is attention."""
+    if context.kind != "matmul":
+        return None
+    between: list[Layer] = []
+    name = context.inputs[0]
+    while name != INPUT and readers[name] == 1 and _passed(layers[name]):
+        between.insert(0, layers[name])
+        name = layers[name].inputs[0]
+    softmaxes = [layer for layer in between if layer.kind == "softmax"]
+    scores = layers.get(name)
+    if len(softmaxes) != 1 or scores is None or scores.kind != "matmul" or readers[name] > 1:
+        return None
+    if scores.groups != context.groups:
+        return None
+    return _Core(scores, tuple(between), context)
+
+
+def _passed(layer: Layer) -> bool:
+    if layer.kind == "softmax":
+        return True
+    return len(layer.inputs) == 1 and layer.kind == OTHER and layer.operator in _BETWEEN
+
+
+def _joined(core: _Core) -> Layer:
+    """Keys and values as sequences of their heads' features, however their producers have them."""
+    scores, context = core.scores, core.context
+    groups = scores.groups
+    positions = scores.output.channels // groups
+    key, value = scores.operands[1].elements, context.operands[1].elements
+    shapes = (Tensor(key // positions, positions), Tensor(value // positions, positions))
+    return Layer(
+        context.name,
+        ATTENTION,
+        (*scores.inputs, context.inputs[1]),
+        scores.input,
+        context.output,
+        groups=groups,
+        others=shapes,
+        causal=any(layer.causal for layer in core.between),
+    )
+
+
+def _unfused(network: Network) -> list[Layer]:
+    found: list[Layer] = []
+    for layer in network.layers:
+        found += _parts(layer) if layer.kind == ATTENTION else [layer]
+    return found
+
+
+def _parts(layer: Layer) -> list[Layer]:
+    query, key, value = layer.inputs
+    shapes = layer.operands
+    scores, softmax = f"{layer.name}.scores", f"{layer.name}.softmax"
+    made = Tensor(layer.groups * shapes[1].area, layer.input.height, layer.input.width)
+    return [
+        Layer(
+            scores,
+            "matmul",
+            (query, key),
+            layer.input,
+            made,
+            groups=layer.groups,
+            others=shapes[1:2],
+        ),
+        Layer(softmax, "softmax", (scores,), made, made, causal=layer.causal),
+        Layer(
+            layer.name,
+            "matmul",
+            (softmax, value),
+            made,
+            layer.output,
+            groups=layer.groups,
+            others=shapes[2:],
+        ),
+    ]
