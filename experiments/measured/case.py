@@ -21,8 +21,6 @@ STEPS = ("step", "memory_formula")
 """Kinds of rows that are a transformer's step; of the second the memory is known."""
 COMPILED = ("MaxText", "torchtitan FSDP2 +compile")
 """Frameworks whose compiler does element-wise work in passing."""
-_LATENT = {"q_rank": 1536, "kv_rank": 512, "rope_dim": 64, "value_dim": 128, "head_dim": 128}
-"""DeepSeek-V3's latent attention (DeepSeek-AI 2024, section 4.2), which rows do not spell out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,8 @@ def _sizes(row: Row, split: Split) -> Transformer:
     if missing := [key for key in needed if not getattr(row, key)]:
         raise LeftOutError(f"{missing[0]} is not stated")
     llama = row.arch != "gpt"
-    latent = _LATENT if row.arch == "mla_moe" else {}
-    plain = {} if latent else {"head_dim": row.head_dim or 0, "kv_heads": row.kv_heads or 0}
+    # Rows do not spell latent attention out: DeepSeek-V3's (DeepSeek-AI 2024, section 4.2).
+    latent = row.arch == "mla_moe"
     try:
         return Transformer(
             row.model,
@@ -99,7 +97,10 @@ def _sizes(row: Row, split: Split) -> Transformer:
             dense_layers=row.dense_layers or 0,
             attention="fused" if split.fused_attention else "unfused",
             compiled=row.framework.startswith(COMPILED),
-            **(latent or plain),  # type: ignore[arg-type]
+            head_dim=128 if latent else row.head_dim or 0,
+            kv_heads=0 if latent else row.kv_heads or 0,
+            q_rank=1536 if latent else 0,
+            kv_rank=512 if latent else 0,
         )
     except NetworkError as error:
         raise LeftOutError(str(error)) from None

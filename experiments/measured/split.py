@@ -69,7 +69,8 @@ def split_of(row: Row, machine: Machine) -> Split:
     dp = row.dp or max(row.gpus // (tp * pp * cp), 1)
     if dp * tp * pp * cp != row.gpus:
         raise LeftOutError(f"dp {dp} x tp {tp} x pp {pp} x cp {cp} are not its {row.gpus} chips")
-    micro = _micro_batch(row, machine, dp, taken)
+    # A whole batch at once on TPUs, as XLA runs it, and 1 on GPUs.
+    micro = taken(row.mbs, "micro-batch", max(row.gbs // dp, 1) if machine.tpu else 1)
     if row.gbs % (dp * micro):
         raise LeftOutError(
             f"a batch of {row.gbs} is no multiple of dp {dp} x micro-batches of {micro}"
@@ -88,13 +89,6 @@ def split_of(row: Row, machine: Machine) -> Split:
         fused_attention=_fused(row, assumed),
         assumed=tuple(assumed),
     )
-
-
-def _micro_batch(row: Row, machine: Machine, dp: int, taken: object) -> int:
-    """As stated; else a whole batch at once on TPUs, as XLA runs it, and 1 on GPUs."""
-    whole = max((row.gbs or 1) // dp, 1)
-    usual = whole if machine.tpu else 1
-    return taken(row.mbs, "micro-batch", usual)  # type: ignore[operator,no-any-return]
 
 
 def _zero(row: Row, assumed: list[str]) -> int:

@@ -61,109 +61,81 @@ _DEEPSEEK = partial(
 )
 
 
-def _several(
-    make: partial[Transformer], stem: str, rows: dict[str, tuple[int, int, int]]
-) -> Iterator[Transformer]:
-    """A family's members by name: layers, hidden features, heads."""
-    for size, (layers, hidden, heads) in rows.items():
-        yield make(f"{stem}{size}", layers, hidden, heads)
+_Rows = dict[str, tuple[int, int, int]]
+"""Members of a family by the end of their names: layers, hidden features, heads."""
+_GPT2_ROWS: _Rows = {
+    "": (12, 768, 12),
+    "-medium": (24, 1024, 16),
+    "-large": (36, 1280, 20),
+    "-xl": (48, 1600, 25),
+}
+_GPT3_ROWS: _Rows = {
+    "125m": (12, 768, 12),
+    "350m": (24, 1024, 16),
+    "760m": (24, 1536, 16),
+    "1.3b": (24, 2048, 16),
+    "2.7b": (32, 2560, 32),
+    "6.7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "175b": (96, 12_288, 96),
+}
+_SC21_ROWS: _Rows = {
+    "1.7b": (24, 2304, 24),
+    "3.6b": (30, 3072, 32),
+    "7.5b": (36, 4096, 32),
+    "18.4b": (40, 6144, 48),
+    "39.1b": (48, 8192, 64),
+    "76.1b": (60, 10_240, 80),
+    "145.6b": (80, 12_288, 96),
+    "310.1b": (96, 16_384, 128),
+    "529.6b": (105, 20_480, 128),
+    "1t": (128, 25_600, 160),
+}
+_BLOOM_ROWS: _Rows = {
+    "560m": (24, 1024, 16),
+    "1b1": (24, 1536, 16),
+    "1b7": (24, 2048, 16),
+    "3b": (30, 2560, 32),
+    "7b1": (30, 4096, 32),
+    "176b": (70, 14_336, 112),
+}
+_OPT_ROWS: _Rows = {
+    "125m": (12, 768, 12),
+    "1.3b": (24, 2048, 32),
+    "2.7b": (32, 2560, 32),
+    "6.7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "30b": (48, 7168, 56),
+    "66b": (64, 9216, 72),
+    "175b": (96, 12_288, 96),
+}
+_MPT_ROWS: _Rows = {
+    "125m": (12, 768, 12),
+    "350m": (24, 1024, 16),
+    "760m": (24, 1536, 12),
+    "1b": (24, 2048, 16),
+    "3b": (32, 2560, 20),
+    "7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "30b": (48, 7168, 56),
+    "70b": (80, 8192, 64),
+}
 
 
-def _all() -> Iterator[Transformer]:
-    yield from _several(
-        _GPT2,
-        "gpt2",
-        {
-            "": (12, 768, 12),
-            "-medium": (24, 1024, 16),
-            "-large": (36, 1280, 20),
-            "-xl": (48, 1600, 25),
-        },
-    )
-    yield _LLAMA("llama-7b", 32, 4096, 32, ffn=11_008)
-    yield _LLAMA3("llama3-8b", 32, 4096, 32, ffn=14_336)
-    yield _LLAMA3("llama3-405b", 126, 16_384, 128, ffn=53_248)
-    yield _LLAMA("llama-13b", 40, 5120, 40, ffn=13_824)
-    yield _LLAMA("llama-33b", 60, 6656, 52, ffn=17_920)
-    yield _LLAMA("llama-65b", 80, 8192, 64, ffn=22_016)
-    yield _LLAMA2("llama2-7b", 32, 4096, 32, ffn=11_008)
-    yield _LLAMA2("llama2-13b", 40, 5120, 40, ffn=13_824)
-    yield _LLAMA2("llama2-70b", 80, 8192, 64, kv_heads=8, ffn=28_672)
-    yield _LLAMA3("llama3-70b", 80, 8192, 64, ffn=28_672)
-    yield from _several(
-        _GPT3,
-        "gpt3-",
-        {
-            "125m": (12, 768, 12),
-            "350m": (24, 1024, 16),
-            "760m": (24, 1536, 16),
-            "1.3b": (24, 2048, 16),
-            "2.7b": (32, 2560, 32),
-            "6.7b": (32, 4096, 32),
-            "13b": (40, 5120, 40),
-            "175b": (96, 12_288, 96),
-        },
-    )
-    yield from _several(
-        _SC21,
-        "megatron-",
-        {
-            "1.7b": (24, 2304, 24),
-            "3.6b": (30, 3072, 32),
-            "7.5b": (36, 4096, 32),
-            "18.4b": (40, 6144, 48),
-            "39.1b": (48, 8192, 64),
-            "76.1b": (60, 10_240, 80),
-            "145.6b": (80, 12_288, 96),
-            "310.1b": (96, 16_384, 128),
-            "529.6b": (105, 20_480, 128),
-            "1t": (128, 25_600, 160),
-        },
-    )
-    yield replace(_SC21("megatron-22b", 48, 6144, 64), source="Korthikanti et al. 2022, Table 3")
-    yield replace(_SC21("mt-nlg-530b", 105, 20_480, 128), source="Smith et al. 2022")
-    yield from _several(
-        _BLOOM,
-        "bloom-",
-        {
-            "560m": (24, 1024, 16),
-            "1b1": (24, 1536, 16),
-            "1b7": (24, 2048, 16),
-            "3b": (30, 2560, 32),
-            "7b1": (30, 4096, 32),
-            "176b": (70, 14_336, 112),
-        },
-    )
-    yield from _several(
-        _OPT,
-        "opt-",
-        {
-            "125m": (12, 768, 12),
-            "1.3b": (24, 2048, 32),
-            "2.7b": (32, 2560, 32),
-            "6.7b": (32, 4096, 32),
-            "13b": (40, 5120, 40),
-            "30b": (48, 7168, 56),
-            "66b": (64, 9216, 72),
-            "175b": (96, 12_288, 96),
-        },
-    )
-    yield from _several(
-        _MPT,
-        "mpt-",
-        {
-            "125m": (12, 768, 12),
-            "350m": (24, 1024, 16),
-            "760m": (24, 1536, 12),
-            "1b": (24, 2048, 16),
-            "3b": (32, 2560, 20),
-            "7b": (32, 4096, 32),
-            "13b": (40, 5120, 40),
-            "30b": (48, 7168, 56),
-            "70b": (80, 8192, 64),
-        },
-    )
-    yield _LLAMA(
+_LLAMAS = (
+    _LLAMA("llama-7b", 32, 4096, 32, ffn=11_008),
+    _LLAMA3("llama3-8b", 32, 4096, 32, ffn=14_336),
+    _LLAMA3("llama3-405b", 126, 16_384, 128, ffn=53_248),
+    _LLAMA("llama-13b", 40, 5120, 40, ffn=13_824),
+    _LLAMA("llama-33b", 60, 6656, 52, ffn=17_920),
+    _LLAMA("llama-65b", 80, 8192, 64, ffn=22_016),
+    _LLAMA2("llama2-7b", 32, 4096, 32, ffn=11_008),
+    _LLAMA2("llama2-13b", 40, 5120, 40, ffn=13_824),
+    _LLAMA2("llama2-70b", 80, 8192, 64, kv_heads=8, ffn=28_672),
+    _LLAMA3("llama3-70b", 80, 8192, 64, ffn=28_672),
+)
+_EXPERTS = (
+    _LLAMA(
         "mixtral-8x7b",
         32,
         4096,
@@ -173,8 +145,8 @@ def _all() -> Iterator[Transformer]:
         experts=8,
         seq=4096,
         source="Jiang et al. 2024, Table 1",
-    )
-    yield _LLAMA(
+    ),
+    _LLAMA(
         "grok-1",
         64,
         6144,
@@ -187,8 +159,8 @@ def _all() -> Iterator[Transformer]:
         tied=True,
         activation="gelu",
         source="xai-org/grok-1 2024, run.py",
-    )
-    yield _DEEPSEEK(
+    ),
+    _DEEPSEEK(
         "deepseek-v2",
         60,
         5120,
@@ -201,8 +173,8 @@ def _all() -> Iterator[Transformer]:
         shared_ffn=3072,
         dense_layers=1,
         source="DeepSeek-AI 2024, section 3.1.2",
-    )
-    yield _DEEPSEEK(
+    ),
+    _DEEPSEEK(
         "deepseek-v3",
         61,
         7168,
@@ -215,8 +187,26 @@ def _all() -> Iterator[Transformer]:
         shared_ffn=2048,
         dense_layers=3,
         source="DeepSeek-AI 2024b, section 4.2; without the second token's module",
-    )
+    ),
+)
 
 
-SIZES: dict[str, Transformer] = {of.name: of for of in _all()}
+def _family(make: partial[Transformer], stem: str, rows: _Rows) -> Iterator[Transformer]:
+    for size, (layers, hidden, heads) in rows.items():
+        yield make(f"{stem}{size}", layers, hidden, heads)
+
+
+_ALL = (
+    *_family(_GPT2, "gpt2", _GPT2_ROWS),
+    *_LLAMAS,
+    *_family(_GPT3, "gpt3-", _GPT3_ROWS),
+    *_family(_SC21, "megatron-", _SC21_ROWS),
+    replace(_SC21("megatron-22b", 48, 6144, 64), source="Korthikanti et al. 2022, Table 3"),
+    replace(_SC21("mt-nlg-530b", 105, 20_480, 128), source="Smith et al. 2022"),
+    *_family(_BLOOM, "bloom-", _BLOOM_ROWS),
+    *_family(_OPT, "opt-", _OPT_ROWS),
+    *_family(_MPT, "mpt-", _MPT_ROWS),
+    *_EXPERTS,
+)
+SIZES: dict[str, Transformer] = {of.name: of for of in _ALL}
 """Every published size by name; those that the zoo had first come first."""
