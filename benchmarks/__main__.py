@@ -16,17 +16,17 @@ PLAIN = str.maketrans({"_": " ", "[": ": ", "-": ", ", "]": None})
 
 
 def table(results: dict[str, Any]) -> str:
-    """A Markdown table: least time, events a second, peak memory."""
-    head = ("benchmark", "time", "events", "events/s", "peak memory", "million timeouts")
+    """A Markdown table: least time, records a second, peak memory."""
+    head = ("benchmark", "time", "records", "records/s", "peak memory", "million timeouts")
     lines = [f"| {' | '.join(head)} |", "|---|--:|--:|--:|--:|--:|"]
     for bench in results["benchmarks"]:
         least, extra = bench["stats"]["min"], bench["extra_info"]
         name = bench["name"].removeprefix("test_").translate(PLAIN)
-        events = f"{extra['events']:,}" if "events" in extra else ""
-        rate = f"{extra['events'] / least / 1e6:.2f} M" if "events" in extra else ""
+        records = f"{extra['records']:,}" if "records" in extra else ""
+        rate = f"{extra['records'] / least / 1e6:.2f} M" if "records" in extra else ""
         memory = f"{extra['peak memory MB']} MB" if "peak memory MB" in extra else ""
         bare = extra.get("million timeouts", "")
-        lines.append(f"| {name} | {duration(least)} | {events} | {rate} | {memory} | {bare} |")
+        lines.append(f"| {name} | {duration(least)} | {records} | {rate} | {memory} | {bare} |")
     return "\n".join(lines) + "\n"
 
 
@@ -38,7 +38,9 @@ def duration(seconds: float) -> str:
 def main(results: str = "benchmarks.json", markdown: str | None = None) -> int:
     """Run, then write the table."""
     folder = str(Path(__file__).parent)
-    code = pytest.main([folder, "-q", "-s", "--benchmark-enable", f"--benchmark-json={results}"])
+    code = pytest.main(
+        [folder, "-q", "-s", "--dist=no", "--benchmark-enable", f"--benchmark-json={results}"]
+    )
     data = json.loads(Path(results).read_text())
     cpu = data["machine_info"]["cpu"].get("brand_raw", platform.machine())
     text = (
