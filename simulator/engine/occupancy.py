@@ -14,6 +14,9 @@ what lives within one pass, as the errors of activations and what is computed ag
 CLASSES = ("weights", "optimizer", *MOVING)
 """All classes: weights as operators read them, and master copies with moments."""
 
+NAMED = 3
+"""Of what does not fit: so many devices, or stages, are named in a message."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
@@ -63,14 +66,21 @@ def readable(size_bytes: float) -> str:
 
 
 def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
-    """What does not fit, where, and what helps; None where everything fits."""
-    over = [
-        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)"
-        for one in memory
-        if not one.fits
-    ]
-    if not over:
+    """What does not fit, where, and what helps; None where everything fits.
+
+    Of more than NAMED devices or stages the fullest ones are named, and the others counted.
+    """
+    full = [one for one in memory if not one.fits]
+    if not full:
         return None
+    named = full
+    if len(full) > NAMED:
+        named = sorted(full, key=lambda one: one.peak_bytes / one.capacity_bytes, reverse=True)
+    over = [
+        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)" for one in named[:NAMED]
+    ]
+    if others := len(full) - len(over):
+        over.append(f"and {others} more")
     return (
         f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
         "take a smaller batch, more devices or another planner"

@@ -32,3 +32,13 @@ def test_only_what_does_not_fit_is_named_with_what_helps() -> None:
     both = overflow("net", "owt", "array", [FULL, replace(FULL, device="other")])
     assert both is not None
     assert "(5 of 8 cores); other: peak" in both
+
+
+def test_of_many_stages_the_fullest_are_named() -> None:
+    stages = [replace(FULL, device=f"stage {n}", peak_bytes=(n + 3) * GIB) for n in range(20)]
+    said = overflow("net", "owt", "array", stages)
+    assert said is not None
+    assert "array: stage 19: peak 22.00 GiB" in said
+    assert "; stage 17: peak 20.00 GiB of 2.00 GiB a core, at conv forward (5 of 8 cores); " in said
+    assert "and 17 more; take a smaller batch" in said
+    assert "stage 16" not in said
