@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from experiments.measured.choosing import choices
 from experiments.measured.controls import CONTROLS
 from experiments.measured.errors import (
     Outcome,
@@ -38,8 +40,7 @@ def sections(study: Study) -> list[Section]:
         Section("By source", _grouped(outcomes, lambda row: row.source, "source"), (), {}),
         Section("By chip", _grouped(outcomes, lambda row: row.hw, "chip"), (), {}),
     ]
-    if memory := _memory(outcomes):
-        parts.append(memory)
+    parts += [part for part in (_choosing(outcomes), _memory(outcomes)) if part]
     return parts
 
 
@@ -99,6 +100,27 @@ def _data(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     controls = {name: of_control(outcomes, name) for name in CONTROLS}
     found["controls"] = {k: Spread.of(v).to_json() for k, v in controls.items() if v}
     return found
+
+
+def _choosing(outcomes: Sequence[Outcome]) -> Section | None:
+    """Models of which several plans were measured."""
+    found = choices(outcomes)
+    rows = [
+        {
+            "model": one.model,
+            "chips": f"{one.chips:,} {one.chip}",
+            "plans": one.plans,
+            "slowest": f"{one.spread:.2f}x",
+            "chosen": f"{one.slower:+.1%}",
+        }
+        for one in found
+    ]
+    said = (
+        "chosen: the measured step of the plan that is predicted to be the fastest, over the "
+        "fastest measured; slowest: the slowest measured over that.",
+    )
+    data = {"choosing": [asdict(one) for one in found]}
+    return Section("Choosing a plan", rows, said, data) if found else None
 
 
 def _memory(outcomes: Sequence[Outcome]) -> Section | None:

@@ -18,12 +18,15 @@ from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError
 from experiments.studies.case import Case
+from experiments.studies.estimate import estimate
 from experiments.studies.outputs import Outputs
 from experiments.studies.runner import Runner
 from planners import PlanError
 from simulator import SimulationError
 
 GIB = 2.0**30
+MOST_S = 600.0
+"""A row is left out whose step takes longer to simulate, by its estimate."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
 Progress = Callable[[str], None]
@@ -126,10 +129,12 @@ def _outcomes(
     cases: dict[str, Case] = {}
     for row in rows:
         one = found_cases[row.id]
-        if isinstance(one, RowCase):
-            cases[row.id] = at_share(one.case, constants.share(row)[0])
-        else:
+        if not isinstance(one, RowCase):
             left_out[row.id] = str(one)
+        elif (needed := estimate(one.case)).seconds > MOST_S:
+            left_out[row.id] = f"its step alone would take {needed} here"
+        else:
+            cases[row.id] = at_share(one.case, constants.share(row)[0])
     found, refused = _run(cases, runner, progress)
     left_out |= refused
     outcomes = []

@@ -39,6 +39,9 @@ FOLDED = {"published": Rate(16e-6, 2e3), "deployed": Rate(200e-6, 5e3)}
 UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
 """Of a node at a level, for each core that is simulated by itself."""
 
+PLACED = frozenset({"ring", "torus", "mesh"})
+"""Wires on which it matters where a chip is."""
+
 PIPELINED = {"published": Rate(13e-6, 1.1e3), "deployed": Rate(290e-6, 2.6e3)}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
 FILLING = 8
@@ -87,11 +90,21 @@ def estimate(case: Case) -> Estimate:
         passes = nodes * turns
         seconds += passes * PIPELINED[model].seconds
         held += passes * PIPELINED[model].held_bytes
-    if not case.folded:
+    if not case.folded or (deployed and _told_apart(case)):
         work = nodes * levels * group.size
         seconds += work * UNFOLDED[model].seconds
         held += work * UNFOLDED[model].held_bytes
     return Estimate(seconds, held)
+
+
+def _told_apart(case: Case) -> bool:
+    """Whether cores are followed one by one, folded or not: halves of such wires are not alike.
+
+    Of 24 chips on a torus the last halves are two and one, and who sends past whom differs.
+    """
+    topology, group = case.array.topology, case.execution.planned(case.array).group
+    placed = not PLACED.isdisjoint({topology.kind, *(tier.kind for tier in topology.levels)})
+    return placed and any(count & (count - 1) for _, count in group.kinds)
 
 
 def together(cases: Iterable[Case]) -> Estimate:

@@ -38,6 +38,11 @@ CASES = {
     "deployed": replace(case("resnet50"), execution=DEPLOYED),
     "deployed alike": replace(case("llama3-8b:seq=64", "tpu-v3-pod"), execution=DEPLOYED),
     "every core": replace(case("vgg11", "accpar-mixed", *FEW), execution=DEPLOYED, folded=False),
+    "told apart": replace(
+        case("vgg11", "tpu-v3-pod", "devices.0.count=12"),
+        planner="data_parallel",
+        execution=DEPLOYED,
+    ),
     "searched": replace(case("resnet18", "tpu-v3-pod", "devices.0.count=4"), planner="search"),
     "searched, deployed": replace(case("vgg16", "tpu-mixed"), planner="search", execution=DEPLOYED),
 }
