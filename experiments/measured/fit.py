@@ -55,10 +55,15 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Shares of peak by chip and format, and what each stack makes of a chip's (a factor)."""
+    """Shares of peak by chip and format, and what software makes of a chip's (a factor).
+
+    ``stacks`` are habits that several years share; ``releases`` are a framework's of a year,
+    where rows of it were measured, as "Megatron-DeepSpeed 2023".
+    """
 
     shares: Mapping[tuple[str, str], float]
     stacks: Mapping[tuple[str, str], float]
+    releases: Mapping[tuple[str, str], float]
 
     def share(self, row: Row) -> tuple[float, tuple[str, ...]]:
         """A row's share of its peak, and what of it is taken from elsewhere."""
@@ -68,14 +73,15 @@ class Constants:
             found = [s for (c, f), s in self.shares.items() if c == chip and f.startswith(of)]
             if found:
                 said = () if (chip, of) == (row.hw, format_) else (f"share of {chip} {of}".strip(),)
-                return min(found[0] * self.stacks.get((stack, chip), 1.0), 1.0), said
+                usual = self.stacks.get((stack, chip), 1.0)
+                return min(found[0] * self.releases.get((release(row), chip), usual), 1.0), said
         return UNKNOWN, (f"share {UNKNOWN}",)
 
     def to_json(self) -> dict[str, float]:
         """By name: a chip and a format, or a stack."""
         chips = {f"{chip} {format_}": share for (chip, format_), share in self.shares.items()}
-        stacks = {f"{stack} on {chip}": factor for (stack, chip), factor in self.stacks.items()}
-        return chips | stacks
+        software = {**self.stacks, **self.releases}
+        return chips | {f"{name} on {chip}": factor for (name, chip), factor in software.items()}
 
 
 def format_of(row: Row) -> str:
@@ -84,18 +90,32 @@ def format_of(row: Row) -> str:
     return "bf16" if format_ == "fp16" else format_
 
 
-def fitted(probed: Sequence[Probed]) -> Constants:
-    """A share for each chip and format, then a factor for each stack on a chip, on the same rows.
+def release(row: Row) -> str:
+    """A framework of a year, as its rows name it."""
+    return f"{row.framework} {row.year or ''}".strip()
 
-    A stack's factor is drawn towards one, as by ``PRIOR`` rows more that are right with one.
+
+def fitted(probed: Sequence[Probed]) -> Constants:
+    """A share for each chip and format, then factors of software on a chip, on the same rows.
+
+    A stack's factor is drawn towards one, as by ``PRIOR`` rows more that are right with one;
+    a release's in the same way towards that of its stack.
     """
     chips = grouped(probed, lambda row: (row.hw, format_of(row)))
     shares = {key: common_share(rows) for key, rows in chips.items()}
-    stacks = {
-        stack: _factor([(one, shares[one.row.hw, format_of(one.row)]) for one in rows])
-        for stack, rows in grouped(probed, lambda row: (stack_of(row)[0], row.hw)).items()
+
+    def factor(rows: Sequence[Probed], usual: float = 1.0) -> float:
+        return usual * _factor(
+            [(one, usual * shares[one.row.hw, format_of(one.row)]) for one in rows]
+        )
+
+    by_stack = grouped(probed, lambda row: (stack_of(row)[0], row.hw))
+    stacks = {key: factor(rows) for key, rows in by_stack.items()}
+    releases = {
+        key: factor(rows, stacks[stack_of(rows[0].row)[0], rows[0].row.hw])
+        for key, rows in grouped(probed, lambda row: (release(row), row.hw)).items()
     }
-    return Constants(shares, stacks)
+    return Constants(shares, stacks, releases)
 
 
 def _factor(rows: Sequence[tuple[Probed, float]]) -> float:

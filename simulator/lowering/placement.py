@@ -17,7 +17,7 @@ import numpy as np
 
 from hardware import Group, Wires
 from planners import PlanError, Split
-from planners.partition import III, WHOLE, Partition, PartitionType, Shard
+from planners.partition import III, SAME_WEIGHTS, WHOLE, Partition, PartitionType, Shard
 from simulator.collectives.lattice import Lattice
 from simulator.lowering.blocks import Alike, Block, Halving, Mask, Shards
 from workloads import Graph, Node
@@ -259,12 +259,20 @@ def working(root: Part) -> Iterator[Part]:
 
 
 def exchanged_alike(found: Iterable[Part], u: int, v: int) -> bool:
-    """Whether two layers' gradients are summed over the same groups of all parts."""
+    """Whether two layers' gradients are summed over the same groups of all parts.
+
+    At a split that one cuts by its inputs and the other by its outputs neither is summed, and
+    tensor-parallel layers share a bucket.
+    """
+
+    def alike(one: PartitionType, other: PartitionType) -> bool:
+        return (one in SAME_WEIGHTS) is (other in SAME_WEIGHTS)
+
     return all(
-        part.partitions[u].type is part.partitions[v].type
+        alike(part.partitions[u].type, part.partitions[v].type)
         if part.halves
         else part.block is not None
         and (part.block.busy((u,)) == part.block.busy((v,))).all()
-        and all(types[u] is types[v] for types in part.types)
+        and all(alike(types[u], types[v]) for types in part.types)
         for part in found
     )

@@ -69,7 +69,6 @@ class _Lists:
     backward_sums_s: list[float]
     gradient_bytes: list[float]
     masks: list[list[int]]
-    types: list[list[int]]
     reads: list[list[int]]
     """By layout (rows, columns, whole) and state, the levels at which its input has it."""
     makes: list[list[int]]
@@ -86,7 +85,6 @@ class _Lists:
             costs.backward_sums_s.tolist(),
             costs.gradient_bytes.tolist(),
             costs.states.masks.tolist(),
-            costs.states.types.tolist(),
             [one.tolist() for one in layouts_by_level(costs.states, AS_READ)],
             [one.tolist() for one in layouts_by_level(costs.states, made)],
         )
@@ -179,16 +177,12 @@ class _Script:
         mask = self._mask(v)
         if not size or not mask:
             return
-        if self._bucket and self._types(self._bucket[0]) != self._types(v):
+        if self._bucket and self._mask(self._bucket[0]) != mask:  # others are not in its groups
             self._send()
         self._bucket.append(v)
         self._bucket_bytes += size
         if self._bucket_bytes >= self._tables.execution.bucket_bytes:
             self._send()
-
-    def _types(self, v: int) -> list[int]:
-        """Only nodes of the same types share a bucket (``Buckets``)."""
-        return self._schedule.nodes[v].types[self._picks[v]]
 
     def _mask(self, v: int) -> int:
         return self._schedule.nodes[v].masks[I][self._picks[v]]

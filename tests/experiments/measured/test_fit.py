@@ -38,6 +38,17 @@ def test_stacks_share_a_chip() -> None:
     assert constants.shares["H100", "bf16"] < one < 0.6
 
 
+def test_releases_share_a_stack() -> None:
+    """Of one stack's two years each has its own factor; a third year has the stack's."""
+    old = [made(0.4, id=f"o{i}", year=2021) for i in range(3)]
+    new = [made(0.6, id=f"n{i}", year=2024) for i in range(3)]
+    constants = fitted([*old, *new])
+    shares = [constants.share(small(year=year))[0] for year in (2021, 2023, 2024)]
+    assert shares[0] < 0.45 < shares[1] < 0.55 < shares[2]
+    stack = constants.stacks["nemo-2024", "H100"]
+    assert shares[1] == pytest.approx(stack * constants.shares["H100", "bf16"])
+
+
 def test_rows_that_do_not_feel_products_say_nothing_of_their_stack() -> None:
     """A step of 50 ms that is all waiting, beside one that computes."""
     waiting = made(0.5, 0.05, 1e-6, id="w", framework="Megatron-DeepSpeed")
@@ -47,7 +58,7 @@ def test_rows_that_do_not_feel_products_say_nothing_of_their_stack() -> None:
 
 
 def test_chips_without_rows_take_their_siblings() -> None:
-    constants = Constants({("B200", "fp8"): 0.5, ("H100", "bf16"): 0.6}, {})
+    constants = Constants({("B200", "fp8"): 0.5, ("H100", "bf16"): 0.6}, {}, {})
     assert constants.share(small(hw="GB200", precision="fp8")) == (0.5, ("share of B200 fp8",))
     assert constants.share(small(hw="H100", precision="fp8")) == (0.6, ("share of H100",))
     assert constants.share(small(hw="TPUv4"))[1] == ("share 0.6",)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hardware import Array, by_core
 from planners import Plan, Split
 from planners.order import Kind, Phase
-from planners.partition import II, I, Partition, PartitionType
+from planners.partition import II, III, I, Partition, PartitionType
 from simulator import Execution, Operation, Program, Record, Task, program_of, simulate
 from simulator.engine.replay import run
 from tests.simulator.lowering.test_whole_shards import boards, chain
@@ -145,3 +145,9 @@ def test_a_bucket_is_full_by_what_a_core_sends(bucket: float, wanted: list[str])
     gradient = 4.0 * 32 * 32
     of = records(by_hand((I, I, I), (II, II, II)), bucket * gradient)
     assert [r.layer for r in of(Kind.SUMS, Phase.GRADIENT)] == wanted
+
+
+def test_layers_cut_by_columns_and_by_rows_share_a_bucket() -> None:
+    """At the inner level neither leaves sums of weights; at the outer one both are summed by two."""
+    of = records(by_hand((I, I, I), (II, III, II)), 1e9)
+    assert [r.layer for r in of(Kind.SUMS, Phase.GRADIENT)] == ["fc2 and 2 more"]

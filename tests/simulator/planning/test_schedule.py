@@ -130,23 +130,23 @@ def test_a_bucket_goes_when_it_is_full() -> None:
         assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=0.01)
 
 
-def test_only_nodes_of_the_same_types_share_a_bucket() -> None:
-    """Their gradients are summed over the same cores, but II and III part their weights."""
+def test_layers_summed_over_the_same_cores_share_a_bucket() -> None:
+    """II and III part weights at the inner level, and leave sums at the two outer ones."""
     network = load_network("vgg11")
     array = DEPLOYED.planned(load_array("tpu-v3-8"))
     layouts = Layouts(network, array, 512, Execution("deployed", bucket_bytes=1e12))
-    columns, rows = ((I, I, kind) for kind in (II, III))
-    all_alike = [costs.states.numbers[columns] for costs in layouts.chain.nodes]
-    in_turn = [
-        costs.states.numbers[(columns, rows)[v % 2]] for v, costs in enumerate(layouts.chain.nodes)
-    ]
+    columns, rows, samples = ((I, I, kind) for kind in (II, III, I))
+    nodes = layouts.chain.nodes
+    all_alike = [costs.states.numbers[columns] for costs in nodes]
+    in_turn = [costs.states.numbers[(columns, rows)[v % 2]] for v, costs in enumerate(nodes)]
+    apart = [costs.states.numbers[(columns, samples)[v % 2]] for v, costs in enumerate(nodes)]
 
-    def buckets(picks: list[int]) -> int:
-        mask = 6  # the two outer levels
+    def buckets(picks: list[int], mask: int) -> int:
         lines = _Script(layouts.schedule, picks).write()
         return sum(line.way == ("all-reduce", mask) for line in lines)
 
-    assert buckets(all_alike) == 1
-    assert buckets(in_turn) == len(in_turn)
-    for picks in (all_alike, in_turn):
+    outer, all_three = 6, 7
+    assert buckets(all_alike, outer) == buckets(in_turn, outer) == 1
+    assert buckets(apart, outer) + buckets(apart, all_three) == len(nodes)
+    for picks in (all_alike, in_turn, apart):
         assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=0.02)
