@@ -30,7 +30,8 @@ def configure(parser: Any) -> None:
         metavar="N",
         type=int,
         default=0,
-        help="the first N rows of each source set a factor for it, and are left out of the errors",
+        help="N rows of each source, from its first to its last, set a factor for it, and are left "
+        "out of the errors",
     )
     add_runner(group)
 

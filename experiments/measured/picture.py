@@ -18,7 +18,7 @@ WITHIN = 0.2
 
 
 def plot(outcomes: Sequence[Outcome]) -> Figure:
-    """A dot for each row in the statistics; mixtures of experts are crosses.
+    """A dot or square for each row in the statistics; mixtures of experts are crosses.
 
     Raises UsageError where there is none.
     """
@@ -28,7 +28,8 @@ def plot(outcomes: Sequence[Outcome]) -> Figure:
     figure, (axes,) = panels(6.4, 5.6)
     chips = list(dict.fromkeys(one.row.hw for one in known))
     for number, chip in enumerate(chips):
-        for dense, marker in ((True, "o"), (False, "x")):
+        again = number // len(COLOURS) % 2  # the second chip of a colour has squares
+        for dense, marker in ((True, "os"[again]), (False, "x+"[again])):
             own = [one for one in known if one.row.hw == chip and one.row.dense is dense]
             axes.plot(
                 [one.row.step_s or 0.0 for one in own],
@@ -55,7 +56,7 @@ def plot(outcomes: Sequence[Outcome]) -> Figure:
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set_xlabel("measured step [s]")
     axes.set_ylabel("predicted step [s]")
-    axes.set_title(f"{len(known)} measured steps; grey: within {WITHIN:.0%}; x: experts")
+    axes.set_title(f"{len(known)} measured steps; grey: within {WITHIN:.0%}; crosses: experts")
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=7
     )

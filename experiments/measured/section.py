@@ -155,7 +155,7 @@ def _remarks(study: Study) -> tuple[str, ...]:
     ]
     if study.factors:
         lines.insert(
-            1, "The first rows of each source set a factor, and are left out of the errors."
+            1, "Some rows of each source set a factor for it, and are left out of the errors."
         )
     assumed = Counter(word for one in counted(study.outcomes) for word in one.assumed)
     if assumed:

@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 class Study:
     """What came out: a row's outcome each, in their order, and the constants behind them.
 
-    ``factors`` are of sources whose first rows set them (``--per-source``), else empty.
+    ``factors`` are of sources of which some rows set them (``--per-source``), else empty.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -54,8 +54,8 @@ def predicted(
 ) -> Study:
     """Fit on the rows for calibration, predict the others.
 
-    The first ``per_source`` rows of each source that can be compared set a factor for the
-    seconds of that source, and are left out of the errors themselves.
+    Of each source ``per_source`` rows that can be compared set a factor for the seconds of
+    that source (``spread_over``), and are left out of the errors themselves.
     """
     probed = probe(calibration, runner, progress)
     constants = fitted(probed)
@@ -193,18 +193,38 @@ def _by_source(
         return list(outcomes), {}
     sources: dict[str, list[Outcome]] = {}
     for outcome in counted(outcomes):
-        sources.setdefault(outcome.row.source, []).append(outcome)
-    used = {one.row.id for found in sources.values() for one in found[:per_source]}
+        sources.setdefault(_source(outcome), []).append(outcome)
+    chosen = {source: spread_over(found, per_source) for source, found in sources.items()}
+    used = {one.row.id for found in chosen.values() for one in found}
     factors = {
-        source: math.exp(-statistics.median(math.log1p(one.error) for one in found[:per_source]))
-        for source, found in sources.items()
+        source: math.exp(-statistics.median(math.log1p(one.error) for one in found))
+        for source, found in chosen.items()
     }
     return [_scaled(outcome, factors, used) for outcome in outcomes], factors
+
+
+def _source(outcome: Outcome) -> str:
+    """A source's dense models, and its mixtures of experts, which are another matter."""
+    return outcome.row.source + ("" if outcome.row.dense else ", experts")
+
+
+def spread_over(found: Sequence[Outcome], count: int) -> list[Outcome]:
+    """So many of some rows, from the first to the last one; of one, that in the middle.
+
+    Tables are sorted by model and size, so that the first ones alone are much alike. Three of
+    nine are the first, the fifth and the last.
+    """
+    last = len(found) - 1
+    if count > last:
+        return list(found)
+    if count == 1:
+        return [found[last // 2]]
+    return [found[round(i * last / (count - 1))] for i in range(count)]
 
 
 def _scaled(outcome: Outcome, factors: Mapping[str, float], used: set[str]) -> Outcome:
     if outcome.predicted_s is None:
         return outcome
-    factor = factors.get(outcome.row.source, 1.0)
+    factor = factors.get(_source(outcome), 1.0)
     left_out = "sets its source's factor" if outcome.row.id in used else outcome.left_out
     return replace(outcome, predicted_s=factor * outcome.predicted_s, left_out=left_out)

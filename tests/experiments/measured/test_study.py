@@ -11,9 +11,10 @@ import pytest
 from experiments.cli import main
 from experiments.measured.calibrated import calibrated, said, toml_of
 from experiments.measured.case import case_of
+from experiments.measured.errors import Outcome
 from experiments.measured.picture import plot
 from experiments.measured.section import sections
-from experiments.measured.study import at_share, predicted, work_of
+from experiments.measured.study import at_share, predicted, spread_over, work_of
 from experiments.output import UsageError
 from experiments.studies.case import step_of
 from experiments.studies.runner import Runner
@@ -43,7 +44,7 @@ def test_a_machine_that_does_what_the_model_says(truth: list[dict[str, object]])
     assert all((one.memory_gib or 0) > 0.1 for one in study.outcomes)
 
 
-def test_the_first_rows_of_a_source_set_its_factor(truth: list[dict[str, object]]) -> None:
+def test_a_row_of_a_source_sets_its_factor(truth: list[dict[str, object]]) -> None:
     """A source that is a fifth slower than the calibration's."""
     rows = [small(**row) for row in truth]
     slower = [
@@ -55,8 +56,16 @@ def test_the_first_rows_of_a_source_set_its_factor(truth: list[dict[str, object]
     study = predicted([*slower, *rows], rows, Runner(), per_source=1)
     assert study.factors["slow"] == pytest.approx(1.2, rel=0.02)
     left_out = [one.row.id for one in study.outcomes if one.left_out]
-    assert left_out == ["s0", "true/0"]
+    assert left_out == ["s1", "true/1"]  # of four the second
     assert all(abs(one.error) < 0.02 for one in study.outcomes)
+
+
+def test_rows_that_set_a_factor_are_spread_over_their_source() -> None:
+    rows = [Outcome(small(id=str(n)), 1.0, None, None) for n in range(9)]
+    assert [one.row.id for one in spread_over(rows, 3)] == ["0", "4", "8"]
+    assert [one.row.id for one in spread_over(rows, 2)] == ["0", "8"]
+    assert [one.row.id for one in spread_over(rows, 1)] == ["4"]
+    assert spread_over(rows[:2], 3) == rows[:2]
 
 
 def test_what_cannot_be_said_is_left_out_with_a_reason(truth: list[dict[str, object]]) -> None:

@@ -148,6 +148,6 @@ def test_a_bucket_is_full_by_what_a_core_sends(bucket: float, wanted: list[str])
 
 
 def test_layers_cut_by_columns_and_by_rows_share_a_bucket() -> None:
-    """At the inner level neither leaves sums of weights; at the outer one both are summed by two."""
+    """At the inner level neither leaves sums of weights; at the outer one two sum them."""
     of = records(by_hand((I, I, I), (II, III, II)), 1e9)
     assert [r.layer for r in of(Kind.SUMS, Phase.GRADIENT)] == ["fc2 and 2 more"]
