@@ -65,6 +65,15 @@ def test_one_batch_is_a_list_schedule_along_the_critical_path(
     assert timeline.makespan_ps >= max(urgency(tasks))
 
 
+def test_a_rhythm_that_cannot_last_is_not_the_long_run() -> None:
+    """Unit 0 ends every batch, with 51 ps of work; unit 1 has 52 and falls behind."""
+    work = [(1, 6), (0, 22), (1, 17), (1, 29), (0, 1), (0, 28)]
+    needs = {4: (0, 2)}
+    tasks = [UnitTask(str(i), *one, needs.get(i, ())) for i, one in enumerate(work)]
+    steady = in_the_long_run(DEVICE, 2, tasks, FREE)
+    assert (steady.exact, steady.batch_s) == (True, pytest.approx(52e-12))
+
+
 @given(task_graphs())
 def test_any_graph_in_the_long_run_takes_as_long_as_its_busiest_unit(
     graph: tuple[int, list[UnitTask]],
