@@ -29,7 +29,6 @@ LARGEST_FILE = 1 << 16
 _TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 KEYS: dict[str, type] = {field.name: _TYPES[str(field.type)] for field in fields(Transformer)}
 """Every key, and what its value is."""
-_USUAL = {field.name: field.default for field in fields(Transformer)}
 _DERIVED = {"ffn": ("hidden",), "kv_heads": ("heads",), "head_dim": ("hidden", "heads")}
 """Sizes that follow others where they are not said."""
 
