@@ -15,7 +15,8 @@ class Stack:
     Gradients are exchanged in buckets of ``bucket_bytes``, beside the backward pass
     where ``overlap``; of what layers exchange on their way (tensor parallelism)
     ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
-    they else do. None: what is usual.
+    they else do. With ``early_stop`` what is computed again ends with what backward needs.
+    None: what is usual.
     """
 
     name: str = ""
@@ -25,3 +26,4 @@ class Stack:
     bucket_bytes: float | None = None
     hidden_tensor: float = 0.0
     collectives: float = 1.0
+    early_stop: bool = False

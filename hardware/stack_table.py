@@ -58,6 +58,7 @@ class HabitsTable(Table):
     bucket = key(BYTES, None)
     hidden_tensor = key(number(0, 1), 0.0)
     collectives = key(EFFICIENCY, 1.0)
+    recompute = key(one_of(("whole", "needed")), "whole")
 
 
 class StackTable(Table):
@@ -98,6 +99,7 @@ class Chosen:
             habits.bucket,
             habits.hidden_tensor,
             habits.collectives,
+            habits.recompute == "needed",
         )
 
     @classmethod

@@ -164,8 +164,9 @@ def _options(execution: Execution) -> dict[str, Any]:
             del options["staging"][unasked]
     if not execution.inference:
         del options["mode"]
-    if not execution.update:
-        del options["update"]
+    for later in ("update", "early_stop"):
+        if not options[later]:
+            del options[later]
     return options
 
 

@@ -9,7 +9,10 @@ is forgotten when forward has read it, and written anew right before backward ne
 
 Korthikanti et al. 2022, section 5. All products of a segment run again, as a checkpoint
 runs them; of the rest what writes nothing but kept tensors, and masks, does not: such a
-mask is drawn again, from its seed, by what reads it.
+mask is drawn again, from its seed, by what reads it. Some stop early, behind the last
+operator that writes what backward reads: of a transformer's block the last product, a third
+of an MLP of 4 h, adds to what the next block keeps, and is not needed again (PyTorch's
+checkpoints with ``use_reentrant=False``, ``set_checkpoint_early_stop``; XLA removes it as dead).
 """
 
 from __future__ import annotations
@@ -53,14 +56,16 @@ def check(network: Network, mode: str) -> None:
         )
 
 
-def recomputed(step: Operators, network: Network, mode: str) -> Operators:
+def recomputed(
+    step: Operators, network: Network, mode: str, *, early_stop: bool = False
+) -> Operators:
     """A step's operators with those that run again."""
     for layers in segments(network, mode):
-        step = _with_segment(step, frozenset(layers))
+        step = _with_segment(step, frozenset(layers), early_stop)
     return step
 
 
-def _with_segment(step: Operators, layers: frozenset[str]) -> Operators:
+def _with_segment(step: Operators, layers: frozenset[str], early_stop: bool) -> Operators:
     """One more segment; where a node's operators would be of two, those of the second are kept."""
     inside: list[tuple[int, Operator]] = []
     outside: set[str] = set()
@@ -73,6 +78,9 @@ def _with_segment(step: Operators, layers: frozenset[str]) -> Operators:
                 outside |= {tensor.tensor for tensor in operator.reads}
     written = {tensor.tensor for _, operator in inside for tensor in operator.writes}
     forgotten = written - outside
+    if early_stop:
+        needed_again = forgotten & _read_behind(step)
+        inside = inside[: 1 + max(_writing(inside, needed_again), default=-1)]
     again = [
         (index, _again(operator, written))
         for index, operator in inside
@@ -96,6 +104,19 @@ def _with_segment(step: Operators, layers: frozenset[str]) -> Operators:
     found = tuple(dict.fromkeys(index for index, _ in again))
     segment = Segment(needed[-1], found, frozenset(products))
     return replace(step, nodes=tuple(nodes), segments=(*step.segments, segment))
+
+
+def _read_behind(step: Operators) -> set[str]:
+    """All tensors that backward reads, and gradients of weights."""
+    behind = (op for node in step.nodes for op in (*node.backward, *node.gradient))
+    return {tensor.tensor for op in behind for tensor in op.reads}
+
+
+def _writing(inside: Sequence[tuple[int, Operator]], tensors: set[str]) -> Iterable[int]:
+    """Which of some operators write one of these."""
+    for place, (_, operator) in enumerate(inside):
+        if any(tensor.tensor in tensors for tensor in operator.writes):
+            yield place
 
 
 def _layer_of(operator: Operator) -> str:

@@ -41,32 +41,35 @@ _PRODUCT = _Work(Moved(weights=1.0), 1.0)
 """A product reads each weight once."""
 
 
-def operators(network: Network, *, inference: bool = False, recompute: str = NONE) -> Operators:
+def operators(
+    network: Network, *, inference: bool = False, recompute: str = NONE, early_stop: bool = False
+) -> Operators:
     """The operators of one training step, or its forward part; every layer's exactly once.
 
-    What is to ``recompute`` (``simulator.cost.recompute``) runs forward again.
+    What is to ``recompute`` (``simulator.cost.recompute``) runs forward again, to its end
+    or, with ``early_stop``, as far as backward needs it.
     """
     known = _of_network(network)
-    key = inference, recompute
+    key = inference, recompute, early_stop
     if key not in known:
-        known[key] = _made(network, inference, recompute)
+        known[key] = _made(network, inference, recompute, early_stop)
     return known[key]
 
 
 @once_for_each
-def _of_network(network: Network) -> dict[tuple[bool, str], Operators]:
+def _of_network(network: Network) -> dict[tuple[bool, str, bool], Operators]:
     """Those that were made: the same objects each time, for what is kept by them."""
     del network
     return {}
 
 
-def _made(network: Network, inference: bool, recompute: str) -> Operators:
+def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -> Operators:
     step = _TrainingOperators(network)
     nodes = [step.node(index) for index in range(len(step.all.graph))]
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
     found = Operators(step.all.graph, tuple(nodes))
-    return found if inference else recomputed(found, network, recompute)
+    return found if inference else recomputed(found, network, recompute, early_stop=early_stop)
 
 
 class _TrainingOperators:

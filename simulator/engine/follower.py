@@ -46,7 +46,8 @@ class Follower:
     """What a worker has done of each turn: lines by their number.
 
     It is at the ``place``-th of its ``actions``. ``before`` is called with each action
-    that is about to begin.
+    that is about to begin. What the stages of a place exchange of gradients and new weights
+    goes one after the other, as on one communicator: in ``_streams`` are the last of each.
     """
 
     def __init__(self, machine: Machine, worker: int, itinerary: Itinerary) -> None:
@@ -62,6 +63,13 @@ class Follower:
         self._last: tuple[Done, ...] = ()
         self._chains: dict[tuple[int, ...], list[tuple[int, _Chained | None]]] = {}
         self._latest: dict[tuple[int, Part], int] = {}
+        self._streams: dict[int, Done] = {}
+        self._streamed = {
+            i
+            for (_, part), some in itinerary.lines.items()
+            for i in some
+            if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].site is None
+        }
         self.actions = itinerary.actions
         self.place = 0
         self.before: Callable[[Action], None] | None = None
@@ -70,7 +78,7 @@ class Follower:
         """All actions, one after the other."""
         while self.place < len(self.actions):
             action = self.actions[self.place]
-            for part in action.parts:
+            for part in action.parts - {Part.NEW_WEIGHTS}:
                 self._latest[action.stage, part] = action.turn
             if self.before is not None:
                 self.before(action)
@@ -140,7 +148,11 @@ class Follower:
             found: Done
             if parties and chain is None:
                 at = turn if site is None else round_
+                if line in self._streamed:
+                    after = [*after, *(e for s, e in self._streams.items() if s != action.stage)]
                 found = machine.meet(worker, operation, parties, at, after, site=site)
+                if line in self._streamed:
+                    self._streams[action.stage] = found
             elif self._units:
                 found = self._given.compute(operation, turn, after)
             else:

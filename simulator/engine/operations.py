@@ -119,6 +119,8 @@ class Part(StrEnum):
     SUMS = "G"
     """The exchange of gradients."""
     UPDATE = "U"
+    NEW_WEIGHTS = "N"
+    """Weights that others updated, gathered before the first forward that needs them."""
 
 
 class Action(NamedTuple):

@@ -5,7 +5,7 @@ slower side's, as an exchange of a split does, and none at all between stages at
 place; on a bus all boundaries of a
 pipeline share the one medium evenly. R replicas sum W bytes in a ring,
 2 (R - 1) / R W over a port. Deployed, every core sends what another one reads over
-the array's wires, and replicas sum in the cheapest collective.
+the array's wires (``delivery``), and replicas sum in the cheapest collective.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from planners.order import Kind, Phase
 from planners.partition import AS_OPERAND, AS_READ, PartitionType
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice, Rows
-from simulator.collectives.messages import farthest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import transfer_j_per_byte
-from simulator.engine.jobs import Job, Load
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
+from simulator.lowering.delivery import delivery, once_for_all
 from simulator.lowering.execution import Execution
-from simulator.lowering.regions import Messages, Regions, made, messages, regions
+from simulator.lowering.regions import Regions, made, regions
 from simulator.lowering.rules import Rules
 
 BETWEEN = -2
@@ -151,59 +150,49 @@ class DeployedBetween(Between):
         layer: str,
     ) -> Operation:
         producer, consumers = ends
-        arithmetic = self.array.group.arithmetic
-        size = float(source.plan.batch * elements) * arithmetic.activation_bytes
-        found = self._messages(source, target, producer, tuple(consumers), phase)
+        size = float(source.plan.batch * elements) * self._element_bytes
+        pairs = self._layouts(source, target, producer, consumers, forward=phase is Phase.FORWARD)
+        found = delivery(self.wires, pairs, size, self.execution.algorithm)
         receiver = target if phase is Phase.FORWARD else source
-        moved = float(found.shares.sum()) * size
         return Operation(
             Kind.SEND,
             phase,
             layer,
             BETWEEN,
-            received=(moved, 0.0),
-            energy_j=moved * transfer_j_per_byte(receiver.array.group),
-            jobs=self._jobs(found, size),
+            received=(found.moved, 0.0),
+            energy_j=found.moved * transfer_j_per_byte(receiver.array.group),
+            jobs=found.jobs,
         )
 
-    def _messages(
+    @property
+    def _element_bytes(self) -> float:
+        return self.array.group.arithmetic.activation_bytes
+
+    def _layouts(
         self,
         source: Rules,
         target: Rules,
         producer: int,
         consumers: Sequence[int],
-        phase: Phase,
-    ) -> Messages:
-        """Of every layout in which the tensor is read, once."""
-        forward = phase is Phase.FORWARD
-        layout = made(source.graph, producer)
-        there = self._regions(source, producer, layout, held=forward)
-        layouts: dict[bytes, Messages] = {}
+        *,
+        forward: bool,
+    ) -> list[tuple[Regions, Regions]]:
+        """Held and wanted, for every layout in which the tensor is read, once."""
+        there = self._regions(source, producer, made(source.graph, producer), held=forward)
+        layouts: dict[bytes, Regions] = {}
         for node in consumers:
             read = AS_OPERAND if target.graph[node].operand else AS_READ
             here = self._regions(target, node, read, held=not forward)
-            key = here.bounds.tobytes() + here.cores.tobytes()
-            if key not in layouts:
-                pair = (there, here) if forward else (here, there)
-                layouts[key] = messages(*pair)
-        return Messages(*(np.concatenate(parts) for parts in zip(*layouts.values(), strict=True)))
+            layouts[here.bounds.tobytes() + here.cores.tobytes()] = here
+        found = list(layouts.values())
+        kept = [found[k] for k in once_for_all(found, wanted=forward)]
+        return [(there, here) if forward else (here, there) for here in kept]
 
     def _regions(
         self, rules: Rules, node: int, as_type: Sequence[PartitionType], *, held: bool
     ) -> Regions:
         whole = self.execution.whole_shards
         return regions(rules.root, rules.array.first, node, as_type, whole=whole, once=held)
-
-    def _jobs(self, found: Messages, size: float) -> tuple[Job, ...]:
-        """All messages at once, at one pace."""
-        if not len(found.sources):
-            return ()
-        largest = float(found.shares.max())
-        flows = self.wires.loads(found.sources, found.targets, found.shares / largest)
-        links = np.flatnonzero(flows)
-        far = farthest(self.wires, found.sources, found.targets)
-        latency_s = self.wires.message_latency_s(*far)
-        return (Job("send", Load(links, flows[links]), largest * size, latency_s),)
 
     def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:  # noqa: D102
         firsts = np.array([one.array.first for one in replicas])

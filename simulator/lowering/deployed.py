@@ -45,8 +45,7 @@ class Deployed(ExchangesOnWires):
     def _prepare(self) -> None:
         self.overlap = self.execution.overlap
         self.wires = wires_of(self.array)
-        how = self.execution
-        self._operators = operators(self.network, inference=how.inference, recompute=how.recompute)
+        self._operators = operators(self.network, **self.execution.computing)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
         self._made: dict[int, Products] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
@@ -37,6 +38,14 @@ BUCKET_BYTES = 25.0 * 2**20
 """What practice takes: ``bucket_cap_mb`` of PyTorch's DistributedDataParallel is 25 MiB."""
 
 
+class ComputingOptions(TypedDict):
+    """Options of ``simulator.cost.training_operators.operators``."""
+
+    inference: bool
+    recompute: str
+    early_stop: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """An execution model and its options, which only ``deployed`` has.
@@ -47,7 +56,8 @@ class Execution:
     itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
     ``recompute`` says what of forward is computed again before backward: "none", "selective",
-    "full", or so many blocks. Of either model, ``mode`` is training or inference (forward
+    "full", or so many blocks: to its end, or with ``early_stop`` as far as backward needs it.
+    Of either model, ``mode`` is training or inference (forward
     alone), and ``staging`` the pipeline that is asked for (none: every device works on every
     layer); ``update`` says how plans update weights ("replicated", "sharded" or "auto"; "":
     as they are made).
@@ -63,6 +73,7 @@ class Execution:
     mode: str = "training"
     update: str = ""
     recompute: str = "none"
+    early_stop: bool = False
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -80,7 +91,8 @@ class Execution:
         if self.staging:
             words.append(str(self.staging))
         if self.recompute != "none":
-            words.append(f"recompute {self.recompute}")
+            early = " as far as needed" if self.early_stop else ""
+            words.append(f"recompute {self.recompute}{early}")
         if self.inference:
             words.append("inference")
         return ", ".join(words)
@@ -89,6 +101,15 @@ class Execution:
     def inference(self) -> bool:
         """Whether a step is a forward pass, without gradients and updates."""
         return self.mode == "inference"
+
+    @property
+    def computing(self) -> ComputingOptions:
+        """What of it says which operators a step has."""
+        return {
+            "inference": self.inference,
+            "recompute": self.recompute,
+            "early_stop": self.early_stop,
+        }
 
     @property
     def ignores(self) -> Mapping[str, str]:
@@ -117,4 +138,5 @@ def deployed(array: Array) -> Execution:
         DEPLOYED,
         overlap=DEPLOYED.overlap if stack.overlap is None else stack.overlap,
         bucket_bytes=DEPLOYED.bucket_bytes if stack.bucket_bytes is None else stack.bucket_bytes,
+        early_stop=stack.early_stop,
     )

@@ -25,7 +25,7 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.joints import Chunk, Joints
 from simulator.lowering.merged import merged, operations_of
 from simulator.lowering.rules import Rules
-from simulator.lowering.schedules.itinerary import actions, check, forward_actions
+from simulator.lowering.schedules.itinerary import actions, check, forward_actions, new_weights
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.schedule import Schedule
 from simulator.lowering.schedules.versions import versions_of
@@ -228,7 +228,7 @@ class _Writing:
                             sites=tuple(site + len(sites) for site in each),
                             hbm=None if worker.hbm is None else worker.hbm + len(hbms),
                             itinerary=Itinerary(
-                                found,
+                                (*new_weights(lines, replica), *found),
                                 lines,
                                 self._joints.routes,
                                 rank,

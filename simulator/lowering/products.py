@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from hardware import Device
 from planners.order import Phase
 from planners.partition import Shard
@@ -31,7 +33,7 @@ class Products:
         whole, inference = execution.whole_shards, execution.inference
         self.core: Core = core_of(device, whole=whole, inference=inference)
         self._device = device
-        self._step = operators(network, inference=inference, recompute=execution.recompute)
+        self._step = operators(network, **execution.computing)
         self._sorts = sorts_of(self._step)
         self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
 
@@ -58,7 +60,7 @@ class Products:
 
 
 @once_for_each
-def _of_network(network: Network) -> dict[tuple[Device, bool, bool, str], Products]:
+def _of_network(network: Network) -> dict[Hashable, Products]:
     del network
     return {}
 
@@ -66,7 +68,7 @@ def _of_network(network: Network) -> dict[tuple[Device, bool, bool, str], Produc
 def products_of(network: Network, device: Device, execution: Execution) -> Products:
     """Those of a network that are kept in this process."""
     known = _of_network(network)
-    key = device, execution.whole_shards, execution.inference, execution.recompute
+    key = device, execution.whole_shards, *execution.computing.values()
     if key not in known:
         known[key] = Products(network, device, execution)
     return known[key]

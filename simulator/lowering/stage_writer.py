@@ -60,7 +60,7 @@ class StageWriter(Writer):
 
     def write_all(self) -> None:
         """All parts of the step."""
-        for item in self._items():
+        for item in self.rules.items():
             self._before(item)
             self._turn_to(self._part_of(item))
             self.write(item)
@@ -68,15 +68,6 @@ class StageWriter(Writer):
         if not self.rules.execution.inference:
             self._send_what_is_left()
             self._sum()
-
-    def _items(self) -> list[Item]:
-        """New weights that are gathered for the next batch come last, behind their update.
-
-        A step begins with them elsewhere. Here that would be every micro-batch.
-        """
-        items = list(self.rules.items())
-        first = next((i for i, one in enumerate(items) if one.phase is not Phase.UPDATE), 0)
-        return items[first:] + items[:first]
 
     def _turn_to(self, part: Part) -> None:
         for script in self.scripts:
@@ -87,7 +78,7 @@ class StageWriter(Writer):
         if item.phase is Phase.FORWARD:
             return Part.FORWARD
         if item.phase is Phase.UPDATE:
-            return Part.UPDATE
+            return Part.UPDATE if item.kind is Kind.COMPUTE else Part.NEW_WEIGHTS
         if item.phase in (Phase.BACKWARD, Phase.RECOMPUTE) or self.rules.graph[item.node].operand:
             return Part.BACKWARD
         if self.rules.scattered(item):
@@ -96,6 +87,8 @@ class StageWriter(Writer):
 
     def _before(self, item: Item) -> None:
         """Send what is there, and receive what an item or one behind it needs."""
+        if item.phase is Phase.UPDATE and item.kind is not Kind.COMPUTE:
+            return
         if item.phase is Phase.UPDATE:
             self._send_what_is_left()
             self._sum()

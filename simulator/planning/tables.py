@@ -89,7 +89,7 @@ class Tables:
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network)
-        self._sorts = sorts_of(operators(network, recompute=execution.recompute))
+        self._sorts = sorts_of(operators(network, **execution.computing))
         self.core = core_of(cores.device, whole=execution.whole_shards)
         self._alike: dict[int, Costs] = {}
         self._leasts: dict[int, float] = {}

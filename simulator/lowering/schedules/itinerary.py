@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from planners import Pipeline, PlanError
 from simulator.engine.operations import Action, Part
@@ -10,6 +10,7 @@ from simulator.lowering.schedules.schedule import FORWARD, Pass, Rank, Schedule
 
 SUMS = frozenset({Part.SUMS})
 UPDATE = frozenset({Part.UPDATE})
+NEW_WEIGHTS = frozenset({Part.NEW_WEIGHTS})
 
 
 def ahead(replicas: Sequence[int], rank: int) -> int:
@@ -42,6 +43,12 @@ def actions(
     found = _Actions(pipeline, rank, replica)
     per_update = pipeline.micro_batches // each if schedule.whole_batch else 1
     return tuple(found.of(passes, per_update, at_end=schedule.flushes))
+
+
+def new_weights(lines: Mapping[tuple[int, Part], object], replica: int) -> tuple[Action, ...]:
+    """A batch begins with those that were updated in parts: of all stages, the first first."""
+    stages = sorted(stage for stage, part in lines if part is Part.NEW_WEIGHTS)
+    return tuple(Action(NEW_WEIGHTS, stage, replica) for stage in stages)
 
 
 def forward_actions(
