@@ -124,8 +124,16 @@ def _parts(sides: tuple[int, ...]) -> list[float]:
 
 
 def direct(groups: Groups) -> Pattern:
-    """Everyone sends everyone its piece at once."""
-    return (phase_of(groups.carry(EVERYONE), 1 / groups.size),)
+    """Everyone sends everyone its piece at once.
+
+    The pieces of a member that leave it by one port share it with others as one flow would:
+    beside somebody else's message they have half of the port, not 31 of 32 parts.
+    """
+    one = _to_all(groups).flows.max(initial=1.0)
+    by_port = min(max(float(one), 1.0), groups.size - 1)
+    carried = groups.carry(EVERYONE)
+    alike = replace(carried, flows=carried.flows / by_port)
+    return (phase_of(alike, by_port / groups.size),)
 
 
 def binomial(groups: Groups) -> Pattern:

@@ -124,7 +124,12 @@ def direct(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     only(collective != "broadcast")
     n = groups.shape[1]
     others = groups[:, (np.arange(n) + np.arange(1, n)[:, np.newaxis]) % n]
-    step = sent(wires, np.broadcast_to(groups[:, np.newaxis], others.shape), others, 1 / n)
+    load, _, *rest = sent(
+        wires, np.broadcast_to(groups[:, np.newaxis], others.shape), others, 1 / n
+    )
+    firsts = np.broadcast_to(groups[:, :1], groups[:, 1:].shape)
+    most = min(max(float(wires.loads(firsts, groups[:, 1:]).max()), 1.0), n - 1)
+    step = (Load(load.links, load.flows / most), most / n, *rest)
     return [step, step] if collective == "all-reduce" else [step]
 
 

@@ -12,6 +12,8 @@ from simulator import CollectiveError, chosen, closed_form, run_alone
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.choice import ALGORITHMS, jobs
 from simulator.collectives.offers import MOST_DIRECT
+from simulator.engine.interconnect import fair_rates
+from simulator.engine.jobs import Load
 from tests.wiring import KINDS, nodes, wires
 
 B, S = 1e9, 1e8
@@ -191,3 +193,13 @@ def test_auto_leaves_direct_out_where_it_takes_long_to_make() -> None:
 
 def test_the_docs_say_when_auto_leaves_direct_out() -> None:
     assert f"more than {MOST_DIRECT:,} messages" in DOCS.read_text()
+
+
+@pytest.mark.parametrize("kind", ["switch", "fully_connected"])
+def test_a_message_beside_a_direct_exchange_has_half_of_a_port(kind: str) -> None:
+    """Of a member with seven messages, which have 7/8 of it if each counts; or half of a cable."""
+    w = nodes(9, kind)
+    (job,) = chosen(w, "all-to-all", range(8), 8 * S, "direct")[1]
+    other = Load.of(w.loads(np.array([0]), np.array([1])))
+    rates = fair_rates([job.load, other], w.bandwidth)
+    assert rates[1] == pytest.approx(1 / other.seconds_per_byte(w.bandwidth) / 2)
