@@ -17,6 +17,7 @@ from hardware.tables import (
     EFFICIENCY,
     Table,
     entries,
+    flag,
     key,
     number,
     one_of,
@@ -54,6 +55,7 @@ class HabitsTable(Table):
 
     attention = key(one_of(("fused", "unfused")), None)
     gradients = key(one_of(("2 B", "4 B")), None)
+    gradient_buffer = key(flag, None)
     overlap = key(one_of(("full", "none")), None)
     bucket = key(BYTES, None)
     hidden_tensor = key(number(0, 1), 0.0)
@@ -118,7 +120,8 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        self._take(found, "habits.gradients", "arithmetic.gradients")
+        for habit in ("gradients", "gradient_buffer"):
+            self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         return found
 
     def _take(self, found: Settings, written: str, key_of_device: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.measured.rows import Row
 
 OF_FRAMEWORK = (
-    ("Megatron-LM 0.14", "megatron-2025"),
+    ("Megatron-LM 0.14", "megatron-lm-2025"),
     ("Megatron-DeepSpeed", "deepspeed-2022"),
     ("DeepSpeed", "deepspeed-2022"),
     ("Megatron-LM", "megatron-2021"),
