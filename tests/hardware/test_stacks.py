@@ -31,6 +31,8 @@ overlap = "none"
 bucket = "40 MB"
 hidden_tensor = 0.5
 collectives = 0.5
+gradient_buffer = true
+recompute = "needed"
 [sources]
 "efficiency.host" = "measured"
 """
@@ -54,6 +56,7 @@ def test_a_stack_changes_what_a_device_reaches(spec: str) -> None:
     assert (roofline.memory_efficiency, roofline.overhead_s) == (0.9, 1e-6)
     assert roofline.host_s == 5e-6
     assert device.arithmetic.gradient_bytes == 2.0
+    assert device.arithmetic.gradient_buffer
 
 
 def test_a_chip_of_its_own_goes_before_all_chips(spec: str) -> None:
@@ -81,7 +84,7 @@ def test_links_give_a_share_in_collectives(spec: str) -> None:
 
 
 def test_habits_are_the_arrays(spec: str) -> None:
-    assert loaded(spec).stack == Stack("ours", "", "unfused", False, 40e6, 0.5, 0.5)
+    assert loaded(spec).stack == Stack("ours", "", "unfused", False, 40e6, 0.5, 0.5, True)
     assert load_array("h100-cluster").stack is None
     assert load_stack(spec)[0].description == "ours"
 
@@ -105,6 +108,8 @@ def test_an_array_names_a_stack_beside_its_own_file(tmp_path: Path) -> None:
         ("products = 0.7", "products = 1.7", "efficiency.products: 1.7: must be a number above 0"),
         ("fp8 = 0.665", "fp7 = 0.665", "chips.h100-sxm.fp7: unknown key; did you mean fp8?"),
         ('"unfused"', '"flash"', "habits.attention: 'flash': must be one of 'fused', 'unfused'"),
+        ('"needed"', '"half"', "habits.recompute: 'half': must be one of 'whole', 'needed'"),
+        ("buffer = true", "buffer = 1", "habits.gradient_buffer: 1: must be true or false"),
         ('"2 B"', '"3 B"', "habits.gradients: '3 B': must be one of '2 B', '4 B'"),
         ("hidden_tensor = 0.5", "hidden_tensor = 2", "habits.hidden_tensor: 2: must be a number"),
         ('kind = "stack"', 'kind = "array"', 'this must be a spec with kind = "stack"'),

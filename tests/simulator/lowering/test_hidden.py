@@ -9,10 +9,12 @@ import pytest
 
 from hardware import Array, Stack, load_array
 from planners import Update, load_planner
+from planners.order import Phase
 from simulator import DEPLOYED, Timeline, simulate
+from simulator.lowering.execution import deployed
 from simulator.planning.bounds import layouts_bound
 from simulator.planning.search import search
-from workloads import load_network
+from workloads import Transformer, load_network, transformer
 
 ARRAY = load_array("dgx-h100", ["topology.levels.0.latency=0 s", "topology.levels.0.half_size=1 B"])
 LENET = load_network("lenet")
@@ -92,3 +94,19 @@ def test_bounds_know_what_is_hidden() -> None:
 def test_an_array_without_a_stack_hides_nothing() -> None:
     plan = load_planner("model_parallel")(LENET, ALONE.planned(ARRAY), 64)
     assert simulate(LENET, plan, ARRAY, ALONE).iteration_ps == step(0.0).iteration_ps
+
+
+def test_a_stack_that_stops_early_computes_less_again() -> None:
+    """Each of two blocks leaves out its last product: of a sample a core, 8 s h^2 FLOPs."""
+    h, s = 64, 32
+    network = transformer(Transformer("g", 2, h, 2, 100, s, dropout=False, compiled=False))
+
+    def again(*, early_stop: bool) -> float:
+        array = replace(ARRAY, stack=Stack("s", early_stop=early_stop))
+        how = replace(deployed(array), recompute="full")
+        plan = load_planner("data_parallel")(network, how.planned(array), 8)
+        operations = simulate(network, plan, array, how).operations
+        return sum(one.flops for one in operations if one.phase is Phase.RECOMPUTE)
+
+    whole, early = again(early_stop=False), again(early_stop=True)
+    assert whole - early == pytest.approx(2 * 8 * s * h * h, rel=0.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from math import fsum
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from experiments.studies.case import Case, plan_of
 from hardware import Arithmetic, Array, Device, Group, by_core, load_array
-from planners import Partition, Plan, PlanError, Split, Staging, Update, load_planner
+from planners import Axes, Partition, Plan, PlanError, Split, Staging, Update, load_planner
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
 from planners.updates import updates_of
@@ -176,9 +176,11 @@ def staged(name: str, array: Array, stages: int, micro_batches: int, execution: 
     return plan_of(Case(network, "data_parallel", array, 64, execution=asked))
 
 
-@pytest.mark.parametrize("execution", [PUBLISHED, replace(DEPLOYED, overlap=False)], ids=str)
+@pytest.mark.parametrize(
+    "execution", [PUBLISHED, DEPLOYED, replace(DEPLOYED, overlap=False)], ids=str
+)
 def test_one_stage_is_the_step_itself(execution: Execution) -> None:
-    """Without overlap it is all the same whether new weights are gathered first or last."""
+    """It begins with new weights, too, of which each layer waits for its own."""
     array, net = load_array("accpar-homogeneous", ["devices.0.count=4"]), load_network("alexnet")
     plain = load_planner("data_parallel")(net, execution.planned(array), 64)
     shared = replace(plain, updates=(SHARDED,) * len(plain.nodes))
@@ -214,3 +216,30 @@ def test_stages_share_out_updates_each_by_itself(name: str, execution: Execution
         first = phases.index(Phase.FORWARD) if Phase.FORWARD in phases else len(phases)
         assert bool(gathers) == any(phase is Phase.UPDATE for phase in phases)
         assert max(gathers, default=-1) < first
+
+
+def test_stages_of_a_place_exchange_one_after_the_other() -> None:
+    """Two of them: the first one's new weights first, and the last one's gradients."""
+    array, net = load_array("dgx-h100"), load_network("gpt2:layers=4:seq=64:vocab=1000")
+    staging = Staging(parallel=Axes(dp=4, pp=2, vp=2), micro_batch=1)
+    how = replace(DEPLOYED, staging=staging, update="sharded", bucket_bytes=0.0)
+    plan = plan_of(Case(net, "axes", array, 16, execution=how))
+    timeline = simulate(net, plan, array, how)
+    worker = timeline.program.workers[0]
+    assert worker.itinerary is not None
+    lines = worker.itinerary.lines
+    stage_of = {
+        worker.template[i].operation: stage for (stage, _), some in lines.items() for i in some
+    }
+    columns = timeline.columns
+    for phase, order in ((Phase.UPDATE, [0, 2]), (Phase.GRADIENT, [2, 0])):
+        spans = sorted(
+            (start, end, stage_of[operation])
+            for number, start, end in zip(
+                columns.operation, columns.start, columns.end, strict=True
+            )
+            if (operation := timeline.operations[number]) in stage_of
+            and (operation.phase, operation.kind is Kind.COMPUTE) == (phase, False)
+        )
+        assert all(one[1] <= other[0] for one, other in pairwise(spans))
+        assert list(dict.fromkeys(stage for *_, stage in spans)) == order
