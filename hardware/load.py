@@ -71,6 +71,8 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
         if table is not None:
             kinds.append((device, table.nodes * table.devices[index].count))
     _raise(faults)
+    if stack:
+        stack.check_chips(device.name.partition(",")[0] for device, _ in kinds)
     group = Group(_merge_alike(kinds))
     if table.nodes > 1 and len(group.kinds) > 1:
         what = f"{table.nodes} nodes of unlike devices; write counts of the whole array instead"

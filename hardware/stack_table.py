@@ -7,9 +7,12 @@ fused, and how gradients are exchanged.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from hardware.array import SpecError
 from hardware.schema import check
-from hardware.spec import Entry, Settings, load_settings
+from hardware.spec import Entry, Settings, beneath, catalog, load_settings
 from hardware.stack import Stack
 from hardware.tables import (
     BYTES,
@@ -111,6 +114,19 @@ class Chosen:
             return cls(*load_settings(str(entry.value), "stack", entry.folder))
         except SpecError as error:
             raise SpecError(f"{entry.origin}: stack: {error}") from None
+
+    def check_chips(self, devices: Iterable[str]) -> None:
+        """Raise SpecError for a chip that is called almost as one of these, or of the catalog.
+
+        Others may be of a file that is not in use here.
+        """
+        known = {*devices, *catalog()}
+        for written, entry in beneath(self.settings, "chips.").items():
+            chip = written.partition(".")[0]
+            near = difflib.get_close_matches(chip, known - {chip}, n=1, cutoff=0.8)
+            if near and chip not in known:
+                what = f"no such chip; did you mean {near[0]}?"
+                raise SpecError(f"{entry.origin}: chips.{chip}: {what}")
 
     def of(self, device: str, format_: str) -> Settings:
         """What it makes of the settings of a device whose products have that format."""

@@ -108,6 +108,11 @@ def test_an_array_names_a_stack_beside_its_own_file(tmp_path: Path) -> None:
         ("products = 0.7", "products = 1.7", "efficiency.products: 1.7: must be a number above 0"),
         ("fp8 = 0.665", "fp7 = 0.665", "chips.h100-sxm.fp7: unknown key; did you mean fp8?"),
         ('"unfused"', '"flash"', "habits.attention: 'flash': must be one of 'fused', 'unfused'"),
+        (
+            "chips.h100-sxm",
+            "chips.h100-smx",
+            "no such chip; did you mean h100-sxm?",
+        ),
         ('"needed"', '"half"', "habits.recompute: 'half': must be one of 'whole', 'needed'"),
         ("buffer = true", "buffer = 1", "habits.gradient_buffer: 1: must be true or false"),
         ('"2 B"', '"3 B"', "habits.gradients: '3 B': must be one of '2 B', '4 B'"),
@@ -121,6 +126,20 @@ def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, says: str) ->
     with pytest.raises(SpecError) as error:
         loaded(str(tmp_path / "bad.toml"))
     assert says in str(error.value)
+
+
+def test_a_chip_of_a_file_of_ones_own_is_no_mistake(tmp_path: Path) -> None:
+    """Whatever it is called where it is in use, and elsewhere unless a chip is called almost so."""
+    for name in ("ours", "h100-sxmx"):
+        chip = 'kind = "device"\nextends = "h100-sxm"\n'
+        (tmp_path / f"{name}.toml").write_text(chip, encoding="utf-8")
+        stack = f'kind = "stack"\n[chips.{name}]\nproducts = 0.25\n'
+        (tmp_path / "stack.toml").write_text(stack, encoding="utf-8")
+        spec = str(tmp_path / "stack.toml")
+        own = loaded(spec, "h100-cluster", f"devices.0.device={tmp_path / name}.toml")
+        assert own.group.kinds[0][0].roofline.matrix_efficiency == 0.25
+        if name == "ours":
+            assert loaded(spec).group.kinds[0][0].roofline.matrix_efficiency != 0.25
 
 
 def test_a_stack_that_is_not_there_is_named() -> None:
