@@ -53,6 +53,12 @@ class Staging:
         """The schedule that is named, or else what is usual."""
         return self.schedule or ("interleaved" if self.virtual > 1 else "1f1b")
 
+    def samples(self, pp: int) -> int | None:
+        """With axes, samples of a micro-batch of each replica; None where micro-batches count."""
+        if self.micro_batch:
+            return self.micro_batch
+        return 1 if pp > 1 and self.micro_batches == 1 else None
+
     @property
     def without_axes(self) -> Staging | None:
         """What of it planners read that plan no axes; None for nothing."""

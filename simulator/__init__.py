@@ -1,5 +1,6 @@
 """What happens, when: lowering a plan to operations and running them on SimPy."""
 
+from dataclasses import replace
 from functools import partial
 
 from hardware import Array
@@ -22,7 +23,7 @@ from simulator.lowering.models import MODELS, rules_of
 from simulator.lowering.pipeline import pipelined
 from simulator.lowering.running import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
-from simulator.lowering.training_step import training_step
+from simulator.lowering.training_step import step_memory, training_step
 from workloads import Network, NetworkError
 
 MODEL_VERSION = 5
@@ -87,15 +88,34 @@ def program_of(
             f"unfolded, {array.group.cores:,} cores are too many processes (at most "
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
-    try:
-        check(network, execution.recompute)
-    except NetworkError as error:
-        raise PlanError(str(error)) from None
+    _check_recompute(network, execution)
     with no_collecting():
         if plan.pipeline is None:
             return training_step(rules_of(network, plan, array, execution, folded=folded))
         planned, model = execution.planned(array), MODELS[execution.model]
         return pipelined(network, plan, planned, execution, model, folded=folded, batches=batches)
+
+
+def memory_of(
+    network: Network, plan: Plan, array: Array, execution: Execution, batches: int = 1
+) -> tuple[DeviceMemory, ...]:
+    """``Timeline.memory`` of a step that is not run; what does not fit is no error here.
+
+    Of several ``batches`` where a pipeline's schedule does not flush, and in inference.
+    Raises PlanError as ``program_of`` does.
+    """
+    free = replace(execution, strict_memory=False)
+    if plan.pipeline is not None:
+        return program_of(network, plan, array, free, batches=batches).memory
+    _check_recompute(network, free)
+    return step_memory(rules_of(network, plan, array, free, folded=True))
+
+
+def _check_recompute(network: Network, execution: Execution) -> None:
+    try:
+        check(network, execution.recompute)
+    except NetworkError as error:
+        raise PlanError(str(error)) from None
 
 
 __all__ = [
@@ -123,6 +143,7 @@ __all__ = [
     "chosen",
     "closed_form",
     "deployed",
+    "memory_of",
     "overflow",
     "program_of",
     "replay",

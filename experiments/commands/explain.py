@@ -76,7 +76,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
     return result.case.inputs | {
         "array": result.case.array.name,
         "iteration_s": result.iteration_s,
-        **asdict(result.throughput),
+        **result.answers,
         "energy_j": result.energy_j,
         "traffic_bytes": result.traffic_bytes,
         **result.plan.gap_fields(),
@@ -105,6 +105,7 @@ def to_dict(result: Explanation) -> dict[str, Any]:
             }
             for knob in result.knobs
         ],
+        "frees": [asdict(one) for one in result.frees],
         "set": [asdict(setting) for setting in result.settings],
         "pipeline": _pipeline_dict(result),
         "data_parallel_s": result.data_parallel_s,
@@ -165,12 +166,14 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
 def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Table | str]:
     """The tables people read."""
     from experiments.explain.study import messages
-    from experiments.explain.tables import layer_tables, links_table
+    from experiments.explain.tables import answers_table, frees_table, layer_tables, links_table
     from experiments.studies.messages import inexact
-    from experiments.studies.throughput import CONVENTION
+    from experiments.studies.throughput import conventions
 
     title = f"{result.case}: {result.iteration_s:.9f} s"
-    found = [_path(result), *layer_tables(result), links_table(result), _links(result)]
+    found: list[Table | str] = [answers_table(result)]
+    found += [frees_table(result)] if result.frees else []
+    found += [_path(result), *layer_tables(result), links_table(result), _links(result)]
     found += [_units(result), _knobs(result)]
     about: list[str] = []
     if result.pipeline is not None:
@@ -187,7 +190,7 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     if "traffic" in metrics:
         head.append(f"traffic {result.traffic_bytes / 1e9:.6g} GB")
     said = [
-        CONVENTION,
+        *conventions(inference=result.case.execution.inference),
         *about,
         *messages(result),
         *filter(None, [inexact(result.plan).rstrip()]),

@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
     from experiments.studies.axis_traffic import axis_fields
+    from experiments.studies.occupancy import memory_fields
     from experiments.studies.pipelining import pipeline_fields
     from experiments.studies.step_bounds import bound_fields
     from experiments.studies.throughput import computed, throughput
@@ -99,7 +100,7 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "computing": spent.computing,
         "communicating": spent.communicating,
         "waiting": spent.waiting,
-        **_occupancy(timeline),
+        **memory_fields(timeline),
         "phases": _phases(timeline),
         "folded": case.folded,
         "distinct_cores": sum(resource.kind == "core" for resource in timeline.resources),
@@ -107,25 +108,6 @@ def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
         "events": timeline.events,
         **pipeline_fields(plan, timeline),
         **axis_fields(case, timeline),
-    }
-
-
-def _occupancy(timeline: Timeline) -> dict[str, Any]:
-    """Idle cores, and HBM device by device; None where the model has no memory."""
-    from experiments.studies.occupancy import occupancy
-    from simulator.engine.occupancy import CLASSES
-
-    if not (found := occupancy(timeline)):
-        return {"idle_cores": None, "peak_memory_bytes": None, "fits": None, "memory": []}
-    return {
-        "idle_cores": found["idle_cores"],
-        "peak_memory_bytes": found["peak_memory_bytes"],
-        "fits": not found["cores_over_memory"],
-        "memory": [
-            asdict(one)
-            | {"fits": one.fits, "by_class": dict(zip(CLASSES, one.by_class, strict=True))}
-            for one in timeline.memory
-        ],
     }
 
 
@@ -154,7 +136,7 @@ def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Ta
     """The table people read, what its share of peak is, if its plan is exact, what is not read."""
     from experiments.studies.messages import inexact
     from experiments.studies.step_bounds import sentence
-    from experiments.studies.throughput import CONVENTION, OF_INFERENCE
+    from experiments.studies.throughput import conventions
 
     said = list(filter(None, [sentence(result), inexact(plan).rstrip()]))
     shown = [_table(result)]
@@ -164,13 +146,14 @@ def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Ta
         shown.append(pipeline_table(found))
         said += in_words(found)
     forward = result["execution"].endswith("inference")
-    return [*shown, OF_INFERENCE if forward else CONVENTION, *said, *unread]
+    return [*shown, *conventions(inference=forward), *said, *unread]
 
 
 def _table(result: dict[str, Any]) -> Table:
     from rich.table import Table
 
-    from experiments.studies.throughput import readable
+    from experiments.studies.axis_traffic import axis_rows
+    from experiments.studies.throughput import throughput_rows
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
     shown = ["array", "batch", "objective", "execution", "devices", "cores"]
@@ -182,20 +165,16 @@ def _table(result: dict[str, Any]) -> Table:
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")
     if (bound_s := result["lower_bound_s"]) is not None:
         table.add_row("lower bound", f"{bound_s:.9f} s; the step is {result['step_gap']:.1%} above")
-    table.add_row("samples", f"{readable(result['samples_per_s'])} a second")
-    if (tokens_per_s := result["tokens_per_s"]) is not None:
-        each = readable(result["tokens_per_s_per_chip"])
-        table.add_row("tokens", f"{readable(tokens_per_s)} a second, {each} a chip")
-    table.add_row("share of peak", f"{result['share_of_peak']:.2%}")
-    if tokens_per_s is not None:
-        table.add_row("with all computed", f"{result['computed_share_of_peak']:.2%}")
+    for row in throughput_rows(result):
+        table.add_row(*row)
     if result["predicted_s"] is not None:
         table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
     for key in ("computing", "communicating", "waiting"):
         table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
-    for axis, seconds in result.get("exposed_by_axis_s", {}).items():
-        table.add_row(f"exposed along {axis}", f"{seconds:.9f} s a core")
-    _add_occupancy(table, result)
+    for row in axis_rows(result):
+        table.add_row(*row)
+    if result["fits"] is not None:
+        _add_occupancy(table, result)
     if (energy_j := result.get("energy_j")) is not None:
         table.add_row("energy", f"{energy_j:.6g} J")
     if (traffic := result.get("traffic_bytes")) is not None:
@@ -214,19 +193,8 @@ def _table(result: dict[str, Any]) -> Table:
 
 
 def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
-    from experiments.studies.occupancy import in_words, most_of_it
-    from simulator import DeviceMemory
+    from experiments.studies.occupancy import memory_rows
 
-    if result["fits"] is None:
-        return
     table.add_row("idle cores", f"{result['idle_cores']:,} of {result['cores']:,}")
-    fullest = max(result["memory"], key=lambda one: one["peak_bytes"] / one["capacity_bytes"])
-    for one in result["memory"]:
-        use = DeviceMemory(**{key: value for key, value in one.items() if key != "fits"})
-        over = "" if use.fits else f": {use.cores_over:,} of {use.cores:,} cores do not fit"
-        table.add_row(f"memory, {use.device}", f"{use}{over}")
-        if one is not fullest:
-            continue
-        table.add_row("of it", in_words(one["by_class"]))
-        if not use.fits:
-            table.add_row("to free", most_of_it(one["by_class"]))
+    for row in memory_rows(result["memory"]):
+        table.add_row(*row)

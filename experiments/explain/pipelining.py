@@ -78,15 +78,11 @@ def _sentences(
 def _changes(
     case: Case, plan: Plan | None, slowest: StageUse | None
 ) -> Iterator[tuple[str, Case | str]]:
-    """What to try: the next number of micro-batches, other cuts, another schedule."""
+    """What to try: other micro-batches, other cuts, another schedule."""
     staging = case.execution.staging
     if staging is None or isinstance(case.planner, Planned):
         return
-    more = next(
-        (n for n in range(staging.micro_batches + 1, case.batch + 1) if not case.batch % n), 0
-    )
-    if more:
-        yield f"{more} micro-batches", _with(case, replace(staging, micro_batches=more))
+    yield from _other_micro_batches(case, staging)
     if staging.stages * staging.virtual > 1:
         for what, end in (
             ("its first layer to the stage before", 0),
@@ -96,6 +92,23 @@ def _changes(
     other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
     if staging.virtual == 1 and staging.stages > 1:
         yield f"schedule {other}", _with(case, replace(staging, schedule=other))
+
+
+def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Case]]:
+    """The next number of them; where their samples are said, half and twice as many of these."""
+    axes = staging.parallel
+    samples = staging.samples(axes.pp) if axes else None
+    if axes is None or samples is None:
+        counts = range(staging.micro_batches + 1, case.batch + 1)
+        more = next((n for n in counts if not case.batch % n), 0)
+        if more:
+            yield f"{more} micro-batches", _with(case, replace(staging, micro_batches=more))
+        return
+    planned = case.execution.planned(case.array)
+    dp = axes.on(planned.group.size, planned.name).dp
+    for other in (samples // 2, 2 * samples):
+        if other and not samples % min(other, samples) and not case.batch % (other * dp):
+            yield f"micro-batches of {other}", _with(case, replace(staging, micro_batch=other))
 
 
 def _with(case: Case, staging: Staging) -> Case:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from experiments.explain.blocks import Part, by_block, by_kind
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
+from experiments.explain.freeing import Freed, freed
 from experiments.explain.otherwise import otherwise
 from experiments.explain.path import Paths, paths_of
 from experiments.explain.pipelining import PipelineSide, pipeline_side, steps_beside
 from experiments.explain.reasons import Facts
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
+from experiments.studies.axis_traffic import axis_fields
 from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.mixed import fastest_alone
+from experiments.studies.occupancy import memory_fields
 from experiments.studies.speedups import BASELINE
-from experiments.studies.throughput import Throughput, throughput
+from experiments.studies.throughput import Throughput, computed, throughput
 from planners import Plan
 from simulator import Timeline, overflow
 
@@ -49,6 +53,10 @@ class Explanation:
     energy_j: float | None
     traffic_bytes: float
     pipeline: PipelineSide | None = None
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """Shares of the peak, what is exposed along axes, and memory by class, as in JSON."""
+    frees: tuple[Freed, ...] = ()
+    """What would make the fullest core less full, what frees most first."""
     otherwise: tuple[str, ...] = ()
     """Of the search's plan, what it does otherwise than AccPar, in sentences."""
 
@@ -62,7 +70,8 @@ class Explanation:
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
     others = (case.planner_name != BASELINE) + _has_faster_alone(case)
-    return 1 + len(KNOBS) + len(changes) + others + steps_beside(case)
+    memory = case.execution.model == "deployed"
+    return 1 + len(KNOBS) + len(changes) + others + memory + steps_beside(case)
 
 
 def explain(
@@ -114,10 +123,21 @@ def explain(
         timeline.energy_j,
         timeline.traffic_bytes,
         pipeline_side(case, plan, timeline, progress),
+        _answers(case, timeline),
+        freed(case, plan, timeline, progress),
         tuple(otherwise(case, plan, timeline.iteration_s))
         if case.planner == SEARCH and plan.pipeline is None
         else (),
     )
+
+
+def _answers(case: Case, timeline: Timeline) -> dict[str, Any]:
+    return {
+        **asdict(throughput(case, timeline.iteration_s)),
+        **computed(case, timeline),
+        **axis_fields(case, timeline),
+        **memory_fields(timeline),
+    }
 
 
 def _has_faster_alone(case: Case) -> bool:

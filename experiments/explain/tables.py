@@ -112,3 +112,48 @@ def alternatives_table(result: Explanation) -> Table:
             cells = (f"{one.seconds:.9f}", f"{result.iteration_s / one.seconds:.3f}x")
         table.add_row(one.what, *cells, one.reason or "")
     return table
+
+
+def answers_table(result: Explanation) -> Table:
+    """What the step comes to: rates, shares of the peak, the bubble, exposed axes, memory."""
+    from rich.table import Table
+
+    table = Table(title="Speed and memory", title_justify="left", show_header=False)
+    for row in answer_rows(result):
+        table.add_row(*row)
+    return table
+
+
+def answer_rows(result: Explanation) -> Iterator[tuple[str, str]]:
+    """Its rows; of memory that of the fullest device, or stage."""
+    from experiments.studies.axis_traffic import axis_rows
+    from experiments.studies.occupancy import fullest, memory_rows
+    from experiments.studies.pipelining import bubble_in_words
+    from experiments.studies.throughput import throughput_rows
+
+    found = result.answers
+    yield from throughput_rows(found)
+    if result.pipeline is not None:
+        yield "bubble", bubble_in_words(result.pipeline.fields)
+    yield from axis_rows(found)
+    if found["memory"]:
+        yield from memory_rows([fullest(found["memory"])])
+
+
+def frees_table(result: Explanation) -> Table:
+    """What each change would free on the fullest core."""
+    from rich.table import Table
+
+    from simulator.engine.occupancy import readable
+
+    table = Table(title="What would free memory on the fullest core", title_justify="left")
+    for name in ("what", "frees", "peak then", "fits", "why not"):
+        table.add_column(name, justify="right" if name in ("frees", "peak then") else "left")
+    for one in result.frees:
+        if one.peak_bytes is None or one.frees_bytes is None:
+            table.add_row(one.what, "", "", "", one.reason or "")
+            continue
+        sign = "-" if one.frees_bytes < 0 else ""
+        frees = f"{sign}{readable(abs(one.frees_bytes))}"
+        table.add_row(one.what, frees, readable(one.peak_bytes), "yes" if one.fits else "no", "")
+    return table

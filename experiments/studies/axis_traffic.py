@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.difference import core_ps
@@ -37,6 +37,12 @@ def axis_fields(case: Case, timeline: Timeline) -> dict[str, Any]:
             exposed[axis_of(operation, nodes, staging.parallel)] += ps
     seconds = timeline.cores * PICOSECONDS
     return {"exposed_by_axis_s": {axis: exposed[axis] / seconds for axis in AXES if exposed[axis]}}
+
+
+def axis_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of a table: what is exposed along each axis; none without axes."""
+    for axis, seconds in result.get("exposed_by_axis_s", {}).items():
+        yield f"exposed along {axis}", f"{seconds:.9f} s a core"
 
 
 def axis_of(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:

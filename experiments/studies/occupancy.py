@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import warn
-from simulator import overflow
-from simulator.engine.occupancy import readable
+from simulator import DeviceMemory, overflow
+from simulator.engine.occupancy import CLASSES, readable
 
 if TYPE_CHECKING:
     from experiments.studies.case import Case
@@ -27,6 +28,41 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
         "cores_over_memory": sum(device.cores_over for device in timeline.memory),
         "idle_cores": timeline.idle_cores,
     }
+
+
+def memory_fields(timeline: Timeline) -> dict[str, Any]:
+    """Idle cores, and HBM device by device, by class; None where the model has no memory."""
+    if not (found := occupancy(timeline)):
+        return {"idle_cores": None, "peak_memory_bytes": None, "fits": None, "memory": []}
+    return {
+        "idle_cores": found["idle_cores"],
+        "peak_memory_bytes": found["peak_memory_bytes"],
+        "fits": not found["cores_over_memory"],
+        "memory": [
+            asdict(one)
+            | {"fits": one.fits, "by_class": dict(zip(CLASSES, one.by_class, strict=True))}
+            for one in timeline.memory
+        ],
+    }
+
+
+def fullest(memory: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of ``memory_fields``' devices, or stages, the one with the largest share of its capacity."""
+    return max(memory, key=lambda one: one["peak_bytes"] / one["capacity_bytes"])
+
+
+def memory_rows(memory: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Rows of a table: every device or stage, and what the fullest holds, by class."""
+    top = fullest(memory)
+    for one in memory:
+        use = DeviceMemory(**{key: value for key, value in one.items() if key != "fits"})
+        over = "" if use.fits else f": {use.cores_over:,} of {use.cores:,} cores do not fit"
+        yield f"memory, {use.device}", f"{use}{over}"
+        if one is not top:
+            continue
+        yield "of it", in_words(one["by_class"])
+        if not use.fits:
+            yield "to free", most_of_it(one["by_class"])
 
 
 FREES = {

@@ -70,12 +70,16 @@ def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -
     }
 
 
+def bubble_in_words(found: dict[str, Any]) -> str:
+    """How long a pipeline's busiest stage waits, against what it works."""
+    return f"{found['bubble']:.1%} of the busiest stage's work"
+
+
 def pipeline_table(found: dict[str, Any]) -> Table:
     """A row for each stage, of replicas the first."""
     from rich.table import Table
 
-    said = f"{found['bubble']:.1%} of the busiest stage's work"
-    table = Table(title=f"{found['schedule']}: bubble {said}")
+    table = Table(title=f"{found['schedule']}: bubble {bubble_in_words(found)}")
     for name in ("stage", "layers", "on", "busy", "waits", "in flight", "versions"):
         table.add_column(name, justify="left" if name == "layers" else "right")
     for row in found["stages"]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from experiments.studies.case import Case
     from simulator import Timeline
 
@@ -21,6 +23,11 @@ CONVENTION = (
     "Share of peak (MFU): 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, "
     "for inputs' and for weights' gradients; attention whole, causal or not; nothing recomputed), "
     "over the sum of all peaks."
+)
+
+ALL_COMPUTED = (
+    "With all computed (HFU): the FLOPs of all products that cores did, over the same peaks: what "
+    "is computed again counts, what fused causal attention leaves out does not."
 )
 
 OF_INFERENCE = (
@@ -80,3 +87,18 @@ def throughput(case: Case, iteration_s: float) -> Throughput:
         None if tokens is None else tokens * samples_per_s,
         each * case.network.macs * samples_per_s / case.array.group.peak_flops_per_s,
     )
+
+
+def throughput_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of a table: samples and tokens a second, and both shares of the peak."""
+    yield "samples", f"{readable(result['samples_per_s'])} a second"
+    if (tokens_per_s := result["tokens_per_s"]) is not None:
+        each = readable(result["tokens_per_s_per_chip"])
+        yield "tokens", f"{readable(tokens_per_s)} a second, {each} a chip"
+    yield "share of peak", f"{result['share_of_peak']:.2%}"
+    yield "with all computed", f"{result['computed_share_of_peak']:.2%}"
+
+
+def conventions(*, inference: bool) -> list[str]:
+    """What the shares of the peak count, a sentence each."""
+    return [OF_INFERENCE if inference else CONVENTION, ALL_COMPUTED]

@@ -109,11 +109,11 @@ class _Planning:
 
     def _micro_batches(self, batch: int) -> int:
         """Of all replicas of the stages, which take them in turn."""
-        samples, asked, dp = self._staging.micro_batch, self._staging.micro_batches, self._axes.dp
-        if not samples and (asked > 1 or self._axes.pp == 1):
+        samples, asked = self._staging.samples(self._axes.pp), self._staging.micro_batches
+        if samples is None:
             micro_batch(batch, asked * self._replicas)  # as many for each
             return asked * self._replicas
-        samples = samples or 1
+        dp = self._axes.dp
         if batch % (samples * dp):
             raise PlanError(
                 f"micro-batch={samples} with dp={dp}: a batch of {batch} is no multiple of "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ class Held(NamedTuple):
     versions: int = 1
     in_flight: int = 0
     by_class: tuple[float, ...] = ()
-    """Of what comes and goes (MOVING), at the most; known of the peak alone."""
+    """Of what comes and goes (MOVING), at the most."""
 
 
 class Summary(NamedTuple):
@@ -53,7 +52,9 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
     walk = _Walk(worker, itinerary)
     for one in walk.passes():
         level, extra = one.level, (one.versions - 1) * worker.weight_bytes
+        moving = one.moving
         for task, most, more in walk.computations(one):
+            at_most, after = walk.classes(one, task)
             # sums of what comes and goes may end a little below nothing, by rounding
             yield Held(
                 task.operation,
@@ -62,22 +63,29 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
                 max(level + more, 0.0) + extra,
                 one.versions,
                 one.in_flight,
+                _nothing_less(moving + at_most),
             )
-            level += more
+            level, moving = level + more, moving + after
 
 
 def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
     """The computation with the most, the first of such; None where there is none."""
-    walk, found, number = _Walk(worker, itinerary), None, 0
-    for place, one in enumerate(walk.passes()):
+    walk, found, fullest = _Walk(worker, itinerary), None, None
+    for one in walk.passes():
         summary, extra = walk.summary(one), (one.versions - 1) * worker.weight_bytes
         most = one.level + summary.most + extra
         if summary.operation is not None and (found is None or most > found.most):
             after = one.level + summary.more + extra
-            versions, in_flight = one.versions, one.in_flight
-            turn = one.action.turn
-            found, number = Held(summary.operation, turn, most, after, versions, in_flight), place
-    return found and found._replace(by_class=walk.by_class(number, found.operation))
+            where = summary.operation, one.action.turn
+            found, fullest = Held(*where, most, after, one.versions, one.in_flight), one
+    if found is None or fullest is None:
+        return None
+    return found._replace(by_class=walk.by_class(fullest, found.operation))
+
+
+def _nothing_less(moving: NDArray[np.float64]) -> tuple[float, ...]:
+    """Classes whose sums of what comes and goes end a little below nothing, by rounding, at it."""
+    return tuple(np.maximum(moving, 0.0).tolist())
 
 
 def most_at_once(itinerary: Itinerary) -> tuple[int, int]:
@@ -97,6 +105,13 @@ def _through(itinerary: Itinerary) -> Part:
     return Part.WEIGHTS if training else Part.FORWARD
 
 
+def _activations(held_bytes: float) -> NDArray[np.float64]:
+    """What is kept for a stage that computes forward again, by class."""
+    found = np.zeros(len(MOVING))
+    found[ACTIVATIONS] = held_bytes
+    return found
+
+
 class _Pass(NamedTuple):
     """An action, or the forward before it, with what is held when it begins."""
 
@@ -106,6 +121,8 @@ class _Pass(NamedTuple):
     """Whether sums of gradients begin with it."""
     versions: int
     in_flight: int
+    moving: NDArray[np.float64]
+    """Of ``level`` what comes and goes, by class (MOVING)."""
 
 
 class _Walk:
@@ -122,20 +139,23 @@ class _Walk:
         """All of them, forward that is computed again included."""
         actions, inputs = self._itinerary.actions, self._itinerary.inputs
         level, in_flight, summing = self._worker.held_bytes, 0, set[int]()
-        ends = _through(self._itinerary)
+        moving, ends = np.zeros(len(MOVING)), _through(self._itinerary)
+        kept = {stage: _activations(held_bytes) for stage, held_bytes in inputs.items()}
         for action, versions in zip(actions, alive(actions, self._itinerary.versions), strict=True):
             first, forward = action.stage not in summing, Part.FORWARD in action.parts
             in_flight += forward
             if action.again:
                 again = action._replace(parts=frozenset({Part.FORWARD}))
-                one = _Pass(again, level, first, versions, in_flight)
+                one = _Pass(again, level, first, versions, in_flight, moving)
                 yield one
                 level += self.summary(one).more - inputs.get(action.stage, 0.0)
-            one = _Pass(action, level, first, versions, in_flight)
+                moving = moving + self._changes(one) - kept.get(action.stage, 0.0)
+            one = _Pass(action, level, first, versions, in_flight, moving)
             yield one
-            level += self.summary(one).more
             if forward and action.stage in inputs:
-                level = one.level + inputs[action.stage]
+                level, moving = level + inputs[action.stage], moving + kept[action.stage]
+            else:
+                level, moving = level + self.summary(one).more, moving + self._changes(one)
             in_flight -= ends in action.parts
             if Part.WEIGHTS in action.parts:
                 summing.add(action.stage)
@@ -155,34 +175,31 @@ class _Walk:
             found.append((task, task.held.most - going_on, task.held.more - going_on))
         return found
 
-    def by_class(self, number: int, operation: Operation) -> tuple[float, ...]:
-        """What is held of each of MOVING, at an operation of the ``number``-th pass."""
-        level = np.zeros(len(MOVING))
-        for one in islice(self.passes(), number):
-            change, inputs = self._changes(one, None), np.zeros(len(MOVING))
-            if Part.FORWARD in one.action.parts and one.action.stage in self._itinerary.inputs:
-                inputs[ACTIVATIONS] = self._itinerary.inputs[one.action.stage]
-                change = change - inputs if one.action.again else inputs
-            level = level + change
-        last = next(islice(self.passes(), number, None))
-        found = np.maximum(level + self._changes(last, operation), 0.0)
-        return tuple(found.tolist())
+    def classes(self, one: _Pass, task: Task) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a computation of a pass holds of each of MOVING, and what is more after it."""
+        goes_on = np.zeros(len(MOVING))
+        if not one.first and task.operation.phase is not Phase.UPDATE:
+            goes_on[GRADIENTS] = task.once
+        held = task.held
+        return (held.most_by or goes_on) - goes_on, (held.more_by or goes_on) - goes_on
 
-    def _changes(self, one: _Pass, until: Operation | None) -> NDArray[np.float64]:
-        """What is more of each class after a pass, or at the most of one of its operations."""
-        key = one.action.parts, one.action.stage, one.first
-        if until is None and key in self._kinds:
-            return self._kinds[key]
-        level = np.zeros(len(MOVING))
+    def by_class(self, one: _Pass, operation: Operation) -> tuple[float, ...]:
+        """What is held of each of MOVING, at an operation of a pass."""
+        moving = one.moving
         for task, *_ in self.computations(one):
-            goes_on = np.zeros(len(MOVING))
-            if not one.first and task.operation.phase is not Phase.UPDATE:
-                goes_on[GRADIENTS] = task.once
-            if task.operation is until:
-                return level + (task.held.most_by or goes_on) - goes_on
-            level = level + (task.held.more_by or goes_on) - goes_on
-        self._kinds[key] = level
-        return level
+            at_most, after = self.classes(one, task)
+            if task.operation is operation:
+                return _nothing_less(moving + at_most)
+            moving = moving + after
+        return _nothing_less(moving)
+
+    def _changes(self, one: _Pass) -> NDArray[np.float64]:
+        """What is more of each class after a pass."""
+        key = one.action.parts, one.action.stage, one.first
+        if key not in self._kinds:
+            changes = (self.classes(one, task)[1] for task, *_ in self.computations(one))
+            self._kinds[key] = sum(changes, start=np.zeros(len(MOVING)))
+        return self._kinds[key]
 
     def summary(self, one: _Pass) -> Summary:
         """A pass as a whole."""

@@ -15,7 +15,7 @@ from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program, Site, Worker
 from simulator.lowering.blocks import Alike
 from simulator.lowering.dataflow import MADE, Dataflow
-from simulator.lowering.placement import Part
+from simulator.lowering.placement import Part, parts
 from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.tasks import Key, Script
 from simulator.lowering.unit_order import compute_on_units, order_by_units
@@ -35,14 +35,29 @@ def training_step(rules: Rules) -> Program:
     key = rules.apart_from_speeds
     if key is not None and (before := STEPS.get(key)) is not None:
         return before.again(rules)
-    writer = Writer(rules)
-    memory = writer.memory()
+    writer, memory = Writer(rules), step_memory(rules)
     for item in rules.items():
         writer.write(item)
     written = writer.written(memory)
     if key is not None:
         STEPS.put(key, written.without_wires())
     return written.program
+
+
+def step_memory(rules: Rules) -> tuple[DeviceMemory, ...]:
+    """How full each device's HBM gets: from who holds what, and nothing else of the step.
+
+    Raises OutOfMemoryError where it must fit.
+    """
+    return rules.memory(
+        [
+            (part.group.kinds[0][0], alike.shards, updated, alike.cores * part.copies.count)
+            for part in parts(rules.root)
+            if not part.halves
+            for updated in [rules.updated(part)]
+            for alike in part.classes(folded=rules.shared)
+        ]
+    )
 
 
 class Writer:
@@ -164,10 +179,6 @@ class Writer:
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree
-
-    def memory(self) -> tuple[DeviceMemory, ...]:
-        """How full each device's HBM gets; raises OutOfMemoryError where it must fit."""
-        return self.rules.memory([(s.device, s.shards, s.updated, s.copies) for s in self.scripts])
 
     def written(self, memory: tuple[DeviceMemory, ...]) -> Written:
         """The whole step."""
