@@ -40,11 +40,15 @@ def read(path: Path) -> dict[str, Any]:
 
 @dataclass
 class Trace:
-    """Tracks in the order of their numbers; arrows from slice to slice; counters' (ns, value)."""
+    """Tracks in the order of their numbers; arrows from slice to slice; counters' (ns, value).
+
+    Counters of several values, drawn one upon the other, are ``stacked``.
+    """
 
     tracks: list[Track]
     arrows: list[tuple[Args, Args]]
     counters: dict[str, list[tuple[int, float]]]
+    stacked: dict[str, list[tuple[int, dict[str, float]]]]
 
 
 def check(path: Path) -> list[Track]:
@@ -59,7 +63,7 @@ def check_all(path: Path) -> Trace:
     order: dict[str, set[Any]] = {"process_sort_index": set(), "thread_sort_index": set()}
     events = read(path)["traceEvents"]
     ends: dict[str, dict[int, Args]] = {"s": {}, "f": {}}
-    counters: dict[tuple[int, str], list[tuple[int, float]]] = {}
+    counters: dict[tuple[int, str], list[tuple[int, dict[str, float]]]] = {}
     for event in events:
         assert type(event["pid"]) is type(event["tid"]) is int
         assert isinstance(event["name"], str)
@@ -78,13 +82,12 @@ def check_all(path: Path) -> Trace:
                 order[name].add(args["sort_index"])
         elif event["ph"] == "C":
             assert event["pid"] in processes
-            (value,) = event["args"].values()
-            assert value >= 0
+            assert all(value >= 0 for value in event["args"].values())
             samples = counters.setdefault((event["pid"], event["name"]), [])
             at = Fraction(event["ts"]) * 1000
             assert at.denominator == 1
             assert not samples or samples[-1][0] <= at
-            samples.append((int(at), float(value)))
+            samples.append((int(at), {k: float(v) for k, v in event["args"].items()}))
         elif event["ph"] in ends:
             assert event["id"] not in ends[event["ph"]]
             assert event.get("bp") == ("e" if event["ph"] == "f" else None)
@@ -110,7 +113,13 @@ def check_all(path: Path) -> Trace:
     )
     assert len({name for _, name in counters}) == len(counters)
     tracks = [threads[key] for key in sorted(threads, key=lambda key: key[1])]
-    return Trace(tracks, arrows, {name: samples for (_, name), samples in counters.items()})
+    single = {name: found for (_, name), found in counters.items() if len(found[0][1]) == 1}
+    stacked = {name: found for (_, name), found in counters.items() if len(found[0][1]) > 1}
+    lines = {
+        name: [(at, value) for at, args in some for value in args.values()]
+        for name, some in single.items()
+    }
+    return Trace(tracks, arrows, lines, stacked)
 
 
 def _enclosing(threads: dict[tuple[int, int], Track], event: Args) -> Args:

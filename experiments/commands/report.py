@@ -116,24 +116,18 @@ def _command(args: argparse.Namespace) -> str:
     """The command as it could be typed again."""
     import shlex
 
+    from experiments.studies.model_options import MODEL_OPTIONS
+
     words = ["accelarray", "report"]
     words += ["--array", args.array] if args.array else []
     words += [word for change in args.set for word in ("--set", change)]
     words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
+    words += [word for change in args.transform for word in ("--transform", change)]
     words += [
         word
-        for name in (
-            "execution",
-            "mode",
-            "update",
-            "metrics",
-            "overlap",
-            "shards",
-            "bucket",
-            "algorithm",
-        )
+        for name in ("execution", "metrics", *MODEL_OPTIONS)
         if getattr(args, name) not in (None, "time")
-        for word in (f"--{name}", getattr(args, name))
+        for word in (f"--{name.replace('_', '-')}", str(getattr(args, name)))
     ]
     words += ["--strict-memory"] if args.strict_memory else []
     words += ["--store", args.store] if args.store else []

@@ -103,6 +103,27 @@ class StepResult(Result):
 
         return to_frame(self.timeline, sites(self.timeline))
 
+    def memory_frame(self) -> pandas.DataFrame:
+        """A row for each computation of each class of cores: what a core holds at its most, when.
+
+        Bytes by class ("weights", "optimizer", ...), with all together as "bytes"; times are
+        picoseconds. Without rows where the execution model has no memory.
+        """
+        import pandas
+
+        from experiments.pictures.counters import memory
+        from experiments.pictures.resources import labels, sites
+        from simulator.engine.occupancy import CLASSES
+
+        at, every = self.timeline, sites(self.timeline)
+        names = labels(every, at, folded=self.case.folded)
+        rows = [
+            (names[site.name], one.start_ps, one.end_ps, *one.by_class, one.most)
+            for site in every
+            for one in memory(at, site)
+        ]
+        return pandas.DataFrame(rows, columns=["cores", "start_ps", "end_ps", *CLASSES, "bytes"])
+
     def plot(self) -> Figure:
         """A Gantt chart: what each class of cores, memories and links did when."""
         from experiments.pictures.gantt import plot_gantt

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pictures.resources import BOARD, Site
 from simulator import PICOSECONDS
-from simulator.analysis.memory import memory_over_time
+from simulator.analysis.memory import Filled, filled
 
 if TYPE_CHECKING:
     from simulator import Operation, Timeline
@@ -20,16 +20,15 @@ class Sample(NamedTuple):
     value: float
 
 
-def memory_bytes(timeline: Timeline, site: Site) -> Iterator[Sample]:
-    """The most that one core of a site holds during each of its computations, from its start on.
+def memory(timeline: Timeline, site: Site) -> Iterator[Filled]:
+    """The most that one core of a site holds during each of its computations, by class, too.
 
     Nothing where the execution model has no memory.
     """
     if not timeline.memory or site.level != BOARD:
         return
     names = [station.name for station in timeline.stations.workers]
-    for start_ps, _, most in memory_over_time(timeline, names.index(site.name)):
-        yield Sample(start_ps, most)
+    yield from filled(timeline, names.index(site.name))
 
 
 def link_use(timeline: Timeline) -> dict[str, list[Sample]]:

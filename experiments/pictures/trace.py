@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import whole_file
-from experiments.pictures.counters import Sample, link_use, memory_bytes
+from experiments.pictures.counters import link_use, memory
 from experiments.pictures.resources import BOARD, Site, labels
 from experiments.pictures.tracks import Slice, rows_of, slices_by_resource, tracks
+from simulator.engine.occupancy import CLASSES
 from simulator.engine.rows import NO_ROW
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     picoseconds, and, where one stands for many, its ``multiplicity``. An arrow
     goes to an operation from what it waited for, where that is on another
     track; both last a nanosecond at least. Counters say how full the memory of
-    each class of cores is, and what all links of a kind carry.
+    each class of cores is, also by what it is full of, and what all links of a kind carry.
     """
     names = labels(chosen, timeline, folded=folded)
     labelled = dict.fromkeys(_process(site, names) for site in chosen)
@@ -66,9 +67,12 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                     yield _complete(each, resource, pid, tid, moved, version)
     yield from _flows(timeline, slices, places)
     for site in chosen:
-        for sample in memory_bytes(timeline, site):
-            name = f"memory of a core: {names[site.name]}"
-            yield _counter(name, processes[_process(site, names)], sample, "bytes")
+        pid, name = processes[_process(site, names)], names[site.name]
+        for held in memory(timeline, site):
+            by_class = dict(zip(CLASSES, held.by_class, strict=True))
+            at_ps = held.start_ps
+            yield _counter(f"memory of a core: {name}", pid, at_ps, {"bytes": held.most})
+            yield _counter(f"memory by class: {name}", pid, at_ps, by_class)
     yield from _links(timeline, len(processes) + 1)
 
 
@@ -108,12 +112,12 @@ def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
             yield _metadata("process_name", pid, 0, name="all links by kind")
             yield _metadata("process_sort_index", pid, 0, sort_index=pid)
         for sample in samples:
-            yield _counter(f"links: {kind}", pid, sample, "bytes a second")
+            yield _counter(f"links: {kind}", pid, sample.at_ps, {"bytes a second": sample.value})
 
 
-def _counter(name: str, pid: int, sample: Sample, unit: str) -> Event:
-    at = sample.at_ps // PS_A_NS / 1000
-    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": {unit: sample.value}}
+def _counter(name: str, pid: int, at_ps: int, args: Mapping[str, float]) -> Event:
+    at = at_ps // PS_A_NS / 1000
+    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": dict(args)}
 
 
 def _rows(

@@ -14,6 +14,7 @@ from experiments.explain.study import Explanation, explain, steps_of
 from experiments.report.page.about import made_by, specs
 from experiments.report.page.headline import message, title
 from experiments.report.page.markup import Markup, escape, join, tag
+from experiments.report.page.numbers import memory, numbers
 from experiments.report.page.plans import plan_maps
 from experiments.report.page.results import results
 from experiments.report.page.speedups import speedups
@@ -34,6 +35,8 @@ SECTIONS = {
     "training": "training",
     "speedups": "speedups",
     "results": "store",
+    "numbers": "numbers",
+    "memory": "memory",
     "path": "why",
     "helps": "what would help",
     "compare": "two planners",
@@ -86,6 +89,8 @@ def report(
     parts = {
         "speedups": speedups(compared),
         "results": None if rows is None else results(rows),
+        "numbers": numbers(why),
+        "memory": memory(why),
         "path": critical_path(why),
         "helps": what_helps(why),
         "compare": _versus(study, why),

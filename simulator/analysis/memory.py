@@ -6,25 +6,27 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from simulator.analysis.doings import RowsByOperation, doings
-from simulator.analysis.held import held
+from simulator.analysis.held import held, peak
 from simulator.engine.occupancy import MOVING, all_classes
 from simulator.engine.operations import Worker
 from simulator.engine.timeline import Timeline
 
 
 class Filled(NamedTuple):
-    """The most that is held during one computation (bytes), from its start to its end (ps)."""
+    """The most that is held during one computation (bytes), from its start to its end (ps).
+
+    ``by_class`` has it by CLASSES, of the weights every version that is held; () of a program
+    that says nothing of its memory.
+    """
 
     start_ps: int
     end_ps: int
     most: float
-    versions: int
-    moving: tuple[float, ...]
-    """Of it, by class, what comes and goes (MOVING)."""
+    by_class: tuple[float, ...] = ()
 
 
-def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int, float]]:
-    """Start, end (picoseconds) and the most that was held (bytes) of each computation.
+def filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
+    """Every computation of a worker.
 
     What a worker holds grows and shrinks with what it computes: activations
     that wait for backward, gradients that wait for the update. Its template
@@ -33,22 +35,22 @@ def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int
     itinerary the order is known, and each record is one of it; what several units of a
     core do at once is held as if they did it in that order.
     """
-    for one in _filled(timeline, worker):
-        yield one.start_ps, one.end_ps, one.most
+    mine, known = timeline.program.workers[worker], bool(timeline.memory)
+    walk = _in_stages if mine.itinerary is not None else _in_one
+    for start_ps, end_ps, most, versions, moving in walk(timeline, worker):
+        by_class = _all_classes(mine, versions, moving) if known else ()
+        yield Filled(start_ps, end_ps, most, by_class)
 
 
-def classes_over_time(
-    timeline: Timeline, worker: int
-) -> Iterator[tuple[int, int, tuple[float, ...]]]:
-    """The same, with the bytes of each of CLASSES at the most; nothing where there is no memory.
+def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
+    """Bytes of each of CLASSES that a worker holds before the step, and after it."""
+    return _all_classes(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
 
-    Every version of the weights that is held counts to them.
-    """
-    if not timeline.memory:
-        return
-    mine = timeline.program.workers[worker]
-    for one in _filled(timeline, worker):
-        yield one.start_ps, one.end_ps, _by_class(mine, one)
+
+def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int, float]]:
+    """Start, end (picoseconds) and the most that was held (bytes) of each computation."""
+    for one in filled(timeline, worker):
+        yield one[:3]
 
 
 def peak_bytes(timeline: Timeline, worker: int) -> float:
@@ -57,22 +59,42 @@ def peak_bytes(timeline: Timeline, worker: int) -> float:
     return max((most for _, _, most in memory_over_time(timeline, worker)), default=held_bytes)
 
 
-def _by_class(worker: Worker, one: Filled) -> tuple[float, ...]:
-    more = (one.versions - 1) * worker.weight_bytes
-    always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
-    return all_classes(*always, one.moving)
+def fullest(timeline: Timeline) -> int:
+    """The worker whose cores hold the largest share of their capacity, the first of such."""
+    workers = timeline.program.workers
+    shares = [
+        _most(one) / (one.device.hbm_capacity_bytes / one.device.cores_per_chip) for one in workers
+    ]
+    return shares.index(max(shares))
 
 
-def _filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
-    mine = timeline.program.workers[worker]
-    columns = timeline.columns
-    if mine.itinerary is not None:
-        found = RowsByOperation(timeline, worker)
-        for one in held(mine, mine.itinerary):
-            row = found.next(one.operation, one.turn)
-            when = columns.start[row], columns.end[row]
-            yield Filled(*when, one.most, one.versions, one.by_class)
+def _most(worker: Worker) -> float:
+    """The most that a worker holds, by its script."""
+    if worker.itinerary is not None:
+        top = peak(worker, worker.itinerary)
+        return worker.held_bytes if top is None else top.most
+    most = level = worker.held_bytes
+    for task in worker.template:
+        most, level = max(most, level + task.held.most), level + task.held.more
+    return most
+
+
+Step = tuple[int, int, float, int, tuple[float, ...]]
+"""Start, end, the most, versions of the weights, and of the most what comes and goes (MOVING)."""
+
+
+def _in_stages(timeline: Timeline, worker: int) -> Iterator[Step]:
+    mine, columns = timeline.program.workers[worker], timeline.columns
+    if mine.itinerary is None:
         return
+    found = RowsByOperation(timeline, worker)
+    for one in held(mine, mine.itinerary):
+        row = found.next(one.operation, one.turn)
+        yield columns.start[row], columns.end[row], one.most, one.versions, one.by_class
+
+
+def _in_one(timeline: Timeline, worker: int) -> Iterator[Step]:
+    mine, columns = timeline.program.workers[worker], timeline.columns
     rows = doings(timeline)[worker].computed.tolist()
     rows.sort(key=columns.start.__getitem__)
     changes = {task.operation: task.held for task in mine.template}
@@ -82,6 +104,12 @@ def _filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
         most, more, most_by, more_by = changes[timeline.operations[columns.operation[row]]]
         # sums of what comes and goes may end a little below nothing, by rounding
         at_most = tuple(max(a + b, 0.0) for a, b in zip(moving, most_by or nothing, strict=True))
-        yield Filled(columns.start[row], columns.end[row], max(level + most, 0.0), 1, at_most)
+        yield columns.start[row], columns.end[row], max(level + most, 0.0), 1, at_most
         level += more
         moving = tuple(a + b for a, b in zip(moving, more_by or nothing, strict=True))
+
+
+def _all_classes(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:
+    more = (versions - 1) * worker.weight_bytes
+    always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
+    return all_classes(*always, moving)
