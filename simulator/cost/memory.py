@@ -239,16 +239,9 @@ def _maps(
                 written[tensor.tensor] = copies[key]
                 positions[tensor.tensor] = shard.positions
     found = list(copies.values())
-    head = _head(operators)
     for item in found:
-        item.what = _class_of(item, mine, head)
+        item.what = _class_of(item, mine, operators.logits)
     return found
-
-
-def _head(operators: Operators) -> int | None:
-    """The node whose outputs are logits: nobody reads it, and something is made of them."""
-    last, node = len(operators.graph) - 1, operators.nodes[-1]
-    return last if len(node.forward) > 1 and node.forward[0].macs else None
 
 
 def _class_of(item: _Held, mine: Sequence[Operator], head: int | None) -> str:

@@ -162,6 +162,8 @@ class Operators:
     graph: Graph
     nodes: tuple[NodeOperators, ...]
     segments: tuple[Segment, ...] = ()
+    logits: int | None = None
+    """The node that makes them, if any."""
 
     def again(self, node: int) -> Iterator[Segment]:
         """What computes forward again right before a node does backward."""

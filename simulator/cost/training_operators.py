@@ -8,7 +8,7 @@ the table of docs/roofline.md, found to predict measured TPU steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planners.order import Phase
@@ -68,8 +68,14 @@ def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -
     nodes = [step.node(index) for index in range(len(step.all.graph))]
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
-    found = Operators(step.all.graph, tuple(nodes))
+    found = Operators(step.all.graph, tuple(nodes), logits=_head(network, nodes))
     return found if inference else recomputed(found, network, recompute, early_stop=early_stop)
+
+
+def _head(network: Network, nodes: Sequence[NodeOperators]) -> int | None:
+    """The node whose outputs are logits: something is made of them, and no stage reads them."""
+    forward, sends = nodes[-1].forward, any(x.operator == SENT for x in network.layers)
+    return len(nodes) - 1 if len(forward) > 1 and forward[0].macs and not sends else None
 
 
 class _TrainingOperators:
