@@ -65,6 +65,8 @@ def in_columns(
     found: list[Values | None] = [None] * count
     whole = chain([(0, rest)], steps, [(end_ps, rest)])
     for (start_ps, values), (until_ps, _) in pairwise(whole):
+        if start_ps == until_ps and values is rest:
+            continue
         first, last = (min(at * count // max(end_ps, 1), count - 1) for at in (start_ps, until_ps))
         # what ends where a part begins is not in it
         last -= last > first and until_ps * count == last * end_ps

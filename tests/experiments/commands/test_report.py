@@ -53,6 +53,11 @@ COMMANDS = [
     "--strict-memory --metrics time,traffic --output page.html",
     "--store 's $x.db' --timeline 'gpt2:seq=8' --output page.html",
     "--store s.db --jobs 3 --cluster tcp://h:1 --output page.html",
+    "--array tpu-v3-8 --networks gpt2:layers=2:seq=16 --planners axes --parallel dp=2,pp=2,tp=2 "
+    "--micro-batch 2 --axis-order tp,dp,pp --update sharded --recompute full --transform apart "
+    "--attention fused --output page.html",
+    "--array tpu-v3-8 --networks vgg11 --stages 2 --micro-batches 4 --schedule gpipe --zero 1 "
+    "--output page.html",
 ]
 
 

@@ -63,3 +63,39 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)["pipeline"]
     assert {"bubble", "stages", "alternatives", "notes", "schedule"} <= found.keys()
     assert len(found["stages"]) == 2
+
+
+def by_axes(**options: str) -> Case:
+    execution = with_options(DEPLOYED, {"parallel": "dp=2,pp=2,tp=2"} | options)
+    network = load_network("gpt3-125m:layers=2:seq=128")
+    return Case(network, "axes", load_array("tpu-v3-8"), 16, execution=execution)
+
+
+@pytest.mark.parametrize(
+    ("options", "others"),
+    [
+        ({"micro_batch": "1"}, [2]),
+        ({}, [2]),
+        ({"micro_batch": "2"}, [1, 4]),
+        ({"micro_batch": "8"}, [4]),
+    ],
+    ids=str,
+)
+def test_who_says_the_samples_of_a_micro_batch_is_told_of_others(
+    options: dict[str, str], others: list[int]
+) -> None:
+    mine = by_axes(**options)
+    side = pipeline_side(mine, *step_of(mine), lambda _: None)
+    assert side is not None
+    assert steps_beside(mine) == len(side.alternatives)
+    assert {one.what: one.seconds for one in side.alternatives} == {
+        f"micro-batches of {n}": step_of(by_axes(micro_batch=str(n)))[1].iteration_s for n in others
+    }
+
+
+def test_who_says_how_many_micro_batches_is_told_of_more() -> None:
+    mine = by_axes(micro_batches="2")
+    side = pipeline_side(mine, *step_of(mine), lambda _: None)
+    assert side is not None
+    assert [one.what for one in side.alternatives] == ["4 micro-batches"]
+    assert side.alternatives[0].reason is None

@@ -1,0 +1,127 @@
+"""What changes would free: against the peaks of the changed steps, each planned and run."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from experiments.explain.freeing import LITTLE, Freed, changes_of, freed
+from experiments.studies.case import Case, Planned, plan_of, step_of
+from experiments.studies.model_options import with_options
+from hardware import load_array
+from simulator import DEPLOYED, PUBLISHED, Timeline
+from simulator.engine.occupancy import CLASSES
+from workloads import load_network
+
+GPT = "gpt3-125m:layers=2:seq=128"
+NOTHING: list[str] = []
+
+
+def case(network: str = GPT, array: str = "tpu-v3-8", batch: int = 32, **options: str) -> Case:
+    planner = "axes" if "parallel" in options else "data_parallel"
+    execution = with_options(DEPLOYED, options)
+    return Case(load_network(network), planner, load_array(array), batch, execution=execution)
+
+
+def found(mine: Case) -> dict[str, Freed]:
+    some = freed(mine, *step_of(mine), NOTHING.append)
+    known = [one.frees_bytes for one in some if one.frees_bytes is not None]
+    assert known == sorted(known, reverse=True)
+    assert all(one.reason for one in some[len(known) :])
+    return {one.what: one for one in some}
+
+
+def peak(timeline: Timeline) -> float:
+    return max(one.peak_bytes for one in timeline.memory)
+
+
+AXES: dict[str, Any] = {"parallel": "dp=2,pp=2,tp=2", "micro_batch": "4"}
+STAGES: dict[str, Any] = {"stages": "2", "micro_batches": "4", "tied": "copies", "batch": 256}
+CHANGED: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    ({}, "--batch 16", {"batch": 16}),
+    ({}, "--update sharded", {"update": "sharded"}),
+    ({}, "--update gradients", {"update": "gradients"}),
+    ({}, "--update weights", {"update": "weights"}),
+    ({}, "--recompute selective", {"recompute": "selective"}),
+    ({}, "--recompute full", {"recompute": "full"}),
+    (AXES, "--micro-batch 2", {"micro_batch": "2"}),
+    (AXES, "--parallel dp=2,pp=2,tp=2,sp", {"parallel": "dp=2,pp=2,tp=2,sp"}),
+    (AXES, "--parallel dp=1,pp=2,tp=4", {"parallel": "dp=1,pp=2,tp=4"}),
+    (AXES, "--update gradients", {"update": "gradients"}),
+    ({"parallel": "dp=4,tp=2"}, "--micro-batches 2", {"micro_batches": "2"}),
+    (STAGES, "--micro-batches 8", {"micro_batches": "8"}),
+    (STAGES, "--recompute stages:all", {"recompute": "stages:all"}),
+]
+
+
+@pytest.mark.parametrize(("options", "what", "change"), CHANGED, ids=lambda x: str(x))
+def test_what_is_freed_is_what_the_changed_step_holds_less(
+    options: dict[str, Any], what: str, change: dict[str, Any]
+) -> None:
+    mine = case(**options)
+    one = found(mine)[what]
+    other = case(**{**options, **change})
+    now, then = peak(step_of(mine)[1]), peak(step_of(other)[1])
+    assert one.peak_bytes == then
+    assert one.frees_bytes == now - then
+    assert one.reason is None
+    assert one.fits is True
+
+
+def test_what_is_done_already_is_not_offered() -> None:
+    words = {
+        mine: {change.what for change in changes_of(case(update=mine[0], recompute=mine[1]))}
+        for mine in (("replicated", "none"), ("sharded", "selective"), ("weights", "full"))
+    }
+    assert {"--update sharded", "--recompute selective"} <= words["replicated", "none"]
+    assert words["sharded", "selective"] >= {"--update gradients", "--recompute full"}
+    assert not {"--update sharded", "--recompute selective"} & words["sharded", "selective"]
+    assert words["weights", "full"] == {"--batch 16"}
+    assert changes_of(replace(case(), execution=PUBLISHED)) == []
+    inference = [change.what for change in changes_of(case(mode="inference"))]
+    assert inference == ["--batch 16"]
+    plan = plan_of(case())
+    planned = replace(case(), planner=Planned("mine", plan))
+    assert not any(change.anew for change in changes_of(planned))
+
+
+def test_a_class_that_is_little_is_not_tried_and_that_is_said() -> None:
+    """With many samples on a core a small network's states are little; LITTLE bounds them."""
+    mine = case("resnet18", batch=4096)
+    timeline = step_of(mine)[1]
+    (memory,) = timeline.memory
+    held = dict(zip(CLASSES, memory.by_class, strict=True))
+    states = held["weights"] + held["optimizer"] + held["gradients"]
+    assert states < LITTLE * memory.peak_bytes
+    some = found(mine)
+    said = some["--update sharded"].reason
+    share = f"{states / memory.peak_bytes:.1%}"
+    assert said == f"weights, optimizer and gradients are {share} of the peak"
+    really = memory.peak_bytes - peak(step_of(case("resnet18", batch=4096, update="sharded"))[1])
+    assert really <= states
+    assert (some["--batch 2048"].frees_bytes or 0) > 0.4 * memory.peak_bytes
+
+
+def test_what_cannot_be_says_why() -> None:
+    some = found(case(**AXES))
+    assert "take zero=2" in (some["--update weights"].reason or "")
+    assert some["--update weights"].peak_bytes is None
+
+
+def test_of_unlike_devices_cores_as_large_as_the_fullest_are_compared() -> None:
+    mine = Case(load_network("resnet18"), "accpar", load_array("tpu-mixed"), 4096)
+    mine = replace(mine, execution=DEPLOYED)
+    timeline = step_of(mine)[1]
+    full = max(timeline.memory, key=lambda one: one.peak_bytes / one.capacity_bytes)
+    half = step_of(replace(mine, batch=2048))[1]
+    (then,) = [one for one in half.memory if one.device == full.device]
+    one = found(mine)["--batch 2048"]
+    assert one.frees_bytes == full.peak_bytes - then.peak_bytes
+    assert one.fits == all(each.fits for each in half.memory)
+
+
+def test_memory_is_one_step_of_progress() -> None:
+    heard: list[str] = []
+    mine = case()
+    freed(mine, *step_of(mine), heard.append)
+    assert heard == ["memory"]
