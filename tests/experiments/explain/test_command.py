@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
+from experiments.studies.throughput import ALL_COMPUTED, CONVENTION
 
 RING = ["--array", "ring-8", "--execution", "deployed", "--overlap", "none"]
 CASES = [
@@ -73,3 +74,51 @@ def test_users_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert out == ""
     assert words in err
+
+
+GPT = ["gpt3-125m:layers=2:seq=128", "--array", "tpu-v3-8", "--batch", "16"]
+GPT += ["--parallel", "dp=2,pp=2,tp=2", "--micro-batch", "2"]
+ANSWERS = ["samples_per_s", "tokens_per_s", "share_of_peak", "tokens_per_s_per_chip"]
+ANSWERS += ["computed_share_of_peak", "exposed_by_axis_s", "peak_memory_bytes", "fits", "memory"]
+
+
+def test_answers_are_simulate_s(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    found = []
+    for command in ("simulate", "explain"):
+        assert main([command, *GPT, "--format", "json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    step, why = found
+    assert {key: why[key] for key in ANSWERS} == {key: step[key] for key in ANSWERS}
+    assert why["pipeline"]["bubble"] == step["pipeline"]["bubble"]
+    assert next(one["what"] for one in why["frees"]).startswith("--")
+    assert main(["simulate", *GPT]) == 0
+    shown = capsys.readouterr().out
+    assert main(["explain", *GPT]) == 0
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines()]
+    names = ("samples", "tokens", "share of peak", "with all computed", "exposed along", "of it")
+    for name in names:
+        wanted = [line.split() for line in shown.splitlines() if line.startswith(f"│ {name}")]
+        assert wanted
+        assert all(row in rows for row in wanted)
+    share = f"{step['pipeline']['bubble']:.1%} of the busiest stage's work"
+    (row,) = [line for line in text.splitlines() if line.startswith("│ bubble")]
+    assert share in row
+    for out in (shown, text):
+        assert CONVENTION in out
+        assert ALL_COMPUTED in out
+    for one in why["frees"]:
+        (line,) = [line for line in text.splitlines() if line.startswith(f"│ {one['what']} ")]
+        assert (one["reason"] or ("yes" if one["fits"] else "no")) in line
+
+
+def test_a_model_without_memory_frees_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *CASES[0], "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["memory"], data["frees"], data["fits"]) == ([], [], None)
+    assert data["computed_share_of_peak"] > 0
+    assert main(["explain", *CASES[0]]) == 0
+    assert "would free memory" not in capsys.readouterr().out

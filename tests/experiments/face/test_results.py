@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 import accelarray
 from accelarray import UsageError
 from experiments.face.result import LONGEST, Result
+from simulator.engine.occupancy import CLASSES
 from tests.experiments.face import SMALL
 from tests.experiments.pages import EVIL
 from workloads import Builder
@@ -232,3 +233,17 @@ def test_a_step_that_was_not_compared() -> None:
     with pytest.raises(UsageError, match=r"no step of 'net' under 'hypar'; one of \('net', 'd"):
         result.step("net", "hypar")
     assert result.step("net", "data_parallel").case.planner == "data_parallel"
+
+
+def test_memory_over_time_is_a_frame_by_class() -> None:
+    options: dict[str, Any] = {"parallel": "dp=2,pp=2,tp=2", "micro_batch": 2}
+    step = accelarray.simulate("gpt3-125m:layers=2:seq=128", "axes", "tpu-v3-8", 16, **options)
+    frame = step.memory_frame()
+    assert list(frame) == ["cores", "start_ps", "end_ps", *CLASSES, "bytes"]
+    assert (frame["end_ps"] >= frame["start_ps"]).all()
+    assert frame[list(CLASSES)].sum(axis=1).tolist() == pytest.approx(frame["bytes"].tolist())
+    tops = frame.groupby("cores", sort=False)["bytes"].max()
+    assert list(tops) == pytest.approx([one.peak_bytes for one in step.timeline.memory])
+    published = ALL["step"]
+    assert isinstance(published, accelarray.StepResult)
+    assert len(published.memory_frame()) == 0

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from experiments.pictures.resources import chosen, sites
 from experiments.pictures.trace import trace_events, write_trace
 from experiments.studies.case import Case, step_of
 from hardware import load_array
-from simulator import Execution, Timeline
+from planners import Staging
+from simulator import DEPLOYED, Execution, Timeline
+from simulator.engine.occupancy import CLASSES
 from simulator.engine.rows import NO_ROW
 from tests import trace_checker
 from tests.experiments.pictures.test_trace import event
@@ -107,6 +110,29 @@ def test_memories_fill_to_their_peak() -> None:
         device = process.split(" of ")[1].partition(",")[0]
         tops[device] = max(tops.get(device, 0.0), *(value for _, value in samples))
     assert tops == {memory.device: memory.peak_bytes for memory in timeline.memory}
+
+
+def test_classes_are_stacked_up_to_what_is_held() -> None:
+    """A counter of several values beside each class' counter of all: at each moment as much."""
+    for timeline in (step("vgg11"), _in_stages()):
+        trace = traced(timeline)
+        whole = {k: v for k, v in trace.counters.items() if k.startswith("memory of a core: ")}
+        assert trace.stacked.keys() == {
+            name.replace("memory of a core", "memory by class") for name in whole
+        }
+        for name, samples in whole.items():
+            parts = trace.stacked[name.replace("memory of a core", "memory by class")]
+            assert [at for at, _ in parts] == [at for at, _ in samples]
+            assert all(tuple(args) == CLASSES for _, args in parts)
+            sums = [sum(args.values()) for _, args in parts]
+            assert sums == pytest.approx([value for _, value in samples])
+
+
+def _in_stages() -> Timeline:
+    execution = replace(DEPLOYED, staging=Staging(2, 4))
+    array = load_array("tpu-v3-8")
+    case = Case(load_network("alexnet"), "data_parallel", array, 64, execution=execution)
+    return step_of(case)[1]
 
 
 def test_the_published_models_levels_are_kinds_and_it_has_no_memory() -> None:
