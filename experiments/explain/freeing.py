@@ -80,10 +80,12 @@ def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
         words = f"{', '.join(others)} and {last} are {share:.1%} of the peak"
         return Freed(change.what, None, None, None, words)
     try:
-        if change.anew:
+        if change.anew or (plan.pipeline is not None and case.batch != plan.batch):
             other = plan_of(case)
         else:
-            other = with_updates(case.network, plan, case.array, case.execution)
+            other = replace(plan, batch=case.batch)
+            if case.execution.update in UPDATES:  # "auto" has chosen already
+                other = with_updates(case.network, other, case.array, case.execution)
         memory = memory_of(case.network, other, case.array, case.execution, timeline.batches)
     except (PlanError, SimulationError) as error:
         return Freed(change.what, None, None, None, str(error))
@@ -120,12 +122,12 @@ def _computed_again(case: Case) -> Iterator[Change]:
 def _smaller(case: Case) -> Iterator[Change]:
     """Fewer samples at a time, and more ways to split along axes."""
     staging = case.execution.staging
-    if isinstance(case.planner, Planned):
-        return
     if staging is None:
         if not case.batch % 2:
             half = case.batch // 2
-            yield Change(f"--batch {half}", replace(case, batch=half), SAMPLES, anew=True)
+            yield Change(f"--batch {half}", replace(case, batch=half), SAMPLES)
+        return
+    if isinstance(case.planner, Planned):
         return
     samples = staging.samples(staging.parallel.pp) if staging.parallel else None
     if samples is None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from experiments.explain.freeing import LITTLE, Freed, changes_of, freed
-from experiments.studies.case import Case, Planned, plan_of, step_of
+from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.model_options import with_options
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, Timeline
@@ -113,7 +113,7 @@ def test_of_unlike_devices_cores_as_large_as_the_fullest_are_compared() -> None:
     mine = replace(mine, execution=DEPLOYED)
     timeline = step_of(mine)[1]
     full = max(timeline.memory, key=lambda one: one.peak_bytes / one.capacity_bytes)
-    half = step_of(replace(mine, batch=2048))[1]
+    half = simulated(replace(mine, batch=2048), replace(plan_of(mine), batch=2048))
     (then,) = [one for one in half.memory if one.device == full.device]
     one = found(mine)["--batch 2048"]
     assert one.frees_bytes == full.peak_bytes - then.peak_bytes
