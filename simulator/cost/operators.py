@@ -162,8 +162,15 @@ class Operators:
     graph: Graph
     nodes: tuple[NodeOperators, ...]
     segments: tuple[Segment, ...] = ()
-    logits: int | None = None
-    """The node that makes them, if any."""
+    sends: bool = False
+    """Whether its last outputs are another stage's inputs."""
+
+    @property
+    def logits(self) -> int | None:
+        """The node that makes them: the last one, where something is made of its outputs here."""
+        forward = self.nodes[-1].forward
+        made = len(forward) > 1 and forward[0].macs > 0 and not self.sends
+        return len(self.nodes) - 1 if made else None
 
     def again(self, node: int) -> Iterator[Segment]:
         """What computes forward again right before a node does backward."""

@@ -8,7 +8,7 @@ the table of docs/roofline.md, found to predict measured TPU steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from planners.order import Phase
@@ -68,14 +68,9 @@ def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -
     nodes = [step.node(index) for index in range(len(step.all.graph))]
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
-    found = Operators(step.all.graph, tuple(nodes), logits=_head(network, nodes))
+    sends = any(layer.operator == SENT for layer in network.layers)
+    found = Operators(step.all.graph, tuple(nodes), sends=sends)
     return found if inference else recomputed(found, network, recompute, early_stop=early_stop)
-
-
-def _head(network: Network, nodes: Sequence[NodeOperators]) -> int | None:
-    """The node whose outputs are logits: something is made of them, and no stage reads them."""
-    forward, sends = nodes[-1].forward, any(x.operator == SENT for x in network.layers)
-    return len(nodes) - 1 if len(forward) > 1 and forward[0].macs and not sends else None
 
 
 class _TrainingOperators:
@@ -155,9 +150,8 @@ class _TrainingOperators:
         if name == INPUT:
             return False
         layer = self.all.layers[name]
-        if layer.operator == RECEIVED:  # one gradient goes back, whoever read it
-            return True
-        return layer.kind in PRODUCTS - CELLS.keys()
+        # of what was received one gradient goes back, whoever read it
+        return layer.operator == RECEIVED or layer.kind in PRODUCTS - CELLS.keys()
 
     def _summed(self, layer: Layer) -> Iterator[Operator]:
         """The gradients of many readers, or of readers of parts, become one tensor."""
@@ -274,7 +268,6 @@ class _TrainingOperators:
         pairs = self.maps.pairs(index)
         row_share = layer.input.area / layer.vocabulary if layer.vocabulary else 0.0
         riders = map(self.all.layers.__getitem__, self.all.riders.get(layer.name, ()))
-        lanes = worked_by(layer, riders, what, phase)
         fused = layer.kind == ATTENTION
         macs = self.all.graph[index].attended[0] if fused else layer.macs
         return Operator(
@@ -288,7 +281,7 @@ class _TrainingOperators:
             row=work.rows.times(row_share),
             kernel=layer.kernel_area if layer.kind == "conv" else 1.0,
             steps=work.steps,
-            lanes=lanes / self.all.graph[index].out_channels,
+            lanes=worked_by(layer, riders, what, phase) / self.all.graph[index].out_channels,
             each_sample=layer.kind in COMPUTED,
             block=layer.block,
             attention=fused,
