@@ -7,10 +7,10 @@ from collections.abc import Callable, Sized
 from functools import wraps
 from typing import Any, TypeVar
 
-MOST = 64
+MOST = 512
 """Objects of which a function's answers are kept."""
 MOST_LAYERS = 20_000
-"""Layers that they have together: a large transformer has 2,000, its stages as many."""
+"""Layers that they have together: a large transformer has 2,000, its stages (up to 64) as many."""
 
 Asked = TypeVar("Asked")
 Found = TypeVar("Found")

@@ -13,8 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from workloads.graph import Graph, owners, partition_graph
+from workloads.kept import once_for_each
 from workloads.kinds import INPUT, OTHER, RECEIVED, SENT, NetworkError, Tensor
 from workloads.layers import Layer, Network
+
+MOST_CUTS = 8
+"""Cuts of a network that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,22 @@ def cut(network: Network, firsts: Sequence[int]) -> Cut:
         )
     if len(firsts) == 1:
         return Cut(graph, firsts, (network,), (), ())
-    networks = _Cutter(network, graph, firsts).networks()
-    return Cut(graph, firsts, networks, _crossings(graph, firsts), _ties(graph, firsts))
+    known = _known(network)
+    if firsts not in known:
+        if len(known) == MOST_CUTS:
+            del known[next(iter(known))]
+        networks = _Cutter(network, graph, firsts).networks()
+        known[firsts] = Cut(
+            graph, firsts, networks, _crossings(graph, firsts), _ties(graph, firsts)
+        )
+    return known[firsts]
+
+
+@once_for_each
+def _known(network: Network) -> dict[tuple[int, ...], Cut]:
+    """Cuts that were made: stages that are the same objects each time, for what is kept by them."""
+    del network
+    return {}
 
 
 def _stage(firsts: Sequence[int], node: int) -> int:

@@ -36,7 +36,7 @@ def configure(commands: Any) -> None:
         "--axes",
         metavar="A1,A2",
         help="what to vary: tp, sp, pp, ep, micro-batch, recompute (these by default), cp, vp, "
-        "update; dp takes the devices that are left",
+        "update (zero 0 to 3, the last without stages); dp takes the devices that are left",
     )
     add_execution(parser)
     add_runner(parser)

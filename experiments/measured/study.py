@@ -19,7 +19,7 @@ from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError
 from experiments.studies.case import Case
 from experiments.studies.estimate import estimate
-from experiments.studies.outputs import Outputs
+from experiments.studies.outputs import REFUSED, Outputs, run_case
 from experiments.studies.runner import Runner
 from planners import PlanError
 from simulator import SimulationError
@@ -161,28 +161,24 @@ def _outcomes(
 def _run(
     cases: Mapping[str, Case], runner: Runner, progress: Progress
 ) -> tuple[dict[str, Outputs], dict[str, str]]:
-    """Outputs of cases by name, and why there are none.
-
-    Whoever cannot be planned stops those behind it: these are run one by one.
-    """
+    """Outputs of cases by name, and why there are none."""
     found: dict[str, Outputs] = {}
     refused: dict[str, str] = {}
-
-    def take(some: Mapping[str, Case]) -> None:
-        for finished in runner.run(some):
-            found[finished.name] = finished.outputs
-            progress(finished.name)
-
-    try:
-        take(cases)
-    except REFUSALS:
-        for name, case in cases.items():
-            if name not in found:
-                try:
-                    take({name: case})
-                except REFUSALS as error:
-                    refused[name] = str(error).partition("\n")[0]
+    for name, _, outputs in runner.run(cases, work=_run_or_refusal):
+        if reason := outputs.get(REFUSED):
+            refused[name] = reason
+        else:
+            found[name] = outputs
+        progress(name)
     return found, refused
+
+
+def _run_or_refusal(case: Case) -> Outputs:
+    """A row's step; or, so that one that cannot be planned stops no other, why there is none."""
+    try:
+        return run_case(case)
+    except REFUSALS as error:
+        return {REFUSED: str(error).partition("\n")[0]}
 
 
 def _by_source(

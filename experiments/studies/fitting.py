@@ -14,11 +14,12 @@ from experiments.studies.model_options import with_options
 from experiments.studies.outputs import Outputs, run_case
 from experiments.studies.throughput import throughput
 from hardware import Array
-from planners import AXES, Axes, PlanError
+from planners import AXES, Axes, PlanError, Update
 from planners.axes.cuts import blocks_of
 from planners.axes.roles import experts
 from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
+from simulator.planning.updates import AUTO
 from workloads import Network, partition_graph
 
 RECOMPUTE = ("none", "selective", "full")
@@ -26,6 +27,13 @@ MOST_MICRO_BATCH = 8
 VARIED = ("tp", "sp", "pp", "ep", "micro-batch", "recompute")
 """What is varied where nobody says; dp takes the devices that are left."""
 FURTHER = ("cp", "vp", "update")
+IN_PARTS = {
+    Update.SHARDED: ("state",),
+    Update.GRADIENTS: ("state", "gradients"),
+    Update.WEIGHTS: ("state", "gradients", "weights"),
+    AUTO: ("state",),
+}
+"""What those who have the same weights keep in parts, by update."""
 MOST = {"tp": 64, "pp": 64, "cp": 16, "vp": 8, "ep": 64}
 
 
@@ -47,6 +55,9 @@ class Choice:
             "update": self.update,
         }
         asked = {key: text for key, text in words.items() if text not in ("", "none")}
+        if self.update == Update.REPLICATED:  # as where nothing is said
+            del asked["update"]
+            execution = replace(execution, update="")
         return replace(with_options(execution, asked), strict_memory=True)
 
     def fields(self) -> dict[str, Any]:
@@ -55,7 +66,7 @@ class Choice:
         return {name: getattr(self.axes, name) for name in names} | {
             "micro_batch": self.micro_batch,
             "recompute": self.recompute,
-            "update": self.update or "replicated",
+            "update": self.update or str(Update.REPLICATED),
         }
 
 
@@ -77,8 +88,7 @@ class Fit:
         return {
             choice: self.case(choice)
             for choice in self.choices()
-            if self.state_bytes(choice.axes) <= self.capacity_bytes
-            and choice.recompute == RECOMPUTE[0]
+            if self.state_bytes(choice) <= self.capacity_bytes and choice.recompute == RECOMPUTE[0]
         }
 
     def case(self, choice: Choice) -> Case:
@@ -101,13 +111,18 @@ class Fit:
     def choices(self) -> Iterator[Choice]:
         """Every legal combination of powers of two."""
         recompute = RECOMPUTE if "recompute" in self.varied else RECOMPUTE[:1]
-        update = ("", "sharded") if "update" in self.varied else ("",)
         for axes in self._axes():
             each = self.batch // axes.dp
             most = MOST_MICRO_BATCH if "micro-batch" in self.varied else 1
             sizes = [size for size in _powers(most) if not each % size]
-            for size, again, how in product(sizes, recompute, update):
+            for size, again, how in product(sizes, recompute, self._updates(axes)):
                 yield Choice(axes, size, again, how)
+
+    def _updates(self, axes: Axes) -> list[str]:
+        """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""
+        if "update" not in self.varied:
+            return [self.execution.update]
+        return [one for one in Update if one is not Update.WEIGHTS or axes.pp == 1]
 
     def _axes(self) -> Iterator[Axes]:
         devices = self.execution.planned(self.array).group.size
@@ -141,11 +156,20 @@ class Fit:
         kinds = self.array.group.kinds
         return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
 
-    def state_bytes(self, axes: Axes) -> float:
-        """What a device holds at least: its share of weights, gradients and optimizer's state."""
-        each = number_bytes(self.array.group.arithmetic)
-        held = each.weight if "update" in self.varied else each.state
-        return self.network.parameters * (held + each.gradient) / (axes.tp * axes.pp * axes.ep)
+    def state_bytes(self, choice: Choice) -> float:
+        """What a device holds at least: its share of weights, gradients and optimizer's state.
+
+        Of what the devices that have the same weights keep in parts, a part.
+        """
+        each, axes, update = number_bytes(self.array.group.arithmetic), choice.axes, choice.update
+        held = {
+            "weights": each.weight,
+            "gradients": each.gradient,
+            "state": each.state - each.weight,
+        }
+        for what in IN_PARTS.get(update, ()):
+            held[what] /= axes.dp * axes.cp
+        return self.network.parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
 
 
 def _powers(most: int) -> list[int]:
@@ -162,8 +186,12 @@ def run_choice(case: Case) -> Outputs:
 
 
 def varied_of(text: str) -> tuple[str, ...]:
-    """What is varied, as "tp,pp,cp"; raises UsageError for what is not known."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    """What is varied, as "tp,pp,cp"; raises UsageError for what is not known.
+
+    ``zero`` is another word for ``update``: stages 0 to 3 are its four ways.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    found = tuple(dict.fromkeys("update" if part == "zero" else part for part in parts))
     known = (*VARIED, *FURTHER)
     for name in found:
         if name not in known:

@@ -34,6 +34,10 @@ NAMES = (
 """Every name that outputs may have."""
 
 
+REFUSED = "refused"
+"""In place of all others, why there is no step: said to who asked, and not kept."""
+
+
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 

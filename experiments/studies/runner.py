@@ -15,7 +15,7 @@ from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.cluster import on_cluster
 from experiments.studies.estimate import forewarning, together
-from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.outputs import REFUSED, Outputs, run_case
 from experiments.studies.workers import Spread, here, on_cores
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Runner:
             yield from self._finish(names[key], key, outputs, seen)
         missing = {key: settled[of[0]] for key, of in names.items() if key not in known}
         for key, outputs in spread(work or run_case, missing):
-            if self.store is not None:
+            if self.store is not None and REFUSED not in outputs:
                 self.store.put(key, missing[key].inputs, outputs)
             yield from self._finish(names[key], key, outputs, seen)
 

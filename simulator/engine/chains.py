@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array as column
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from operator import add
 from types import MappingProxyType
 
@@ -71,6 +70,10 @@ class Chain:
     picoseconds from the chain's begin, and ``after`` which line that is (-1:
     none of these). ``computes`` are the lines of cores, ``moves`` those of the HBM, and
     ``meets`` those of exchanges, on ``sites``: the ``links`` of their levels.
+
+    Each operation comes behind the one before it; or, where it is said which ones each
+    ``needs``, cores compute in order, and exchanges go on meanwhile for as long as they
+    are ``lasting``: the last operation ends last.
     """
 
     def __init__(
@@ -80,29 +83,66 @@ class Chain:
         bandwidth: float | None = None,
         traffic: Mapping[Operation, int] = MappingProxyType({}),
         links: Sequence[int] = (),
+        needs: Sequence[Sequence[int]] | None = None,
+        lasting: Mapping[Operation, int] = MappingProxyType({}),
     ) -> None:
         count = len(operations)
-        durations = [operation.duration_ps for operation in operations]
+        durations = [lasting.get(one, one.duration_ps) for one in operations]
         crossing, through_ps = list[int](), list[int]()
         if bandwidth is not None:
             crossing = [place for place, one in enumerate(operations) if one.hbm_bytes]
             through_ps = [whole_ps(operations[at].hbm_bytes / bandwidth) for at in crossing]
             for place, time in zip(crossing, through_ps, strict=True):
                 durations[place] = max(durations[place], time)
-        times = [0, *accumulate(durations)]
-        self.duration_ps = times[-1]
+        if needs is None:
+            needs = [(k - 1,) if k else () for k in range(count)]
+        schedule = Schedule()
+        for one, duration, needed in zip(operations, durations, needs, strict=True):
+            schedule.add(duration, needed, computes=one.level < 0)
+        begins, after = schedule.begins, schedule.after
+        self.duration_ps = schedule.ends[-1]
         self.hbm_bytes = sum((operations[place].hbm_bytes for place in crossing), 0.0)
-        begin = [times[place] for place in crossing]
+        begin = [begins[place] for place in crossing]
         self.numbers = [*numbers, *(traffic[operations[at]] for at in crossing)]
-        self.begin = times[:-1] + begin
-        self.end = times[1:] + list(map(add, begin, through_ps))
-        self.after = [*range(-1, count - 1), *(place - 1 for place in crossing)]
+        self.begin = begins + begin
+        self.end = schedule.ends + list(map(add, begin, through_ps))
+        self.after = [*after, *(after[place] for place in crossing)]
         self.moves = range(count, count + len(crossing))
         self.meets = [place for place, one in enumerate(operations) if one.level >= 0]
         self.sites = [links[operations[place].level] for place in self.meets]
+        self.exchanges = [one for one in operations if one.jobs]
+        begin_of = zip(operations, begins, strict=True)
+        self.exchanging_ps = min((begin for one, begin in begin_of if one.jobs), default=0)
+        """When the first of its ``exchanges``, those on wires, begins."""
         self.computes: Sequence[int] = range(count)
         if self.meets:
             self.computes = [place for place, one in enumerate(operations) if one.level < 0]
+
+
+class Schedule:
+    """When each of some lines begins and ends (picoseconds), and behind which one (-1: none).
+
+    Cores take theirs one after the other; whoever gives them out waits for each, so that an
+    exchange behind one in this order begins no earlier than its end.
+    """
+
+    def __init__(self) -> None:
+        self.begins, self.ends, self.after = list[int](), list[int](), list[int]()
+        self._computed = -1
+        self.computed_ps = 0
+        """When the last computation ends: no later line begins before."""
+
+    def add(self, duration_ps: int, needs: Sequence[int], *, computes: bool) -> None:
+        """Another line, which needs those at these places."""
+        last, begin = -1, 0
+        for need in (*needs, self._computed):
+            if need >= 0 and (last < 0 or self.ends[need] > begin):
+                last, begin = need, self.ends[need]
+        if computes:
+            self._computed, self.computed_ps = len(self.ends), begin + duration_ps
+        self.begins.append(begin)
+        self.ends.append(begin + duration_ps)
+        self.after.append(last)
 
 
 class Chains:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from planners.order import Kind
@@ -11,6 +11,9 @@ from simulator.engine.chains import Chain, runs_of
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import Action, Itinerary, Operation, Part, Sent
+
+_Run = tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]
+"""Lines that may be a chain, and which of them each needs where that is not the one before."""
 
 
 class _Chained(NamedTuple):
@@ -70,6 +73,9 @@ class Follower:
             for i in some
             if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].site is None
         }
+        overlap, chains = itinerary.overlap, machine.chains
+        self._stretches = chains.stretches(worker, self._streamed) if overlap else None
+        self._under_way = chains.under_way() if self._stretches else None
         self.actions = itinerary.actions
         self.place = 0
         self.before: Callable[[Action], None] | None = None
@@ -132,54 +138,97 @@ class Follower:
         return (*body, *sent, *(i for i in lines if i in sums))
 
     def _follow(self, lines: Sequence[int], action: Action, done: dict[int, Done]) -> Process:
-        machine, worker, turn, round_ = self._machine, self._worker, action.turn, action.round
-        template, overlap = self._template, self._itinerary.overlap
-        for line, chain in self._chained(lines):
-            operation, needs, parties, _, site, _ = template[line]
-            after = [done[i] for i in needs if i in done]
-            if not overlap:  # what it did last, in whatever turn, and what it received
-                after = [*self._last, *(e for e in after if e not in self._last)]
-            if operation.kind is Kind.SEND:
-                sent = self._routed(operation, turn, site)
-                done[line] = self._pass(sent, action, after, parties)
-                if parties and self._itinerary.block:
-                    self._last = (done[line],)
+        """Some lines in their order, chains in one go."""
+        items = self._chained(lines)[::-1]
+        while items:
+            line, chain = items.pop()
+            if chain is None:
+                yield from self._line(line, action, done)
                 continue
-            found: Done
-            if parties and chain is None:
-                at = turn if site is None else round_
-                if line in self._streamed:
-                    after = [*after, *(e for s, e in self._streams.items() if s != action.stage)]
-                found = machine.meet(worker, operation, parties, at, after, site=site)
-                if line in self._streamed:
-                    self._streams[action.stage] = found
-            elif self._units:
-                found = self._given.compute(operation, turn, after)
-            else:
-                for event in after:
-                    if event.callbacks is not None:
-                        machine.expect(worker, operation)
-                        yield event
-                if chain is None:
-                    found = machine.compute(worker, operation, turn, after)
-                else:
-                    found = machine.compute_chain(worker, chain.chain, turn, after)
-                    done.update(dict.fromkeys(chain.lines, found))
-                yield found
-            done[line] = found
+            first = self._template[line].operation
+            yield from self._until(first, self._after(line, done))
+            if self._disturbed(chain.chain):
+                for some in self._apart(chain.lines):
+                    items += self._chained(some)[::-1]
+                continue
+            after = self._after(line, done)
+            found = self._machine.compute_chain(self._worker, chain.chain, action.turn, after)
+            done.update(dict.fromkeys(chain.lines, found))
+            yield found
             self._last = (found,)
 
+    def _disturbed(self, chain: Chain) -> bool:
+        """Whether other exchanges may be on the links of a chain's."""
+        under_way = self._under_way
+        return under_way is not None and under_way.disturbs(chain, int(self._machine.env.now))
+
+    def _apart(self, lines: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Behind the first exchange of a chain, and up to it: then it is looked at again."""
+        exchange = next(n for n, line in enumerate(lines) if self._template[line].parties)
+        return lines[exchange + 1 :], lines[: exchange + 1]
+
+    def _after(self, line: int, done: Mapping[int, Done]) -> list[Done]:
+        """What a line comes behind: without overlap what it did last, in whatever turn, too."""
+        after = [done[i] for i in self._template[line].needs if i in done]
+        if not self._itinerary.overlap:
+            after = [*self._last, *(e for e in after if e not in self._last)]
+        return after
+
+    def _line(self, line: int, action: Action, done: dict[int, Done]) -> Process:
+        """A line by itself."""
+        machine, worker, turn = self._machine, self._worker, action.turn
+        operation, _, parties, _, site, _ = self._template[line]
+        after = self._after(line, done)
+        if operation.kind is Kind.SEND:
+            sent = self._routed(operation, turn, site)
+            done[line] = self._pass(sent, action, after, parties)
+            if parties and self._itinerary.block:
+                self._last = (done[line],)
+            return
+        found: Done
+        if parties:
+            at = turn if site is None else action.round
+            if line in self._streamed:
+                after += [e for s, e in self._streams.items() if s != action.stage]
+            meeting = found = machine.meet(worker, operation, parties, at, after, site=site)
+            if line in self._streamed:
+                self._streams[action.stage] = found
+            if operation.jobs and self._under_way is not None:
+                self._under_way.add(meeting)
+        elif self._units:
+            found = self._given.compute(operation, turn, after)
+        else:
+            yield from self._until(operation, after)
+            found = machine.compute(worker, operation, turn, after)
+            yield found
+        done[line] = found
+        self._last = (found,)
+
+    def _until(self, operation: Operation, after: Sequence[Done]) -> Process:
+        """Wait for what an operation comes behind."""
+        for event in after:
+            if event.callbacks is not None:
+                self._machine.expect(self._worker, operation)
+                yield event
+
     def _chained(self, lines: Sequence[int]) -> list[tuple[int, _Chained | None]]:
-        """Lines, of those that compute one behind the other the first with all of them."""
+        """Lines, of those that are a chain the first with all of them."""
         key = tuple(lines)
         if key not in self._chains:
-            runs = runs_of(self._template, key)
-            self._chains[key] = [item for run in runs for item in self._chain(run)]
+            self._chains[key] = [item for run in self._runs(key) for item in self._chain(*run)]
         return self._chains[key]
 
-    def _chain(self, run: tuple[int, ...]) -> list[tuple[int, _Chained | None]]:
+    def _runs(self, lines: tuple[int, ...]) -> Sequence[_Run]:
+        if self._stretches is not None:
+            return self._stretches.of(lines)
+        return [(run, None) for run in runs_of(self._template, lines)]
+
+    def _chain(
+        self, run: tuple[int, ...], needs: tuple[tuple[int, ...], ...] | None
+    ) -> list[tuple[int, _Chained | None]]:
         """A run as a chain where there can be one, else line by line."""
-        chain = self._machine.chain(self._worker, [self._template[line].operation for line in run])
+        operations = [self._template[line].operation for line in run]
+        chain = self._machine.chains.chain(self._worker, operations, needs)
         return [(line, None) for line in run] if chain is None else [(run[0], _Chained(chain, run))]
 
     def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:

@@ -11,7 +11,8 @@ import simpy
 from numpy.typing import ArrayLike
 
 from simulator.engine.cores import Done
-from simulator.engine.jobs import Floats, Job, Load
+from simulator.engine.fair import fair_rates
+from simulator.engine.jobs import Floats, Job
 from simulator.engine.picoseconds import PICOSECONDS, whole_ps
 
 _LAST = simpy.events.EventPriority(2)
@@ -98,6 +99,10 @@ class _Region:
             if self.next is None or running.end_ps < self._at_ps:
                 self._wake(running.end_ps - int(self._env.now))
         return done
+
+    def crossed(self, job: Job, times: int = 1) -> None:
+        """Count what a job moves over its links."""
+        self.link_bytes[job.load.links - self.first] += times * job.flow_bytes * job.load.flows
 
     def known(self, turn: int, now_ps: int) -> tuple[Hashable, ...]:
         """What is under way, and how far it is (see ``Done.known``)."""
@@ -215,7 +220,7 @@ class _Region:
 
     def _finish(self, running: _Running) -> None:
         job, done = running.job, running.done
-        self.link_bytes[job.load.links - self.first] += job.flow_bytes * job.load.flows
+        self.crossed(job)
         done._ok, done._value = True, job
         self._env.schedule(done, delay=whole_ps(job.latency_s))
 
@@ -258,42 +263,13 @@ class Interconnect:
 
     def submit(self, job: Job) -> Moved:
         """Begin now; the event (value: the job) fires when its bytes and latency are over."""
+        return self._region(job).submit(job)
+
+    def crossed(self, job: Job, times: int) -> None:
+        """Count a job that is known to have had its links for itself, so many times."""
+        self._region(job).crossed(job, times)
+
+    def _region(self, job: Job) -> _Region:
         links = job.load.links
         place = bisect_right(self._starts, int(links[0])) - 1 if len(links) else 0
-        return self._regions[place].submit(job)
-
-
-def fair_rates(loads: Sequence[Load], capacity: Floats, first: int = 0) -> Floats:
-    """Max-min fair rate of every job's flows on links of that capacity (progressive filling).
-
-    Links are numbered from ``first`` on. All rates grow alike until a link is
-    full; its jobs keep their rate, and what is left is shared by the others.
-    Links of 6 and 10 B/s; job A has two flows on the first and one on the
-    second, B one on the first, C one on the second:
-
-        first has room for 6 / 3 = 2, second for 10 / 2 = 5     A and B stop at 2
-        second has 10 - 2 = 8 left for C alone                  C stops at 8
-    """
-    links = np.concatenate([load.links for load in loads]) - first
-    flows = np.concatenate([load.flows for load in loads])
-    job = np.repeat(np.arange(len(loads)), [len(load.links) for load in loads])
-    rates = np.zeros(len(loads))
-    grows = np.ones(len(loads), dtype=np.bool_)
-    free = capacity
-    room = np.empty(len(capacity))
-    while True:
-        moving = grows[job]
-        demand = np.bincount(links[moving], flows[moving], minlength=len(capacity))
-        room.fill(np.inf)
-        np.divide(free, demand, out=room, where=demand > 0)
-        level = float(room.min())
-        full = room <= level * (1 + 1e-12)
-        stops = np.zeros(len(loads), dtype=np.bool_)
-        stops[job[full[links] & moving]] = True
-        rates[stops] = level
-        grows &= ~stops
-        if not grows.any():
-            return rates
-        held = stops[job]
-        used = np.bincount(links[held], flows[held] * level, minlength=len(capacity))
-        free = np.maximum(free - used, 0.0)
+        return self._regions[place]

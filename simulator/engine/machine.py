@@ -9,7 +9,8 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulator.engine.chains import Chain, runs_of
+from simulator.engine.chaining import Chaining
+from simulator.engine.chains import Chain
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Cores, Done, Span, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
@@ -17,7 +18,7 @@ from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Job
 from simulator.engine.meeting import Meeting
 from simulator.engine.memories import Memories
-from simulator.engine.operations import Operation, Program, Task
+from simulator.engine.operations import Operation, Program
 from simulator.engine.records import Log
 from simulator.engine.rows import Rows
 from simulator.engine.stations import names_of, stations
@@ -44,8 +45,6 @@ class Machine:
         self.program = program
         self.stations = stations(program)
         self._log = Log()
-        self._chains: dict[tuple[Hashable, ...], Chain] = {}
-        self._runs: dict[int, list[tuple[int, ...]]] = {}
         self._processes: list[tuple[simpy.Process, int]] = []
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
@@ -62,6 +61,7 @@ class Machine:
             regions = [np.concatenate(regions)]
         self.interconnect = Interconnect(self.env, *regions)
         self._memories = Memories(self.env, program, self.interconnect, self._wires)
+        self.chains = Chaining(program, self.stations, self._log, self._memories, self._links)
 
     def compute(
         self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
@@ -78,29 +78,6 @@ class Machine:
             self._open(worker, operation, span, latest(before))
         return span
 
-    def chain(self, worker: int, operations: Sequence[Operation]) -> Chain | None:
-        """What ``compute_chain`` takes, of several; None where pace, units or HBM forbid it."""
-        mine = self.program.workers[worker]
-        alone = len(operations) < 2 or mine.pace is not None or mine.units
-        if alone or not self._memories.is_own(mine.hbm):
-            return None
-        bandwidth = None if mine.hbm is None else self.program.hbms[mine.hbm]
-        links = self.stations.workers[worker].links if any(o.level >= 0 for o in operations) else ()
-        key = (*operations, bandwidth, links)
-        if key not in self._chains:
-            number, moved = self._log.number, self._memories.traffic
-            crossing = [one for one in operations if bandwidth is not None and one.hbm_bytes]
-            traffic = {one: number(moved(one)) for one in crossing}
-            numbers = map(number, operations)
-            self._chains[key] = Chain(operations, [*numbers], bandwidth, traffic, links)
-        return self._chains[key]
-
-    def runs(self, template: tuple[Task, ...]) -> list[tuple[int, ...]]:
-        """A template's lines, those that compute in one go together (``chains.runs_of``)."""
-        if id(template) not in self._runs:
-            self._runs[id(template)] = runs_of(template, range(len(template)))
-        return self._runs[id(template)]
-
     def compute_chain(
         self, worker: int, chain: Chain, turn: int = 0, after: Sequence[Done] = ()
     ) -> Done:
@@ -114,6 +91,7 @@ class Machine:
             span.start_ps, span.cause = int(self.env.now), latest(before)
             if mine.hbm is not None:
                 self._memories.crossed(mine.hbm, chain.hbm_bytes)
+            self.chains.count(chain)
             self._fire(span, chain.duration_ps)
 
         if waiting := pending(before):
@@ -203,6 +181,8 @@ class Machine:
             ) from None
         if until is None or until.callbacks is not None:
             self._check_all_is_done()
+        for job, times in self.chains.carried():
+            self.interconnect.crossed(job, times)
         return Timeline(
             self.program,
             self.stations,

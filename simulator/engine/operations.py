@@ -176,7 +176,7 @@ class Itinerary:
 
     actions: tuple[Action, ...]
     lines: Mapping[tuple[int, Part], tuple[int, ...]]
-    routes: Mapping[Operation, tuple[Sent, ...]]
+    routes: Mapping[Operation, tuple[Sent, ...]] = field(default_factory=dict)
     rank: int = 0
     replica: int = 0
     overlap: bool = True

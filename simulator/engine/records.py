@@ -95,7 +95,8 @@ class Log:
                 self.done.append(first + place)
                 self.worker.append(worker)
                 self.met.append(first + place)
-                self.waited_for.append(first + place - 1 if place else cause)
+                after = chain.after[place]
+                self.waited_for.append(cause if after < 0 else first + after)
         return first
 
     def rows(self, resource: int, first: int, lines: Sequence[int]) -> None:

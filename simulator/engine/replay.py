@@ -23,10 +23,10 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     mine = machine.program.workers[worker]
     template, given = mine.template, Given(machine, worker)
     done: dict[int, Done] = {}
-    for run in machine.runs(template):
+    for run in machine.chains.runs(template):
         chain = None
         if len(run) > 1:
-            chain = machine.chain(worker, [template[line].operation for line in run])
+            chain = machine.chains.chain(worker, [template[line].operation for line in run])
         if chain is not None:
             after = [done[i] for i in template[run[0]].needs]
             for event in after:

@@ -7,22 +7,23 @@ micro-batch; sends and sums are between the stages and replicas as they stand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import gcd
 
 from hardware import Array
 from planners import Place, Plan, PlanError
-from planners.legality import check_nodes
-from planners.plan import COPIES, Pipeline
-from planners.updates import kept_in_parts
+from planners.plan import Pipeline
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
-from simulator.engine.operations import Itinerary, Program, Site, Worker
+from simulator.engine.operations import Action, Itinerary, Program, Site, Worker
 from simulator.lowering.alike import AlikeLinks
 from simulator.lowering.between import between
+from simulator.lowering.cut_as_planned import check_places, check_updates, cut_as_planned
 from simulator.lowering.execution import Execution
 from simulator.lowering.joints import Chunk, Joints
+from simulator.lowering.memory_first import Layers, computing_workers
 from simulator.lowering.merged import merged, operations_of
 from simulator.lowering.rules import Rules
 from simulator.lowering.schedules.itinerary import actions, check, forward_actions, new_weights
@@ -32,7 +33,7 @@ from simulator.lowering.schedules.versions import versions_of
 from simulator.lowering.stage_memory import stage_memory
 from simulator.lowering.stage_writer import StageWriter
 from simulator.lowering.training_step import Tree
-from workloads import Cut, Network, NetworkError, cut
+from workloads import Cut, Network
 
 MakeRules = Callable[..., Rules]
 """Makes a stage's rules: of a network, a plan, an array, an execution, and whether it is folded."""
@@ -57,62 +58,11 @@ def pipelined(
         raise PlanError(f"the plan for {plan.network!r} has no stages")
     schedule = schedule_of(plan.pipeline.schedule)
     check(schedule, plan.pipeline, inference=execution.inference)
-    _check_updates(plan, plan.pipeline, schedule)
+    check_updates(plan, plan.pipeline, schedule)
     stages = cut_as_planned(network, plan, inference=execution.inference)
-    _check_places(plan.pipeline, array)
+    check_places(plan.pipeline, array)
     writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, rules, folded)
     return writing.program(batches)
-
-
-def _check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:
-    """Raise PlanError for updates that are shared out where nobody waits for them."""
-    shared = any(stage.plan.updates for stage in pipeline.stages)
-    if plan.updates or (shared and not schedule.flushes):
-        raise PlanError(
-            f"the plan for {plan.network!r} shares out updates (--update): stages do so each by "
-            f"its own plan, and where all wait for the update; {schedule.name!r} goes on meanwhile"
-        )
-    in_parts = any(kept_in_parts(stage.plan.updates) for stage in pipeline.stages)
-    stages = f"{many} stages" if (many := len(pipeline.stages)) > 1 else "one stage"
-    if in_parts and (len(pipeline.stages) > 1 or schedule.name != "1f1b"):
-        raise PlanError(
-            "zero=3 gathers weights for one micro-batch after the other (one stage, 1f1b): with "
-            f"{stages} and schedule {schedule.name!r} take zero=2"
-        )
-
-
-def cut_as_planned(network: Network, plan: Plan, *, inference: bool = False) -> Cut:
-    """The network in the plan's stages; raises PlanError where it cannot be cut so.
-
-    In inference weights that two stages use are in both, and nothing is summed.
-    """
-    pipeline = plan.pipeline
-    if pipeline is None:
-        raise PlanError(f"the plan for {plan.network!r} has no stages")
-    try:
-        found = cut(network, pipeline.firsts)
-    except NetworkError as error:
-        raise PlanError(str(error)) from None
-    check_nodes(plan, network.name, found.graph)
-    if found.ties and not pipeline.tied and not inference:
-        tie = found.ties[0]
-        raise PlanError(
-            f"the cut separates {found.graph[tie.user].name!r} (stage {tie.target}) from "
-            f"{found.graph[tie.owner].name!r} (stage {tie.source}), whose weights it uses: say "
-            f"who sums their gradients (--tied {COPIES}: both stages keep the weights), or cut "
-            "elsewhere"
-        )
-    return found
-
-
-def _check_places(pipeline: Pipeline, array: Array) -> None:
-    size = array.group.size
-    end = max(place.first + place.count for place in pipeline.places)
-    if end > size:
-        raise PlanError(
-            f"the stages need {end} accelerators; {array.name!r} has {size} (cores, under the "
-            "deployed model)"
-        )
 
 
 def _alike_copies(
@@ -161,17 +111,30 @@ class _Writing:
         self._plan = plan
         self._first: dict[int, int] = {}
         """The version of the weights that each turn meets in the first stage."""
+        self._actions: dict[tuple[int, int, int], tuple[tuple[Action, ...], Mapping[int, int]]] = {}
         self._cut = stages
         self._schedule = schedule
         self._execution = execution
         self._array = array
-        self._chunks = [self._replicas(k, rules, folded) for k in range(len(pipeline.stages))]
-        boundaries = len(pipeline.places) - 1
-        links = between(array, execution, boundaries)
-        self._joints = Joints(stages, self._chunks, links, self._copies)
+        self._rules, self._folded = rules, folded
+        self._made: dict[int, list[Chunk]] = {}
 
-    def _replicas(self, stage: int, rules: MakeRules, folded: bool) -> list[Chunk]:
+    @cached_property
+    def _chunks(self) -> list[list[Chunk]]:
+        return [self._chunks_of(stage) for stage in range(len(self._pipeline.stages))]
+
+    @cached_property
+    def _joints(self) -> Joints:
+        links = between(self._array, self._execution, len(self._pipeline.places) - 1)
+        return Joints(self._cut, self._chunks, links, self._copies)
+
+    def _chunks_of(self, stage: int) -> list[Chunk]:
         """A stage's chunks, one for each replica."""
+        if stage not in self._made:
+            self._made[stage] = self._replicas(stage)
+        return self._made[stage]
+
+    def _replicas(self, stage: int) -> list[Chunk]:
         of = self._pipeline.stages[stage]
         place = self._pipeline.places[of.place]
         network = self._cut.networks[stage]
@@ -179,24 +142,57 @@ class _Writing:
         for replica in range(place.replicas):
             first = place.first + replica * self._copies * place.each
             part = self._array.part(first, place.each)
-            own = rules(network, of.plan, part, self._execution, folded=folded)
+            own = self._rules(network, of.plan, part, self._execution, folded=self._folded)
             found.append(Chunk(stage, replica, StageWriter(own)))
         return found
 
     def program(self, batches: int) -> Program:
-        """Everything together."""
+        """Everything together; what has to fit in memory is looked at before anything is sent."""
+        memory = self._memory_first(batches) if self._execution.strict_memory else None
         self._joints.join()
         for chunks in self._chunks:
             for chunk in chunks:
                 chunk.writer.write_all()
         workers, sites, hbms = self._workers(batches)
         first = self._chunks[0][0].writer.rules
-        memory = self._memory(workers)
+        memory = self._memory(workers) if memory is None else memory
         made = Program(tuple(workers), tuple(sites), first.wires, None, tuple(hbms), memory=memory)
         if first.wires is None or not first.folded:
             return made
         loads = (job.load for operation in operations_of(made) for job in operation.jobs)
         return replace(made, links=AlikeLinks(first.wires, loads))
+
+    def _memory_first(self, batches: int) -> tuple[DeviceMemory, ...] | None:
+        """How full each stage gets, from what it computes alone; OutOfMemoryError.
+
+        None where that does not say it: units choose their order by all that there is, and
+        what stages keep that compute forward again is known by what they receive.
+        """
+        units = any(device.units is not None for device, _ in self._array.group.kinds)
+        if units or any(one.recompute for one in self._pipeline.stages):
+            return None
+        found = computing_workers(
+            self._cut,
+            self._pipeline,
+            self._array,
+            lambda stage: [chunk.writer for chunk in self._chunks_of(stage)],
+            lambda rank, replica: self._followed(rank, replica, batches),
+        )
+        return self._memory(*zip(*found, strict=True)) if found else None
+
+    def _followed(
+        self, rank: int, replica: int, batches: int
+    ) -> tuple[tuple[Action, ...], Mapping[int, int]]:
+        """What a replica of a place does, and with which versions of the weights."""
+        key = rank, replica, batches
+        if key not in self._actions:
+            passes = forward_actions if self._execution.inference else actions
+            found = passes(self._schedule, self._pipeline, *key)
+            versions = versions_of(self._schedule, self._pipeline, found, self._first)
+            if rank == 0:
+                self._first |= versions
+            self._actions[key] = found, versions
+        return self._actions[key]
 
     def _workers(self, batches: int) -> tuple[list[Worker], list[Site], list[float]]:
         """The workers of all places; those of several stages there are one."""
@@ -207,11 +203,7 @@ class _Writing:
             for replica in range(self._pipeline.places[rank].replicas):
                 chunks = [some[replica] for some in self._chunks[rank::ranks]]
                 trees = [chunk.writer.tree() for chunk in chunks]
-                passes = forward_actions if self._execution.inference else actions
-                found = passes(self._schedule, self._pipeline, rank, replica, batches)
-                versions = versions_of(self._schedule, self._pipeline, found, self._first)
-                if rank == 0:
-                    self._first |= versions
+                found, versions = self._followed(rank, replica, batches)
                 same = merged([chunk.stage for chunk in chunks], trees)
                 if same is None:
                     raise PlanError(
@@ -260,8 +252,13 @@ class _Writing:
                 found[chunk.stage] = chunk.writer.rules.input_bytes(sorted(nodes), shards)
         return found
 
-    def _memory(self, workers: Sequence[Worker]) -> tuple[DeviceMemory, ...]:
-        """How full each stage gets; raises OutOfMemoryError where it must fit."""
+    def _memory(
+        self, workers: Sequence[Worker], layers: Sequence[Layers] = ()
+    ) -> tuple[DeviceMemory, ...]:
+        """How full each stage gets; raises OutOfMemoryError where it must fit.
+
+        ``layers`` are what each worker's layers are called, where that is not what it says.
+        """
         if self._execution.model != "deployed":
             return ()
         capacities = [
@@ -270,9 +267,9 @@ class _Writing:
         names = []
         for worker in workers:
             rank = worker.itinerary.rank if worker.itinerary else 0
-            stages = range(rank, len(self._chunks), len(self._pipeline.places))
+            stages = range(rank, len(self._pipeline.stages), len(self._pipeline.places))
             names.append(f"stage {' and '.join(map(str, stages))}")
-        found = stage_memory(workers, capacities, names)
+        found = stage_memory(workers, capacities, names, layers)
         fault = overflow(self._plan.network, self._plan.planner, self._array.name, found)
         if fault and self._execution.strict_memory:
             raise OutOfMemoryError(fault)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from simulator.analysis.held import peak
 from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes
@@ -10,14 +10,19 @@ from simulator.engine.operations import Worker
 
 
 def stage_memory(
-    workers: Sequence[Worker], capacities: Sequence[float], names: Sequence[str]
+    workers: Sequence[Worker],
+    capacities: Sequence[float],
+    names: Sequence[str],
+    layers: Sequence[Mapping[str, str]] = (),
 ) -> tuple[DeviceMemory, ...]:
     """One entry for each place and device; ``names`` and ``capacities`` are the workers'.
 
-    Bytes are those of the fullest core.
+    Bytes are those of the fullest core. ``layers`` are what each worker's layers are called,
+    where that is not what its operations say.
     """
     found: dict[tuple[str, str], DeviceMemory] = {}
-    for worker, capacity, name in zip(workers, capacities, names, strict=True):
+    called = layers or [{}] * len(workers)
+    for worker, capacity, name, own in zip(workers, capacities, names, called, strict=True):
         if worker.itinerary is None:
             continue
         top = peak(worker, worker.itinerary)
@@ -26,7 +31,8 @@ def stage_memory(
         if top is not None:
             copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
             by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
-            where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
+            layer = own.get(top.operation.layer, top.operation.layer)
+            where = f"{layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
         key = (worker.device.name, name)
         over = worker.cores if most > capacity else 0
         old = found.get(key)

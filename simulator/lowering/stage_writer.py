@@ -192,3 +192,24 @@ class StageWriter(Writer):
             found += [item.bucket for item in buckets.put(v) if item.bucket]
         found += [item.bucket for item in buckets.rest()]
         return [(nodes, sum(map(size, nodes))) for nodes in found]
+
+
+class ComputingWriter(StageWriter):
+    """The same devices' scripts with nothing but what they compute: that is all memory asks for."""
+
+    def __init__(self, whole: StageWriter) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._products = {}
+        copies = {id(script): script.unwritten() for script in whole.scripts}
+        self.scripts = tuple(copies.values())
+        self._under = {
+            part: tuple(copies[id(script)] for script in some)
+            for part, some in whole._under.items()
+        }
+
+    def write_all(self) -> None:
+        """What is computed, in its order."""
+        for item in self.rules.items():
+            if item.kind is Kind.COMPUTE:
+                self._turn_to(self._part_of(item))
+                self._compute(item, (), ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hardware import Device
@@ -48,6 +48,10 @@ class Script:
     """What the next lines belong to."""
     _last: tuple[int, ...] = ()
     _received: tuple[int, ...] = ()
+
+    def unwritten(self) -> Script:
+        """A script of the same devices, without a line."""
+        return replace(self, tasks=[], made={}, parts=[], starts=None)
 
     def holds(self, nodes: Sequence[int]) -> bool:
         """Whether the class has something of any of these nodes (of none: always)."""

@@ -11,9 +11,9 @@ from hardware import Array
 from planners import Plan, PlanError
 from simulator.cost.recompute import NONE
 from simulator.cost.roofline import core_of
+from simulator.lowering.cut_as_planned import cut_as_planned
 from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
-from simulator.lowering.pipeline import cut_as_planned
 from simulator.lowering.tasks import Script
 from simulator.lowering.training_step import Writer
 from simulator.lowering.unit_steps import Needed, UnitStep

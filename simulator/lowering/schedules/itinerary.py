@@ -92,6 +92,7 @@ class _Actions:
         self._pipeline = pipeline
         self._rank = rank
         self._replica = replica
+        self._ranks, self._each = len(pipeline.places), pipeline.replicas[rank]
 
     def of(self, passes: Sequence[Pass], per_update: int, *, at_end: bool) -> Iterator[Action]:
         """Gradients are summed behind the last of ``per_update``; then weights are updated.
@@ -106,7 +107,7 @@ class _Actions:
                 count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
                 if count % per_update == 0:
                     # all replicas name one turn: the last whose gradients are in the sum
-                    round_ = count * self._pipeline.replicas[self._rank] - 1
+                    round_ = count * self._each - 1
                     action = action._replace(parts=action.parts | SUMS, round=round_)
                     last.append(action._replace(parts=UPDATE, again=False))
             yield action
@@ -116,7 +117,7 @@ class _Actions:
 
     def action(self, one: Pass) -> Action:
         """Replica r of R takes the micro-batches r, r + R, r + 2 R."""
-        stage = one.chunk * len(self._pipeline.places) + self._rank
-        turn = one.number * self._pipeline.replicas[self._rank] + self._replica
+        stage = one.chunk * self._ranks + self._rank
+        turn = one.number * self._each + self._replica
         again = self._pipeline.stages[stage].recompute and Part.BACKWARD in one.parts
         return Action(one.parts, stage, turn, 0, again)

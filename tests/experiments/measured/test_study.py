@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,12 @@ from experiments.measured.case import case_of
 from experiments.measured.errors import Outcome
 from experiments.measured.picture import plot
 from experiments.measured.section import sections
-from experiments.measured.study import at_share, predicted, spread_over, work_of
+from experiments.measured.study import _run, at_share, predicted, spread_over, work_of
 from experiments.output import UsageError
 from experiments.studies.case import step_of
+from experiments.studies.outputs import run_case
 from experiments.studies.runner import Runner
+from experiments.studies.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
 
 
@@ -81,6 +84,34 @@ def test_what_cannot_be_said_is_left_out_with_a_reason(truth: list[dict[str, obj
     assert "heads" in reasons[1]
     assert reasons[2] == "its step is not stated"
     assert study.outcomes[2].memory_error is not None
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_refused_row_stops_no_other(jobs: int, tmp_path: Path) -> None:
+    """One call runs all of them, wherever; what was refused is not kept as if it were a step."""
+    asked = []
+
+    class Counting(Runner):
+        def run(self, cases: Any, *more: Any, **named: Any) -> Any:
+            asked.append(len(cases))
+            return super().run(cases, *more, **named)
+
+    rows = [
+        small(id="a"),
+        small(id="heads", tp=8, dp=1, heads=4, kv_heads=4),
+        small(id="b", seq=256),
+    ]
+    cases = {row.id: case_of(row).case for row in rows}
+    done: list[str] = []
+    with Store(tmp_path / "steps.sqlite") as store:
+        found, refused = _run(cases, Counting(store, jobs), done.append)
+        kept = dict(store.get(case.key for case in cases.values()))
+    assert asked == [3]
+    assert sorted(done) == ["a", "b", "heads"]
+    assert found == {name: run_case(cases[name]) for name in ("a", "b")}
+    assert list(refused) == ["heads"]
+    assert "heads" in refused["heads"]
+    assert kept.keys() == {cases[name].key for name in ("a", "b")}
 
 
 def test_work_by_hand() -> None:

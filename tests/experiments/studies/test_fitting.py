@@ -5,9 +5,12 @@ from itertools import product
 import pytest
 
 from experiments.output import UsageError
+from experiments.studies.case import Case
 from experiments.studies.fitting import Choice, Fit, ranked, row_of, run_choice, varied_of, why_not
+from experiments.studies.model_options import ZERO, with_options
+from experiments.studies.outputs import run_case
 from hardware import Array, load_array
-from planners import Axes, PlanError, Staging, planned_by_axes
+from planners import AXES, Axes, PlanError, Staging, planned_by_axes
 from simulator import DEPLOYED
 from workloads import Network, load_network
 
@@ -120,3 +123,48 @@ def test_what_is_varied() -> None:
     assert varied_of("tp, cp") == ("tp", "cp")
     with pytest.raises(UsageError, match="--axes tp,xp: no 'xp'; there are tp, sp, pp"):
         varied_of("tp,xp")
+
+
+def test_all_ways_to_update() -> None:
+    """The four ways that simulate knows; weights in parts have one stage."""
+    fit = asked(GPT, varied_of("pp,zero"))
+    assert fit.varied == ("pp", "update")
+    found = {(choice.axes.pp, choice.update) for choice in fit.choices()}
+    whole = {"replicated", "sharded", "gradients"}
+    assert found == {(pp, how) for pp in (1, 2, 4) for how in whole} | {(1, "weights")}
+    for choice, case in fit.cases().items():
+        outputs = run_choice(case)
+        options = {"parallel": str(choice.axes), "micro_batch": "1", "zero": ZERO_OF[choice.update]}
+        by_hand = Case(
+            case.network, AXES, case.array, 16, execution=with_options(DEPLOYED, options)
+        )
+        assert outputs["iteration_s"] == run_case(by_hand)["iteration_s"]
+        assert choice.fields()["update"] == choice.update
+
+
+def test_what_is_asked_for_is_kept_where_updates_are_not_varied() -> None:
+    execution = with_options(DEPLOYED, {"zero": "2"})
+    fit = Fit(load_network(GPT), array(), 16, execution, ("pp",))
+    assert {case.execution.update for case in fit.cases().values()} == {"gradients"}
+    assert {choice.fields()["update"] for choice in fit.choices()} == {"gradients"}
+    varied = Fit(load_network(GPT), array(), 16, execution, ("update",))
+    cases = varied.cases().items()
+    assert {choice.update: case.execution.update for choice, case in cases} == {
+        "replicated": "",
+        "sharded": "sharded",
+        "gradients": "gradients",
+        "weights": "weights",
+    }
+
+
+def test_bytes_of_parts() -> None:
+    """An H100's: 2 B of a weight, 4 of its gradient, 8 of the optimizer's; four devices share."""
+    network = load_network(GPT)
+    fit = Fit(network, array(), 16, DEPLOYED, ("update",))
+    each = {"replicated": 14.0, "sharded": 8.0, "gradients": 5.0, "weights": 3.5}
+    for how, size in each.items():
+        choice = Choice(Axes(2, 1, 2, cp=2), 1, update=how)
+        assert fit.state_bytes(choice) == pytest.approx(network.parameters * size / 2)
+
+
+ZERO_OF = {word: stage for stage, word in ZERO.items()}

@@ -11,8 +11,9 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.model_options import with_options
 from hardware import load_array
 from planners.order import Kind, Phase
-from simulator import DEPLOYED, Machine, Operation, Program, Site, Task, Timeline, Worker
+from simulator import DEPLOYED, Operation, Program, Site, Task, Timeline, Worker
 from simulator.analysis.critical_path import critical_path
+from simulator.engine.chaining import Chaining
 from simulator.engine.chains import Chain, Chains, runs_of
 from simulator.engine.jobs import Job, Load
 from simulator.engine.replay import run
@@ -126,7 +127,7 @@ def programs(draw: st.DrawFn) -> Program:
 def test_a_chain_is_its_operations_one_by_one(program: Program) -> None:
     together = run(program)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Machine, "chain", lambda *_: None)
+        patch.setattr(Chaining, "chain", lambda *_: None)
         apart = run(program)
     assert rows(together) == rows(apart)
     assert together.makespan_ps == apart.makespan_ps
@@ -148,7 +149,7 @@ def test_a_pipeline_in_chains(schedule: str) -> None:
     )
     _, together = step_of(case)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Machine, "chain", lambda *_: None)
+        patch.setattr(Chaining, "chain", lambda *_: None)
         _, apart = step_of(case)
     assert together.events < apart.events
     assert rows(together) == rows(apart)
