@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from planners.buckets import bucket_from_json, bucket_to_json, check_bucket
 from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.place import Place, check_places
@@ -113,9 +114,11 @@ class Plan:
     ``nodes`` names the partitioned layers and joins in topological order;
     ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
-    of every node how its weights are updated (none: replicated, all of them).
+    of every node how its weights are updated (none: replicated, all of them). Gradients are
+    exchanged together until they have ``bucket_bytes`` (0: each by itself; None: as many as
+    the execution model says); in a pipeline every stage's plan says how many.
     Raises PlanError when a layer lacks a partition, a share is not within
-    0...1, or a type is not in the table.
+    0...1, a type is not in the table, or a bucket has no size.
     """
 
     planner: str
@@ -127,17 +130,17 @@ class Plan:
     communication: Communication = Communication.PRINTED
     pipeline: Pipeline | None = None
     updates: Updates = ()
+    bucket_bytes: float | None = None
 
     def __post_init__(self) -> None:
         self._check_pipeline()
-        check_updates(self.updates, self.nodes, f"plan for {self.network!r}")
+        whose = f"plan for {self.network!r}"
+        check_updates(self.updates, self.nodes, whose)
+        check_bucket(self.bucket_bytes, whose, stages=self.pipeline is not None)
         for split in splits_below(self.root):
-            check_split(split, self.nodes, f"plan for {self.network!r}")
+            check_split(split, self.nodes, whose)
             if self.communication is Communication.PLOTTED and III in split.types:
-                raise PlanError(
-                    f"plan for {self.network!r}: the 'plotted' table of HyPar has no type III; "
-                    "use the 'printed' one"
-                )
+                raise PlanError(f"{whose}: HyPar's 'plotted' table has no type III; take 'printed'")
 
     def _check_pipeline(self) -> None:
         if self.pipeline is None:
@@ -198,6 +201,7 @@ class Plan:
             "communication": str(self.communication),
             "layers": list(self.nodes),
             **updates_to_json(self.updates),
+            **bucket_to_json(self.bucket_bytes),
             **(
                 {"root": split_to_json(self.root)}
                 if self.pipeline is None
@@ -222,6 +226,7 @@ class Plan:
                 pipeline=pipeline_from_json(data),
                 communication=Communication(data.get("communication", "printed")),
                 updates=updates_from_json(data),
+                bucket_bytes=bucket_from_json(data),
             )
         except PlanError:
             raise

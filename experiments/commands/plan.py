@@ -130,6 +130,7 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     """A table for every stretch of the tree in which halves are alike."""
     from experiments.pictures.plan_map import describe, stretches
     from experiments.studies.messages import inexact
+    from hardware import format_quantity
     from planners import OBJECTIVES
 
     unit = OBJECTIVES[plan.objective].unit
@@ -137,6 +138,8 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     title = f"{made} on {array.name}, batch {plan.batch}"
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
+    if plan.bucket_bytes is not None:
+        title += f", gradients in buckets of {format_quantity(plan.bucket_bytes, 'B', 4)}"
     parts: list[Table | str] = [title]
     if said := inexact(plan):
         parts += ["", said.rstrip()]

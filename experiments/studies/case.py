@@ -24,7 +24,7 @@ from simulator.planning.updates import with_updates
 from workloads import Layer, Network
 from workloads.kept import once_for_each
 
-OUTPUTS_VERSION = 3
+OUTPUTS_VERSION = 4
 """Changes when a case's outputs get another name: results stored without it are not used."""
 
 

@@ -209,7 +209,8 @@ class _Study:
         case, own = self.cases[place], self.found[place]
         base = self.found[place._replace(planner=BASELINE)]
         alone = self.found.get(place._replace(alone=True))
-        bound = fields_of(case, own["iteration_s"], layout=own["layout"])
+        bucket, layout = own["bucket_bytes"], own["layout"]
+        bound = fields_of(case, own["iteration_s"], layout=layout, bucket_bytes=bucket)
         measures = {MEASURES[m]: own[MEASURES[m]] for m in self.metrics if m in MEASURES}
         if measures.get("energy_j") and base["energy_j"]:
             measures["energy_efficiency"] = base["energy_j"] / own["energy_j"]

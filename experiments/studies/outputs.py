@@ -24,6 +24,7 @@ NAMES = (
     "exact",
     "plan_gap",
     "layout",
+    "bucket_bytes",
     "slow_share",
     "uneven",
     "energy_j",
@@ -46,7 +47,8 @@ def run_case(case: Case) -> Outputs:
     memory, and ``energy_j`` where a device's spec has no energies. The deployed
     model adds the cores that overflow their memory, and those that are idle.
     ``plan_gap`` is 0 for an exact plan, and None where nothing is known. ``layout`` says
-    which lower bound covers the plan (``step_bounds.layout_of``).
+    which lower bound covers the plan (``step_bounds.layout_of``), ``bucket_bytes`` of which
+    size the plan has its buckets (None: it does not say).
     """
     plan, timeline = step_of(case)
     spent = shares(timeline)
@@ -57,6 +59,7 @@ def run_case(case: Case) -> Outputs:
         "waiting": spent.waiting,
         **_exactness(plan),
         "layout": layout_of(case, plan),
+        "bucket_bytes": plan.bucket_bytes,
         "slow_share": slow_share(timeline, case.array),
         "uneven": is_uneven(plan, case.array),
         "peak_memory_bytes": None,

@@ -24,7 +24,8 @@ def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """
     if plan.pipeline is not None:
         return _fields(stages_bound(timeline), timeline.iteration_s)
-    return fields_of(case, timeline.iteration_s, layout=layout_of(case, plan))
+    layout = layout_of(case, plan)
+    return fields_of(case, timeline.iteration_s, layout=layout, bucket_bytes=plan.bucket_bytes)
 
 
 def layout_of(case: Case, plan: Plan) -> bool | None:
@@ -37,12 +38,15 @@ def layout_of(case: Case, plan: Plan) -> bool | None:
     return is_layout(case.network, plan, case.execution.planned(case.array))
 
 
-def fields_of(case: Case, iteration_s: float, *, layout: bool | None) -> dict[str, Any]:
-    """The same of a step of whose plan ``layout_of`` is known."""
+def fields_of(
+    case: Case, iteration_s: float, *, layout: bool | None, bucket_bytes: float | None
+) -> dict[str, Any]:
+    """The same of a step of whose plan ``layout_of`` is known, and the size of its buckets."""
     if layout is None:
         return dict.fromkeys(FIELDS)
     array = case.execution.planned(case.array)
-    bound = step_bound(case.network, array, case.batch, case.execution, layout=layout)
+    step = (case.network, array, case.batch, case.execution)
+    bound = step_bound(*step, layout=layout, bucket_bytes=bucket_bytes)
     return _fields(bound, iteration_s)
 
 

@@ -82,7 +82,7 @@ class Deployed(ExchangesOnWires):
         """
         graph = self.graph
         yield from self._gathers()
-        buckets = order.Buckets(graph, self._sent_bytes, self._alike, self.execution.bucket_bytes)
+        buckets = order.Buckets(graph, self._sent_bytes, self._alike, self.bucket_bytes)
         wrapped, now = self._wrapped, self.overlap
         yield from wrapped.forward()
         for v in reversed(range(len(graph))):
@@ -130,7 +130,7 @@ class Deployed(ExchangesOnWires):
 
     def _gathers(self) -> Iterator[Item]:
         """In buckets, in the order in which forward needs them."""
-        full, size = self.execution.bucket_bytes, self._as_read
+        full, size = self.bucket_bytes, self._as_read
         buckets = order.Buckets(self.graph, size, self._alike, full, Kind.WEIGHTS)
         for v in sorted(self._shared - self._in_parts):
             yield from buckets.put(v)
@@ -152,7 +152,7 @@ class Deployed(ExchangesOnWires):
         Not kept: it asks these rules, and a circle would hold an array's wires until the
         collector finds it.
         """
-        graph, full = self.graph, self.execution.bucket_bytes
+        graph, full = self.graph, self.bucket_bytes
         uses = [self._as_read(v, used=True) for v in range(len(graph) if self._in_parts else 0)]
         units = units_of(self.network, graph, uses.__getitem__, full) if uses else ()
         return Wrapped(graph, units, self._as_read, uses, self._alike, ahead=self.overlap)

@@ -53,7 +53,7 @@ class Execution:
     ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
     splits into whole samples and channels; gradients of consecutive layers
     are exchanged together until they have ``bucket_bytes`` (0: each by
-    itself); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
+    itself; None: as many as the plan says, else 25 MiB); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
     ``recompute`` says what of forward is computed again before backward: "none", "selective",
     "full", or so many blocks: to its end, or with ``early_stop`` as far as backward needs it.
@@ -66,7 +66,7 @@ class Execution:
     model: Model = "published"
     overlap: bool = True
     whole_shards: bool = True
-    bucket_bytes: float = BUCKET_BYTES
+    bucket_bytes: float | None = None
     algorithm: str = "auto"
     strict_memory: bool = False
     staging: Staging | None = None
@@ -82,7 +82,7 @@ class Execution:
             words.append("overlap none")
         if not self.whole_shards:
             words.append("shards exact")
-        if self.bucket_bytes != BUCKET_BYTES:
+        if self.bucket_bytes is not None:
             words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
@@ -101,6 +101,11 @@ class Execution:
     def inference(self) -> bool:
         """Whether a step is a forward pass, without gradients and updates."""
         return self.mode == "inference"
+
+    def bucket_of(self, planned: float | None = None) -> float:
+        """Bytes of a bucket of gradients: as asked for, else as a plan has it, else the usual."""
+        found = planned if self.bucket_bytes is None else self.bucket_bytes
+        return BUCKET_BYTES if found is None else found
 
     @property
     def computing(self) -> ComputingOptions:
@@ -137,6 +142,6 @@ def deployed(array: Array) -> Execution:
     return replace(
         DEPLOYED,
         overlap=DEPLOYED.overlap if stack.overlap is None else stack.overlap,
-        bucket_bytes=DEPLOYED.bucket_bytes if stack.bucket_bytes is None else stack.bucket_bytes,
+        bucket_bytes=stack.bucket_bytes,
         early_stop=stack.early_stop,
     )

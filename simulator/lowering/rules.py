@@ -121,6 +121,11 @@ class Rules(ABC):
         Of its weights it updates the fraction ``updated``.
         """
 
+    @property
+    def bucket_bytes(self) -> float:
+        """Of gradients that travel together, where the execution model has buckets."""
+        return self.execution.bucket_of(self.plan.bucket_bytes)
+
     def updated(self, part: Part) -> Sequence[float]:
         """Of the weights of each node that a worker of a lowest part holds, what it updates."""
         del part

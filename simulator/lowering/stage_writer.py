@@ -186,7 +186,7 @@ class StageWriter(Writer):
 
         found: list[tuple[int, ...]] = []
         graph = self.rules.graph
-        full = self.rules.execution.bucket_bytes
+        full = self.rules.bucket_bytes
         buckets = Buckets(graph, size, lambda u, v: True, full)
         for v in reversed(range(len(graph))):
             found += [item.bucket for item in buckets.put(v) if item.bucket]

@@ -136,7 +136,10 @@ def apart_from_speeds(devices: Sequence[Device]) -> Hashable:
 
 
 def splits_of(plan: Plan) -> bytes:
-    """What a plan does, whatever it expects of it: equal for plans that split and update alike."""
+    """What a plan does, whatever it expects of it.
+
+    Equal for plans that split and update alike, with gradients in buckets of one size.
+    """
     known: dict[int, bytes] = {}
 
     def digest(split: Split | None) -> bytes:
@@ -152,4 +155,5 @@ def splits_of(plan: Plan) -> bytes:
             known[id(split)] = found.digest()
         return known[id(split)]
 
-    return digest(plan.root) + bytes(map([*Update].index, plan.updates))
+    updates = bytes(map([*Update].index, plan.updates))
+    return digest(plan.root) + updates + repr(plan.bucket_bytes).encode()

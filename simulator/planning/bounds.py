@@ -8,10 +8,10 @@ idle. It counts every exchange that a core waits for, and is far nearer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hardware import Array, Device
+from hardware import Array, Device, format_quantity
 from planners import Plan, Split
 from planners.partition import USUAL, usual
 from simulator.lowering.execution import Execution
@@ -45,16 +45,27 @@ class StepBound:
 
 
 def step_bound(
-    network: Network, array: Array, batch: int, execution: Execution, *, layout: bool
+    network: Network,
+    array: Array,
+    batch: int,
+    execution: Execution,
+    *,
+    layout: bool,
+    bucket_bytes: float | None = None,
 ) -> StepBound | None:
     """The best bound that covers a plan, which is a ``layout`` (``is_layout``) or is not.
 
-    ``array`` is as the execution model has it (``execution.planned``). None where
-    nothing takes any time.
+    ``array`` is as the execution model has it (``execution.planned``), ``bucket_bytes`` what the
+    plan says: then layouts with such buckets are covered. None where nothing takes any time.
     """
     found = [StepBound(work_bound_s(network, array, batch, execution), EVERY_PLAN)]
+    planned = execution.bucket_bytes is None and bucket_bytes is not None
+    if planned:
+        execution = replace(execution, bucket_bytes=bucket_bytes)
     if layout and (near := layouts_bound(network, array, batch, execution)) is not None:
-        found.append(near)
+        size = format_quantity(execution.bucket_of(), "B", 4)
+        said = f"{near.covers}, with gradients in buckets of {size}"
+        found.append(replace(near, covers=said) if planned else near)
     best = max(found, key=lambda bound: bound.seconds)
     return best if best.seconds > 0 else None
 

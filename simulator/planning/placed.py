@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import islice, product
 
 from hardware import Device
 from planners import Objective, Plan
+from simulator.planning.buckets import sizes_of
 from simulator.planning.candidates import proportions
 from simulator.planning.chain import Chain
 from simulator.planning.judge import Judge
@@ -58,12 +59,12 @@ class _Subset:
         pairs = zip(self.chain.nodes, picks, strict=True)
         return any(costs.hollow[pick] for costs, pick in pairs)
 
-    def judged(self, most_nodes: int) -> Judged:
-        """Estimates of so many nodes together."""
+    def judged(self, most_nodes: int, bucket_bytes: float | None = None) -> Judged:
+        """Estimates of so many nodes together, with buckets of a size (None: the usual)."""
         schedule = self.schedule
 
         def judgement(one: Picks) -> float:
-            return schedule.seconds(one[self.kind])
+            return schedule.seconds(one[self.kind], bucket_bytes)
 
         return Judged(judgement, lambda: schedule.spent, schedule.spent + most_nodes)
 
@@ -109,7 +110,7 @@ class _Placing:
         better = [(*self._estimated(subset, picks), subset) for _, picks, subset in ranked]
         for seconds, picks, subset in sorted(better, key=lambda one: one[0]):
             if seconds <= NEAR * judge.best_s:
-                self._improve(subset, picks)
+                self._with_other_buckets(subset, self._improve(subset, picks))
 
     def _most(self, layouts_: Sequence[tuple[float, tuple[int, ...]]]) -> int:
         """How many of a subset's layouts are simulated: all near ones where all were estimated."""
@@ -130,12 +131,25 @@ class _Placing:
             found.append((loose.floor_s(), subset))
         return sorted(found, key=lambda one: one[0])
 
-    def _judged(self, subset: _Subset, picks: Sequence[int]) -> float:
+    def _with_other_buckets(self, subset: _Subset, picks: tuple[int, ...]) -> None:
+        """The layout, and what is better by estimate, with buckets of other sizes."""
+        kind = subset.kind
+        for size in sizes_of(self.judge.execution):
+            judged = subset.judged(ESTIMATED_NODES // 4, size)
+            found = improve({kind: picks}, {kind: subset.loose}, judged)
+            for one in (picks, found[kind]):
+                if subset.schedule.seconds(one, size) <= NEAR * self.judge.best_s:
+                    self._judged(subset, one, size)
+
+    def _judged(
+        self, subset: _Subset, picks: Sequence[int], bucket_bytes: float | None = None
+    ) -> float:
         kinds = [device for device, _ in self.judge.array.group.kinds]
         piece = _piece(subset.device, subset.size, subset.chain, picks)
         pieces = tuple(piece if kind == subset.kind else None for kind in range(len(kinds)))
         weights = tuple(float(kind == subset.kind) for kind in range(len(kinds)))
-        return self.judge.seconds(Placement(pieces, weights).plan(self.judge.array, self.like))
+        like = replace(self.like, bucket_bytes=bucket_bytes)
+        return self.judge.seconds(Placement(pieces, weights).plan(self.judge.array, like))
 
     def _estimated(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
         """What a layout takes that is better by estimate, or the layout itself."""
@@ -143,7 +157,7 @@ class _Placing:
         found = improve(start, {kind: subset.loose}, subset.judged(ESTIMATED_NODES))
         return min((self._judged(subset, one), one) for one in (picks, found[kind]))
 
-    def _improve(self, subset: _Subset, picks: tuple[int, ...]) -> None:
+    def _improve(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[int, ...]:
         """What the estimate likes better still, as far as simulation agrees."""
         kind, judge = subset.kind, self.judge
 
@@ -152,7 +166,7 @@ class _Placing:
 
         simulated = Judged(judgement, lambda: judge.spent, judge.spent + LINES)
         estimated = subset.judged(ESTIMATED_NODES)
-        improve({kind: picks}, {kind: subset.loose}, simulated, estimated)
+        return improve({kind: picks}, {kind: subset.loose}, simulated, estimated)[kind]
 
     def together(self, weights: Sequence[float], byte_s: float = 0.0) -> None:
         """All cores of every kind, each kind with its share of the samples."""

@@ -38,10 +38,11 @@ class Schedule:
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
 
-    def seconds(self, picks: Sequence[int]) -> float:
-        """What the first core's step takes, about."""
+    def seconds(self, picks: Sequence[int], bucket_bytes: float | None = None) -> float:
+        """What the first core's step takes, about; with buckets as the tables', or of this size."""
         self.spent += len(picks)
-        return run(_Script(self, picks).write(), self._contention)
+        full = self.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
+        return run(_Script(self, picks, full).write(), self._contention)
 
     def relay(self, edge: int, v: int, forward: bool) -> Floats:
         """Seconds to re-lay an edge's features, or its errors, by both nodes' states."""
@@ -93,7 +94,7 @@ class _Lists:
 class _Script:
     """The lines of one layout's step, in the order in which they are written."""
 
-    def __init__(self, schedule: Schedule, picks: Sequence[int]) -> None:
+    def __init__(self, schedule: Schedule, picks: Sequence[int], full_bytes: float) -> None:
         self._schedule = schedule
         self._tables = schedule.tables
         self._graph = schedule.tables.graph
@@ -102,7 +103,7 @@ class _Script:
         self._gradients: dict[int, Needs] = {}
         """What each update waits for."""
         self._bucket: list[int] = []
-        self._bucket_bytes = 0.0
+        self._bucket_bytes, self._full_bytes = 0.0, full_bytes
         self._stream: Needs = ()
         self.lines: list[Line] = []
 
@@ -181,7 +182,7 @@ class _Script:
             self._send()
         self._bucket.append(v)
         self._bucket_bytes += size
-        if self._bucket_bytes >= self._tables.execution.bucket_bytes:
+        if self._bucket_bytes >= self._full_bytes:
             self._send()
 
     def _mask(self, v: int) -> int:

@@ -10,6 +10,7 @@ from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy import LARGEST_BATCH
 from planners.pricing import priced
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.planning.buckets import with_other_buckets
 from simulator.planning.candidates import of_planners, on_subset, with_one_share
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
@@ -37,8 +38,9 @@ def search(
     what the other planners plan by. Candidates are the built-in planners' plans,
     these with one share for all layers where kinds of devices part, and these on
     every power of two of each kind, all other devices idle; deployed also layouts
-    of its own; each with its updates as ``execution.update`` asks. With strict memory
-    only what fits counts, if anything does.
+    of its own; each with its updates as ``execution.update`` asks. The best also have buckets of
+    other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
+    anything does.
     """
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
@@ -55,6 +57,7 @@ def search(
             judge.seconds(other)
     _subsets(judge, batch, objective)
     with_better_shares(judge)
+    with_other_buckets(judge)
     best = judge.best or judge.smallest
     if best is None:
         raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}")

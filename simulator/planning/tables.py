@@ -99,8 +99,9 @@ class Tables:
             0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
             for v, node in enumerate(self.graph)
         ]
-        bucket = execution.bucket_bytes
-        self.largest_bucket = min(sum(gradients), bucket + max(gradients, default=0.0))
+        self.bucket_bytes = execution.bucket_of()
+        most = self.bucket_bytes + max(gradients, default=0.0)
+        self.largest_bucket = min(sum(gradients), most)
 
     @cached_property
     def nodes(self) -> list[Costs]:
@@ -281,7 +282,7 @@ class Tables:
         A bucket's seconds for a byte fall as it grows, so none takes less for a
         byte than the largest.
         """
-        if not self.execution.bucket_bytes:
+        if not self.bucket_bytes:
             return self.curves.of_masks("all-reduce", masks, size_bytes)
         most = np.full(masks.shape, max(self.largest_bucket, 1.0))
         found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes

@@ -54,7 +54,7 @@ class _Tails:
         self._chain = chain
         tables = chain.tables
         whole_bytes = sum(max(costs.gradient_bytes, default=0.0) for costs in chain.nodes)
-        self._one_bucket = whole_bytes < tables.execution.bucket_bytes
+        self._one_bucket = whole_bytes < tables.bucket_bytes
         self._first_s: dict[int, Floats] = {}
         self._more_s: dict[int, Floats] = {}
         for costs in chain.nodes:
