@@ -23,6 +23,8 @@ from simulator.planning.lifting import leaves_of, powers_of_two, whole
 from simulator.planning.local import Judged, Picks, improve
 from simulator.planning.placements import Piece, Placement, blank
 from simulator.planning.schedule import Schedule
+from simulator.planning.states import MANY_LEVELS, Types
+from simulator.planning.tables import Tables
 from simulator.planning.work_bound import work_bound_s
 from workloads import partition_graph
 
@@ -38,6 +40,8 @@ MOST_SIMULATED, MOST_IMPROVED = 3, 3
 """Layouts of one subset, and subsets whose best layouts are improved."""
 ESTIMATED_NODES, LINES = 20_000, 2_500
 """What improving one may estimate, and simulate: about half a second each."""
+MOST_ROUNDS, ENOUGH = 3, 0.995
+"""Times that states near a layout's are looked at, as long as a step takes so many times less."""
 BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 """Of a core's whole memory, in the seconds of a step, tried in turn where a plan must fit."""
 
@@ -58,6 +62,16 @@ class _Subset:
         """Whether cores are left without some nodes: estimates are too low then."""
         pairs = zip(self.chain.nodes, picks, strict=True)
         return any(costs.hollow[pick] for costs, pick in pairs)
+
+    def types(self, picks: Sequence[int]) -> tuple[Types, ...]:
+        """Of every node, outermost first."""
+        pairs = zip(self.chain.nodes, picks, strict=True)
+        return tuple(costs.states.at(pick) for costs, pick in pairs)
+
+    def number(self, types: Sequence[Types]) -> tuple[int, ...]:
+        """The layout with these types."""
+        pairs = zip(self.chain.nodes, types, strict=True)
+        return tuple(costs.states.numbers[of_node] for costs, of_node in pairs)
 
     def judged(self, most_nodes: int, bucket_bytes: float | None = None) -> Judged:
         """Estimates of so many nodes together, with buckets of a size (None: the usual)."""
@@ -110,7 +124,8 @@ class _Placing:
         better = [(*self._estimated(subset, picks), subset) for _, picks, subset in ranked]
         for seconds, picks, subset in sorted(better, key=lambda one: one[0]):
             if seconds <= NEAR * judge.best_s:
-                self._with_other_buckets(subset, self._improve(subset, picks))
+                picks = self._improve(subset, picks)
+                self._with_other_buckets(*self._refined(subset, picks))
 
     def _most(self, layouts_: Sequence[tuple[float, tuple[int, ...]]]) -> int:
         """How many of a subset's layouts are simulated: all near ones where all were estimated."""
@@ -167,6 +182,34 @@ class _Placing:
         simulated = Judged(judgement, lambda: judge.spent, judge.spent + LINES)
         estimated = subset.judged(ESTIMATED_NODES)
         return improve({kind: picks}, {kind: subset.loose}, simulated, estimated)[kind]
+
+    def _refined(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[_Subset, tuple[int, ...]]:
+        """The same with states near those of the layout, again as long as that helps."""
+        judge = self.judge
+        if subset.chain.tables.cores.levels <= MANY_LEVELS:
+            return subset, picks
+        for _ in range(MOST_ROUNDS):
+            before_s = judge.best_s
+            near = self._near(subset, picks)
+            start = near.number(subset.types(picks))
+            ranked = [(near.schedule.seconds(start), start), *near.estimated()]
+            _, found = self._estimated(near, min(ranked)[1])
+            subset, picks = near, self._improve(near, found)
+            if judge.best_s > ENOUGH * before_s:
+                break
+        return subset, picks
+
+    def _near(self, subset: _Subset, picks: tuple[int, ...]) -> _Subset:
+        chain = subset.chain
+        tables = Tables(
+            self.judge.network,
+            chain.tables.batch,
+            chain.tables.cores,
+            self.judge.execution,
+            near=subset.types(picks),
+        )
+        chain = Chain(tables, filled=True, byte_s=chain.byte_s)
+        return replace(subset, chain=chain, schedule=Schedule(tables), loose=chain)
 
     def together(self, weights: Sequence[float], byte_s: float = 0.0) -> None:
         """All cores of every kind, each kind with its share of the samples."""

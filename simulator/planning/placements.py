@@ -9,9 +9,7 @@ from hardware import Array, Device, Group
 from planners import Objective, Partition, Plan, Split
 from planners.partition import I, PartitionType
 from simulator.planning.lifting import idle, lifted
-
-Types = tuple[PartitionType, ...]
-"""A node's types at every level, outermost first."""
+from simulator.planning.states import Types
 
 
 @dataclass(frozen=True, slots=True)

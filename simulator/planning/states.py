@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations_with_replacement, pairwise, product
+from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from planners.partition import IV, USUAL, PartitionType
 
 Ints = NDArray[np.int64]
+Types = tuple[PartitionType, ...]
+"""A node's types at every level, outermost first."""
 
 MOST = 3**5
 """States up to which a node has all; where they were more, its types change less often."""
@@ -52,6 +54,24 @@ def states_of(legal: tuple[PartitionType, ...], levels: int, most_fours: int) ->
     """
     complete = len(legal) ** levels <= MOST
     rows = product(legal, repeat=levels) if complete else _of_runs(legal, levels)
+    return _of_rows(rows, levels, most_fours, complete=complete)
+
+
+@lru_cache(maxsize=256)
+def states_near(
+    some: frozenset[Types], legal: tuple[PartitionType, ...], levels: int, most_fours: int
+) -> States:
+    """The same, and ``some`` more, each with any one run of levels of any type besides."""
+    found = {*states_of(legal, levels, most_fours).numbers, *some}
+    for row in some:
+        for first, last in combinations(range(levels + 1), 2):
+            found |= {(*row[:first], *(kind,) * (last - first), *row[last:]) for kind in legal}
+    return _of_rows(sorted(found), levels, most_fours, complete=False)
+
+
+def _of_rows(
+    rows: Iterable[Sequence[int]], levels: int, most_fours: int, *, complete: bool
+) -> States:
     kept = [row for row in rows if row.count(IV) <= most_fours]
     types = np.array(kept, dtype=np.int64).reshape(len(kept), levels)
     bits = 1 << np.arange(levels, dtype=np.int64)[::-1]

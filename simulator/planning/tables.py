@@ -29,7 +29,7 @@ from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
 from simulator.planning.curves import Floats, Ints, curves_of
 from simulator.planning.hollow import sums_s
-from simulator.planning.states import States, layouts_by_level, states_of
+from simulator.planning.states import States, Types, layouts_by_level, states_near, states_of
 from workloads import Network, partition_graph
 
 
@@ -71,7 +71,8 @@ class Tables:
     """Costs of a network's nodes and edges on like cores, worked out when asked for.
 
     With ``hollow`` the partial sums of hollow states count too, which takes
-    longer; without, they count nothing.
+    longer; without, they count nothing. States are the usual ones, and, where a layout is
+    given, those ``near`` its nodes' own.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Tables:
         execution: Execution,
         *,
         hollow: bool = False,
+        near: Sequence[Types] = (),
     ) -> None:
         self.graph = partition_graph(network)
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
@@ -89,6 +91,7 @@ class Tables:
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network)
+        self._near = near
         self._sorts = sorts_of(operators(network, **execution.computing))
         self.core = core_of(cores.device, whole=execution.whole_shards)
         self._alike: dict[int, Costs] = {}
@@ -212,7 +215,7 @@ class Tables:
 
     def _made(self, v: int) -> Costs:
         node = self.graph[v]
-        states = states_of(usual(node), self.cores.levels, self._fours(v))
+        states = self._states(v)
         cuts = states.counts.copy()
         if node.join:  # type III replicates it
             cuts[III] = 0
@@ -255,6 +258,14 @@ class Tables:
             each([_fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
         )
+
+    def _states(self, v: int) -> States:
+        legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
+        if not self._near:
+            return states_of(legal, levels, fours)
+        pairs = zip(self._sorts, self._near, strict=True)
+        some = frozenset(types for sort, types in pairs if sort == self._sorts[v])
+        return states_near(some, legal, levels, fours)
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)
