@@ -19,7 +19,7 @@ from simulator.planning.candidates import proportions
 from simulator.planning.chain import Chain
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
-from simulator.planning.lifting import leaves_of, powers_of_two, whole
+from simulator.planning.lifting import alone, leaves_of, powers_of_two, whole
 from simulator.planning.local import Judged, Picks, improve
 from simulator.planning.placements import Piece, Placement, blank
 from simulator.planning.schedule import Schedule
@@ -92,6 +92,10 @@ class _Subset:
         return sorted(dict.fromkeys(found))
 
 
+_Layout = tuple[float, tuple[int, ...], _Subset]
+"""What it takes, and of which cores."""
+
+
 @dataclass(slots=True)
 class _Placing:
     """One run, of a judge and a batch; plans are made ``like`` another one."""
@@ -106,10 +110,10 @@ class _Placing:
         A number of cores is left out where what it computes and sums up alone
         takes longer than the best estimate so far.
         """
-        judge, found = self.judge, list[tuple[float, tuple[int, ...], _Subset]]()
+        judge, found = self.judge, list[_Layout]()
         best_s = judge.best_s
-        for floor_s, subset in self._ranked(byte_s):
-            if floor_s < best_s:
+        for device, size in self._ranked():
+            if (subset := self._subset(device, size, byte_s, best_s)) is not None:
                 layouts_ = subset.estimated()
                 found += ((*one, subset) for one in layouts_[: self._most(layouts_)])
                 sure = (seconds for seconds, picks in layouts_ if not subset.hollow(picks))
@@ -122,29 +126,44 @@ class _Placing:
         firsts = {id(one[2]): one for one in reversed(found) if one[0] <= FAR * best_s}
         ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[0])
         better = [(*self._estimated(subset, picks), subset) for _, picks, subset in ranked]
-        for seconds, picks, subset in sorted(better, key=lambda one: one[0]):
-            if seconds <= NEAR * judge.best_s:
-                picks = self._improve(subset, picks)
-                self._with_other_buckets(*self._refined(subset, picks))
+        better.sort(key=lambda one: one[0])
+        better[:1] = [self._refined(*one) for one in better[:1]]
+        tried = [
+            (*self._improve(subset, picks), subset)
+            for seconds, picks, subset in better
+            if seconds <= NEAR * judge.best_s
+        ]
+        for _, picks, subset in nsmallest(1, tried, lambda one: one[0]):
+            self._with_other_buckets(subset, picks)
 
     def _most(self, layouts_: Sequence[tuple[float, tuple[int, ...]]]) -> int:
         """How many of a subset's layouts are simulated: all near ones where all were estimated."""
         return len(layouts_) if len(layouts_) > 2 * MOST_LAYOUTS else MOST_SIMULATED
 
-    def _ranked(self, byte_s: float) -> list[tuple[float, _Subset]]:
-        """What each subset takes at least without any re-laid tensor, the least first."""
+    def _ranked(self) -> list[tuple[Device, int]]:
+        """Numbers of cores of each kind, those that do the step's work fastest first."""
         judge = self.judge
-        kinds = [device for device, _ in judge.array.group.kinds]
-        found: list[tuple[float, _Subset]] = []
-        for device, size in (*whole(judge.array), *powers_of_two(judge.array)):
-            chain = self._chain(device, size, self.batch, byte_s)
-            if chain is None or chain.tables.products_s >= judge.best_s:
-                continue
-            loose = Chain(chain.tables, byte_s=byte_s) if size <= FEW_CORES else chain
-            schedule = Schedule(chain.tables)
-            subset = _Subset(device, size, kinds.index(device), chain, schedule, loose)
-            found.append((loose.floor_s(), subset))
-        return sorted(found, key=lambda one: one[0])
+
+        def work_s(one: tuple[Device, int]) -> float:
+            part = alone(judge.array, *one)
+            step = (judge.network, part, self.batch, judge.execution)
+            return math.inf if part is None else work_bound_s(*step)
+
+        return sorted((*whole(judge.array), *powers_of_two(judge.array)), key=work_s)
+
+    def _subset(
+        self, device: Device, size: int, byte_s: float, enough_s: float
+    ) -> _Subset | None:
+        """So many cores, unless they surely take ``enough_s`` without any re-laid tensor."""
+        kinds = [kind for kind, _ in self.judge.array.group.kinds]
+        chain = self._chain(device, size, self.batch, byte_s)
+        if chain is None or chain.tables.products_s >= enough_s:
+            return None
+        loose = Chain(chain.tables, byte_s=byte_s) if size <= FEW_CORES else chain
+        if loose.floor_s() >= enough_s:
+            return None
+        schedule = Schedule(chain.tables)
+        return _Subset(device, size, kinds.index(device), chain, schedule, loose)
 
     def _with_other_buckets(self, subset: _Subset, picks: tuple[int, ...]) -> None:
         """The layout, and what is better by estimate, with buckets of other sizes."""
@@ -172,8 +191,8 @@ class _Placing:
         found = improve(start, {kind: subset.loose}, subset.judged(ESTIMATED_NODES))
         return min((self._judged(subset, one), one) for one in (picks, found[kind]))
 
-    def _improve(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[int, ...]:
-        """What the estimate likes better still, as far as simulation agrees."""
+    def _improve(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        """What the estimate likes better still, as far as simulation agrees, and what it takes."""
         kind, judge = subset.kind, self.judge
 
         def judgement(one: Picks) -> float:
@@ -181,23 +200,21 @@ class _Placing:
 
         simulated = Judged(judgement, lambda: judge.spent, judge.spent + LINES)
         estimated = subset.judged(ESTIMATED_NODES)
-        return improve({kind: picks}, {kind: subset.loose}, simulated, estimated)[kind]
+        found = improve({kind: picks}, {kind: subset.loose}, simulated, estimated)[kind]
+        return self._judged(subset, found), found
 
-    def _refined(self, subset: _Subset, picks: tuple[int, ...]) -> tuple[_Subset, tuple[int, ...]]:
+    def _refined(self, seconds: float, picks: tuple[int, ...], subset: _Subset) -> _Layout:
         """The same with states near those of the layout, again as long as that helps."""
-        judge = self.judge
         if subset.chain.tables.cores.levels <= MANY_LEVELS:
-            return subset, picks
+            return seconds, picks, subset
         for _ in range(MOST_ROUNDS):
-            before_s = judge.best_s
-            near = self._near(subset, picks)
+            before_s, near = seconds, self._near(subset, picks)
             start = near.number(subset.types(picks))
-            ranked = [(near.schedule.seconds(start), start), *near.estimated()]
-            _, found = self._estimated(near, min(ranked)[1])
-            subset, picks = near, self._improve(near, found)
-            if judge.best_s > ENOUGH * before_s:
+            likely = min((near.schedule.seconds(start), start), *near.estimated())
+            seconds, picks, subset = *self._estimated(near, likely[1]), near
+            if seconds > ENOUGH * before_s:
                 break
-        return subset, picks
+        return seconds, picks, subset
 
     def _near(self, subset: _Subset, picks: tuple[int, ...]) -> _Subset:
         chain = subset.chain

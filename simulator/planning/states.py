@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, combinations_with_replacement, pairwise, product
+from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,12 +61,16 @@ def states_of(legal: tuple[PartitionType, ...], levels: int, most_fours: int) ->
 def states_near(
     some: frozenset[Types], legal: tuple[PartitionType, ...], levels: int, most_fours: int
 ) -> States:
-    """The same, and ``some`` more, each with any one run of levels of any type besides."""
+    """The same, and ``some`` more, each with any one stretch of levels of any other type besides.
+
+    No more runs than states of fewer levels have.
+    """
     found = {*states_of(legal, levels, most_fours).numbers, *some}
     for row in some:
         for first, last in combinations(range(levels + 1), 2):
             found |= {(*row[:first], *(kind,) * (last - first), *row[last:]) for kind in legal}
-    return _of_rows(sorted(found), levels, most_fours, complete=False)
+    few = (row for row in found if len(list(groupby(row))) <= RUNS[0])
+    return _of_rows(sorted(few), levels, most_fours, complete=False)
 
 
 def _of_rows(
