@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hardware import Array, Device
@@ -15,10 +16,12 @@ from simulator.planning.candidates import of_planners, on_subset, with_one_share
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import alone, powers_of_two
-from simulator.planning.placed import best_placed
+from simulator.planning.placed import Placing
+from simulator.planning.placements import blank
 from simulator.planning.shares import with_better_shares
+from simulator.planning.together import with_proportions, with_shares_of_best
 from simulator.planning.work_bound import work_bound_s
-from workloads import Network
+from workloads import Network, partition_graph
 
 NAME = "search"
 
@@ -51,17 +54,47 @@ def search(
     for plan in registered:
         judge.seconds(plan)
     if execution.model == "deployed":  # before the many, of which a good one rules most out
-        best_placed(judge, batch, objective)
+        _layouts(judge, batch, objective)
     for plan in registered:
         for other in with_one_share(plan, array.group):
             judge.seconds(other)
     _subsets(judge, batch, objective)
     with_better_shares(judge)
+    if execution.model == "deployed":
+        with_shares_of_best(judge, _blank(judge, batch, objective))
+        with_better_shares(judge)
     with_other_buckets(judge)
     best = judge.best or judge.smallest
     if best is None:
         raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}")
     return replace(priced(network, array, best, objective), planner=NAME)
+
+
+BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
+"""Of a core's whole memory, in the seconds of a step, tried in turn where a plan must fit."""
+
+
+def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
+    """Layouts of every subset, and of all kinds together; where they must fit, smaller ones too."""
+    like, prices = _blank(judge, batch, objective), [0.0]
+    if judge.execution.strict_memory:
+        work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
+        whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
+        prices += [price * whole_s for price in BYTE_PRICES]
+    for byte_s in prices:
+        Placing(judge, batch, like, byte_s).subsets()
+        if len(judge.array.group.kinds) > 1:
+            with_proportions(judge, like, byte_s)
+
+
+def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:
+    """The least HBM of a core of any kind."""
+    return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
+
+
+def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:
+    names = [node.name for node in partition_graph(judge.network)]
+    return blank(judge.network.name, names, batch, objective)
 
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:

@@ -85,7 +85,7 @@ class Tables:
         hollow: bool = False,
         near: Sequence[Types] = (),
     ) -> None:
-        self.graph = partition_graph(network)
+        self.network, self.graph = network, partition_graph(network)
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
         self.rules = Deployed(network, nothing, cores.array, execution, folded=True)
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow

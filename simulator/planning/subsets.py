@@ -1,0 +1,144 @@
+"""Layouts of the first cores of one kind, by estimate: the likely best ones, and better ones near.
+
+Layouts are compared by what a step should take (``schedule``), which takes a fiftieth of
+the time that lowering and simulating one does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+
+from hardware import Device
+from simulator.planning.chain import Chain
+from simulator.planning.layouts import first_cores, layouts, tables_of
+from simulator.planning.local import Judged, Picks, improve
+from simulator.planning.judge import Judge
+from simulator.planning.placements import Piece
+from simulator.planning.schedule import Schedule
+from simulator.planning.states import MANY_LEVELS, Types
+from simulator.planning.tables import Tables
+
+MOST_LAYOUTS = 8
+"""Of a subset that are estimated."""
+ALL_LAYOUTS = 3**6
+"""Up to so many are all estimated: six choices of a type, as of two nodes at three levels."""
+FEW_CORES = 8
+"""Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
+ESTIMATED_NODES = 20_000
+"""What improving one may estimate: about half a second."""
+MOST_ROUNDS, ENOUGH = 3, 0.995
+"""Times that states near a layout's are looked at, as long as a step takes so many times less."""
+
+Layout = tuple[int, ...]
+"""The number of every node's state."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subset:
+    """The first cores of a kind: their costs, and its likely best layouts."""
+
+    device: Device
+    size: int
+    kind: int
+    chain: Chain
+    schedule: Schedule
+    loose: Chain
+    """With layouts that leave cores without some nodes, where there are few cores."""
+
+    def piece(self, picks: Layout) -> Piece:
+        """What a plan is made of."""
+        return Piece(self.device, self.size, self.types(picks))
+
+    def types(self, picks: Layout) -> tuple[Types, ...]:
+        """Of every node, outermost first."""
+        pairs = zip(self.chain.nodes, picks, strict=True)
+        return tuple(costs.states.at(pick) for costs, pick in pairs)
+
+    def number(self, types: Sequence[Types]) -> Layout:
+        """The layout with these types."""
+        pairs = zip(self.chain.nodes, types, strict=True)
+        return tuple(costs.states.numbers[of_node] for costs, of_node in pairs)
+
+    def hollow(self, picks: Layout) -> bool:
+        """Whether cores are left without some nodes: estimates are too low then."""
+        pairs = zip(self.chain.nodes, picks, strict=True)
+        return any(costs.hollow[pick] for costs, pick in pairs)
+
+    def judged(self, most_nodes: int = ESTIMATED_NODES, size: float | None = None) -> Judged:
+        """Estimates of so many nodes together, with buckets of a size (None: the usual)."""
+        schedule = self.schedule
+
+        def judgement(one: Picks) -> float:
+            return schedule.seconds(one[self.kind], size)
+
+        return Judged(judgement, lambda: schedule.spent, schedule.spent + most_nodes)
+
+    def estimated(self) -> list[tuple[float, Layout]]:
+        """Layouts with what they should take, the best first."""
+        found = [
+            (self.schedule.seconds(picks), picks)
+            for chain in dict.fromkeys((self.chain, self.loose))
+            for picks in _candidates(chain)
+        ]
+        return sorted(dict.fromkeys(found))
+
+    def improved(self, picks: Layout, judged: Judged | None = None) -> Layout:
+        """What is better by estimate, or the layout itself."""
+        start = {self.kind: picks}
+        return improve(start, {self.kind: self.loose}, judged or self.judged())[self.kind]
+
+    def refined(self, picks: Layout) -> tuple[Subset, Layout]:
+        """The same with states near those of the layout, again as long as that helps.
+
+        Where few cores have all states there are none besides.
+        """
+        subset, seconds = self, self.schedule.seconds(picks)
+        if self.chain.tables.cores.levels <= MANY_LEVELS:
+            return subset, picks
+        for _ in range(MOST_ROUNDS):
+            before_s, near = seconds, subset._near(picks)
+            start = near.number(subset.types(picks))
+            _, likely = min((near.schedule.seconds(start), start), *near.estimated())
+            subset, picks = near, near.improved(likely)
+            seconds = near.schedule.seconds(picks)
+            if seconds > ENOUGH * before_s:
+                break
+        return subset, picks
+
+    def _near(self, picks: Layout) -> Subset:
+        known, near = self.chain.tables, self.types(picks)
+        tables = Tables(known.network, known.batch, known.cores, known.execution, near=near)
+        chain = Chain(tables, filled=True, byte_s=self.chain.byte_s)
+        return replace(self, chain=chain, schedule=Schedule(tables), loose=chain)
+
+
+def subset_of(
+    judge: Judge, device: Device, size: int, samples: int, byte_s: float, enough_s: float
+) -> Subset | None:
+    """So many cores, unless they surely take ``enough_s`` without any re-laid tensor.
+
+    None, too, where they are not alike all the way down.
+    """
+    cores = first_cores(judge.array, device, size)
+    if cores is None:
+        return None
+    tables = tables_of(judge.network, samples, cores, judge.execution)
+    if tables.products_s >= enough_s:
+        return None
+    chain = Chain(tables, filled=True, byte_s=byte_s)
+    loose = Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
+    if loose.floor_s() >= enough_s:
+        return None
+    kinds = [kind for kind, _ in judge.array.group.kinds]
+    return Subset(device, size, kinds.index(device), chain, Schedule(tables), loose)
+
+
+def _candidates(chain: Chain) -> Iterable[Layout]:
+    """Layouts to estimate: all where they are few, else the likely best."""
+    many = [len(costs.states) for costs in chain.nodes]
+    if math.prod(many) <= ALL_LAYOUTS:
+        return product(*map(range, many))
+    return islice(layouts(chain), MOST_LAYOUTS)
