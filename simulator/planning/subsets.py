@@ -29,7 +29,7 @@ FEW_CORES = 8
 """Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
 ESTIMATED_NODES = 20_000
 """What improving one may estimate: about half a second."""
-MOST_ROUNDS, ENOUGH = 3, 0.995
+MOST_ROUNDS, ENOUGH = 2, 0.99
 """Times that states near a layout's are looked at, as long as a step takes so many times less."""
 
 Layout = tuple[int, ...]

@@ -49,5 +49,5 @@ def _judge(
 def _best(subset: Subset, *, refined: bool) -> Piece:
     _, picks = subset.estimated()[0]
     if refined:
-        subset, picks = subset.refined(subset.improved(picks))
+        subset, picks = subset.refined(picks)
     return subset.piece(picks)
