@@ -15,7 +15,6 @@ import numpy as np
 
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Contention, Way
-from simulator.planning.curves import Floats
 from simulator.planning.lines import Line, run
 from simulator.planning.states import layouts_by_level
 from simulator.planning.tables import Costs, Tables
@@ -34,7 +33,8 @@ class Schedule:
         self.spent = 0
         """Nodes of all layouts that were estimated."""
         self._lists: dict[int, _Lists] = {}
-        self._relays: dict[tuple[int, int, bool], Floats] = {}
+        self._relaid: dict[tuple[int, int, float], float] = {}
+        self._bytes: dict[tuple[int, int], float] = {}
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
 
@@ -44,13 +44,19 @@ class Schedule:
         full = self.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
         return run(_Script(self, picks, full).write(), self._contention)
 
-    def relay(self, edge: int, v: int, forward: bool) -> Floats:
-        """Seconds to re-lay an edge's features, or its errors, by both nodes' states."""
-        key = edge, v, forward
-        if key not in self._relays:
-            table = self.tables.forward_relay if forward else self.tables.backward_relay
-            self._relays[key] = table(edge, v)
-        return self._relays[key]
+    def whole_bytes(self, edge: int, v: int) -> float:
+        """Of the tensor that a node reads through an edge."""
+        if (edge, v) not in self._bytes:
+            self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
+        return self._bytes[edge, v]
+
+    def relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
+        """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""
+        key = changes, gathers, size_bytes
+        if key not in self._relaid:
+            masks = np.array([changes]), np.array([gathers])
+            (self._relaid[key],) = self.tables.relaid_s(*masks, np.array([size_bytes])).tolist()
+        return self._relaid[key]
 
     def _listed(self, costs: Costs, join: bool) -> _Lists:
         if id(costs) not in self._lists:
@@ -70,6 +76,9 @@ class _Lists:
     backward_sums_s: list[float]
     gradient_bytes: list[float]
     masks: list[list[int]]
+    hollow: list[bool]
+    part_read: list[float]
+    part_made: list[float]
     reads: list[list[int]]
     """By layout (rows, columns, whole) and state, the levels at which its input has it."""
     makes: list[list[int]]
@@ -86,6 +95,9 @@ class _Lists:
             costs.backward_sums_s.tolist(),
             costs.gradient_bytes.tolist(),
             costs.states.masks.tolist(),
+            costs.hollow.tolist(),
+            costs.reads.tolist(),
+            costs.makes.tolist(),
             [one.tolist() for one in layouts_by_level(costs.states, AS_READ)],
             [one.tolist() for one in layouts_by_level(costs.states, made)],
         )
@@ -162,15 +174,20 @@ class _Script:
         """Re-lay the tensor of an edge, for who reads it or, its errors, for who made it."""
         u = self._graph[v].producers[edge]
         made, read = self._picks[u], self._picks[v]
-        seconds = float(self._schedule.relay(edge, v, forward)[made, read])
-        if not seconds:
+        maker, reader = self._schedule.nodes[u], self._schedule.nodes[v]
+        if maker.hollow[made] or reader.hollow[read]:
             return needs
-        makes, reads = self._schedule.nodes[u].makes, self._schedule.nodes[v].reads
-        held, other = [layout[made] for layout in makes], [layout[read] for layout in reads]
+        held = [layout[made] for layout in maker.makes]
+        other = [layout[read] for layout in reader.reads]
         (rows, columns, _), asked = (held, other) if forward else (other, held)
-        if gathers := (rows | columns) & asked[III]:
-            return self._add(seconds, needs, (GATHER, gathers))
-        return self._add(seconds, needs, (EXCHANGE, (rows & asked[II]) | (columns & asked[I])))
+        changes = (rows & asked[II]) | (columns & asked[I])
+        gathers = (rows | columns) & asked[III]
+        if not changes and not gathers:
+            return needs
+        part = reader.part_read[read] if forward else maker.part_made[made]
+        size = self._schedule.whole_bytes(edge, v) * part
+        seconds = self._schedule.relaid_s(changes, gathers, size)
+        return self._add(seconds, needs, (GATHER, gathers) if gathers else (EXCHANGE, changes))
 
     def _put(self, v: int) -> None:
         """Add a gradient to the bucket, which goes when it is full."""

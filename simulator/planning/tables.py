@@ -156,11 +156,14 @@ class Tables:
             gathers = (own[I] | own[II]) & asked[III]
             busy = ~(one.hollow[:, np.newaxis] | other.hollow)
             size = np.where(busy, whole_bytes * fraction, 0.0)
-            pieces = 2.0 ** np.bitwise_count(gathers.astype(np.uint64))
-            self._relays[key] = self.curves.of_masks(
-                "all-to-all", changes, size / pieces
-            ) + self.curves.of_masks("all-gather", gathers, size)
+            self._relays[key] = self.relaid_s(changes, gathers, size)
         return self._relays[key]
+
+    def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
+        """Seconds until cores have so many bytes, of parts that change places and are gathered."""
+        pieces = 2.0 ** np.bitwise_count(gathers.astype(np.uint64))
+        exchanged_s = self.curves.of_masks("all-to-all", changes, size_bytes / pieces)
+        return exchanged_s + self.curves.of_masks("all-gather", gathers, size_bytes)
 
     def _shard(self, v: int, cuts: Sequence[int] = (0,) * len(PartitionType)) -> Shard:
         """The largest shard of a node whose dimensions are halved so often."""
