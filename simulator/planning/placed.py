@@ -5,7 +5,6 @@ What the estimate likes best (``subsets``) is simulated.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
@@ -78,7 +77,9 @@ class Placing:
     def _likely(self) -> list[_Found]:
         """The likely best layouts of every number of cores, the best first, by estimate."""
         best_s, found = self.judge.best_s, list[_Found]()
-        for device, size in self._ranked():
+        for work_s, device, size in self._ranked():
+            if work_s >= best_s:
+                break
             subset = subset_of(self.judge, device, size, self.batch, self.byte_s, best_s)
             if subset is None:
                 continue
@@ -88,17 +89,15 @@ class Placing:
             best_s = min(best_s, next(sure, best_s))
         return sorted(found, key=lambda one: one[0])
 
-    def _ranked(self) -> list[tuple[Device, int]]:
-        """Numbers of cores of each kind, those that do the step's work fastest first."""
-        judge = self.judge
-
-        def work_s(one: tuple[Device, int]) -> float:
-            part = alone(judge.array, *one)
-            if part is None:
-                return math.inf
-            return work_bound_s(judge.network, part, self.batch, judge.execution)
-
-        return sorted((*whole(judge.array), *powers_of_two(judge.array)), key=work_s)
+    def _ranked(self) -> list[tuple[float, Device, int]]:
+        """Numbers of cores of each kind, those first that do the step's work in the least time."""
+        judge, found = self.judge, list[tuple[float, Device, int]]()
+        for device, size in (*whole(judge.array), *powers_of_two(judge.array)):
+            part = alone(judge.array, device, size)
+            if part is not None:
+                work_s = work_bound_s(judge.network, part, self.batch, judge.execution)
+                found.append((work_s, device, size))
+        return sorted(found, key=lambda one: one[0])
 
     def _judged(self, subset: Subset, picks: Layout, bucket_bytes: float | None = None) -> float:
         kinds = range(len(self.judge.array.group.kinds))

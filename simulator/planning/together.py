@@ -13,8 +13,8 @@ from simulator.planning.subsets import Subset, subset_of
 
 
 def with_proportions(judge: Judge, like: Plan, byte_s: float = 0.0) -> None:
-    """Judge the likely best layouts of all kinds, with samples in proportion to what they have."""
-    for shares in proportions(judge.array.group):
+    """Judge the likely best layouts of all kinds, with samples in proportion to peaks, or HBM bandwidths."""
+    for shares in proportions(judge.array.group)[:2]:
         _judge(judge, like, shares, byte_s, refined=False)
 
 
