@@ -28,6 +28,8 @@ NEAR, FAR = 1.05, 1.2
 """Layouts are simulated, and improved, whose estimate is at most so many times that of the best."""
 MOST_SIMULATED, MOST_IMPROVED = 3, 3
 """Layouts of one subset, and subsets whose best layouts are improved."""
+ALIKE = 1.01
+"""Other buckets are gone into with which a layout should take at most so many times as long."""
 LINES = 2_500
 """What improving one may simulate: about half a second."""
 
@@ -131,11 +133,12 @@ class Placing:
 
     def _with_other_buckets(self, subset: Subset, picks: Layout) -> None:
         """The layout, and what is better by estimate, with buckets of other sizes."""
+        usual_s = subset.schedule.seconds(picks)
         for size in sizes_of(self.judge.execution):
-            better = subset.improved(picks, subset.judged(ESTIMATED_NODES // 4, size))
-            for one in (picks, better):
-                if subset.schedule.seconds(one, size) <= NEAR * self.judge.best_s:
-                    self._judged(subset, one, size)
+            if subset.schedule.seconds(picks, size) <= ALIKE * usual_s:
+                better = subset.improved(picks, subset.judged(ESTIMATED_NODES // 8, size))
+                self._judged(subset, picks, size)
+                self._judged(subset, better, size)
 
 
 def _most(many: int) -> int:

@@ -82,9 +82,9 @@ def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
         whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
         prices += [price * whole_s for price in BYTE_PRICES]
     for byte_s in prices:
-        Placing(judge, batch, like, byte_s).subsets()
-        if len(judge.array.group.kinds) > 1:
+        if len(judge.array.group.kinds) > 1:  # first: it rules most numbers of cores out, or none
             with_proportions(judge, like, byte_s)
+        Placing(judge, batch, like, byte_s).subsets()
 
 
 def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:

@@ -13,9 +13,9 @@ from itertools import islice, product
 
 from hardware import Device
 from simulator.planning.chain import Chain
+from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
 from simulator.planning.local import Judged, Picks, improve
-from simulator.planning.judge import Judge
 from simulator.planning.placements import Piece
 from simulator.planning.schedule import Schedule
 from simulator.planning.states import MANY_LEVELS, Types
@@ -29,8 +29,6 @@ FEW_CORES = 8
 """Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
 ESTIMATED_NODES = 20_000
 """What improving one may estimate: about half a second."""
-MOST_ROUNDS, ENOUGH = 2, 0.99
-"""Times that states near a layout's are looked at, as long as a step takes so many times less."""
 
 Layout = tuple[int, ...]
 """The number of every node's state."""
@@ -91,22 +89,13 @@ class Subset:
         return improve(start, {self.kind: self.loose}, judged or self.judged())[self.kind]
 
     def refined(self, picks: Layout) -> tuple[Subset, Layout]:
-        """The same with states near those of the layout, again as long as that helps.
-
-        Where few cores have all states there are none besides.
-        """
-        subset, seconds = self, self.schedule.seconds(picks)
+        """The layout, or a better one of states near its own, which many cores have not else."""
         if self.chain.tables.cores.levels <= MANY_LEVELS:
-            return subset, picks
-        for _ in range(MOST_ROUNDS):
-            before_s, near = seconds, subset._near(picks)
-            start = near.number(subset.types(picks))
-            _, likely = min((near.schedule.seconds(start), start), *near.estimated())
-            subset, picks = near, near.improved(likely)
-            seconds = near.schedule.seconds(picks)
-            if seconds > ENOUGH * before_s:
-                break
-        return subset, picks
+            return self, picks
+        near = self._near(picks)
+        start = near.number(self.types(picks))
+        _, likely = min((near.schedule.seconds(start), start), *near.estimated())
+        return near, near.improved(likely)
 
     def _near(self, picks: Layout) -> Subset:
         known, near = self.chain.tables, self.types(picks)

@@ -13,7 +13,7 @@ from simulator.planning.subsets import Subset, subset_of
 
 
 def with_proportions(judge: Judge, like: Plan, byte_s: float = 0.0) -> None:
-    """Judge the likely best layouts of all kinds, with samples in proportion to peaks, or HBM bandwidths."""
+    """Judge the likely best layouts of all kinds, with shares in proportion to peaks, or to HBM."""
     for shares in proportions(judge.array.group)[:2]:
         _judge(judge, like, shares, byte_s, refined=False)
 

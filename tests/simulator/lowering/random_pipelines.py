@@ -211,7 +211,7 @@ def _slow(
         if replicas[rank] > 1:
             stage.replica_sums = [
                 ps(Fraction(2 * (replicas[rank] - 1), replicas[rank]) * size * streams, port)
-                for size in _buckets(sizes, execution.bucket_bytes)
+                for size in _buckets(sizes, execution.bucket_of())
             ]
         stages.append(stage)
     readers: dict[tuple[str, int], list[int]] = {}

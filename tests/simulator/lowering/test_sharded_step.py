@@ -96,7 +96,7 @@ def slow(network: Network, plan: Plan, array: Array, execution: Execution) -> in
         return predicted_ps(wires, jobs(wires, collective, range(CORES), size))
 
     own = [float(layer.parameters) for layer in weighted]
-    return Slow(own, sharded(plan.updates), execution.bucket_bytes, product, exchange).seconds_ps(
+    return Slow(own, sharded(plan.updates), execution.bucket_of(), product, exchange).seconds_ps(
         overlap=execution.overlap
     )
 

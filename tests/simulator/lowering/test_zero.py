@@ -112,7 +112,7 @@ def by_hand(network: Network, plan: Plan, execution: Execution) -> Slow:
     def exchange(collective: str, size: float) -> int:
         return predicted_ps(wires, jobs(wires, collective, range(8), size))
 
-    return Slow(list(units_by_hand(list(number), own, execution.bucket_bytes)), took, own, exchange)
+    return Slow(list(units_by_hand(list(number), own, execution.bucket_of())), took, own, exchange)
 
 
 def of(network: Network, update: Update, execution: Execution, batch: int = 512) -> Plan:

@@ -142,7 +142,7 @@ def test_layers_summed_over_the_same_cores_share_a_bucket() -> None:
     apart = [costs.states.numbers[(columns, samples)[v % 2]] for v, costs in enumerate(nodes)]
 
     def buckets(picks: list[int], mask: int) -> int:
-        lines = _Script(layouts.schedule, picks).write()
+        lines = _Script(layouts.schedule, picks, 1e12).write()
         return sum(line.way == ("all-reduce", mask) for line in lines)
 
     outer, all_three = 6, 7

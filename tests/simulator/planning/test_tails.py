@@ -52,7 +52,7 @@ def with_tail(chain: Chain, picks: tuple[int, ...]) -> float:
 
     total += exchange_s(first, float(costs.gradient_bytes[pick]))
     whole = sum(float(one.gradient_bytes.max()) for one in chain.nodes)
-    if whole < chain.tables.execution.bucket_bytes:
+    if whole < chain.tables.bucket_bytes:
         for v in range(first + 1, len(picks)):
             types = [nodes[at][0].states.at(picks[at]) for at in (first, v)]
             if types[0] != types[1] or v not in in_stream:
