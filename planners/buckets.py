@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hardware import format_quantity
 from planners.errors import PlanError
 
 
@@ -23,6 +24,13 @@ def check_bucket(bucket_bytes: float | None, whose: str, *, stages: bool) -> Non
         )
     if stages:
         raise PlanError(f"{whose}: bucket_bytes of a pipeline belong in the plans of its stages")
+
+
+def bucket_words(bucket_bytes: float) -> str:
+    """How gradients go, as people read it."""
+    if not bucket_bytes:
+        return "each gradient by itself"
+    return f"gradients in buckets of {format_quantity(bucket_bytes, 'B', 4)}"
 
 
 def bucket_to_json(bucket_bytes: float | None) -> dict[str, Any]:

@@ -130,8 +130,8 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     """A table for every stretch of the tree in which halves are alike."""
     from experiments.pictures.plan_map import describe, stretches
     from experiments.studies.messages import inexact
-    from hardware import format_quantity
     from planners import OBJECTIVES
+    from planners.buckets import bucket_words
 
     unit = OBJECTIVES[plan.objective].unit
     made = f"{plan.network}, {plan.planner} by {plan.objective}"
@@ -139,7 +139,7 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     if plan.communication != "printed":
         title += f", {plan.communication} communication"
     if plan.bucket_bytes is not None:
-        title += f", gradients in buckets of {format_quantity(plan.bucket_bytes, 'B', 4)}"
+        title += f", {bucket_words(plan.bucket_bytes)}"
     parts: list[Table | str] = [title]
     if said := inexact(plan):
         parts += ["", said.rstrip()]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from experiments.studies.case import Case, simulated, step_of
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, load_planner
+from planners.buckets import bucket_words
 from simulator.planning.candidates import mean_shares, planned
 from simulator.planning.lifting import alone, lifted, shared
 
@@ -20,7 +21,7 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
     """A sentence for AccPar's step, and one for each thing that the plan does otherwise.
 
     AccPar is put on the same devices first, or given the same share; what is
-    left of the difference is the layers' types.
+    left of the difference is the layers' types, and the size of buckets.
     """
     theirs, step = step_of(replace(case, planner=RIVAL))
     their_s = step.iteration_s
@@ -33,13 +34,19 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
             return
         yield f"{said}: {RIVAL} so takes {like_s:.6g} s ({their_s / like_s:.3f} x)."
         theirs, their_s = like, like_s
+    usual_s = iteration_s
+    if plan.bucket_bytes is not None:
+        usual_s = simulated(case, replace(plan, bucket_bytes=None)).iteration_s
     names = _relaid(plan.root, theirs.root, plan.nodes)
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         yield (
             f"Other types or shares for {len(names)} of {len(plan.nodes)} layers "
-            f"({', '.join(names[:MOST_NAMES])}{more}): {their_s / iteration_s:.3f} x."
+            f"({', '.join(names[:MOST_NAMES])}{more}): {their_s / usual_s:.3f} x."
         )
+    if plan.bucket_bytes is not None:
+        words = bucket_words(plan.bucket_bytes)
+        yield f"{words[0].upper()}{words[1:]}: {usual_s / iteration_s:.3f} x."
 
 
 def _alike(case: Case, plan: Plan, theirs: Plan) -> tuple[Plan | None, str]:

@@ -53,7 +53,8 @@ class Execution:
     ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
     splits into whole samples and channels; gradients of consecutive layers
     are exchanged together until they have ``bucket_bytes`` (0: each by
-    itself; None: as many as the plan says, else 25 MiB); ``algorithm`` is that of every collective ("auto": the cheapest predicted). With
+    itself; None: as many as the plan says, else 25 MiB); ``algorithm`` is
+    that of every collective ("auto": the cheapest predicted). With
     ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
     ``recompute`` says what of forward is computed again before backward: "none", "selective",
     "full", or so many blocks: to its end, or with ``early_stop`` as far as backward needs it.

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hardware import Array, Device, format_quantity
+from hardware import Array, Device
 from planners import Plan, Split
+from planners.buckets import bucket_words
 from planners.partition import USUAL, usual
 from simulator.lowering.execution import Execution
 from simulator.planning.chain import Chain
@@ -63,8 +64,7 @@ def step_bound(
     if planned:
         execution = replace(execution, bucket_bytes=bucket_bytes)
     if layout and (near := layouts_bound(network, array, batch, execution)) is not None:
-        size = format_quantity(execution.bucket_of(), "B", 4)
-        said = f"{near.covers}, with gradients in buckets of {size}"
+        said = f"{near.covers}, {bucket_words(execution.bucket_of())}"
         found.append(replace(near, covers=said) if planned else near)
     best = max(found, key=lambda bound: bound.seconds)
     return best if best.seconds > 0 else None

@@ -123,11 +123,13 @@ def row(case: Case, execution: Execution = DEPLOYED) -> dict[str, Any]:
     best_s, best = min(found, key=lambda one: one[0])
     accpar = [(taken, rival.subset) for taken, rival in found if rival.accpar]
     layout = is_layout(network, plan, planned)
-    bound = step_bound(network, planned, case.batch, execution, layout=layout)
+    step, bucket = (network, planned, case.batch, execution), plan.bucket_bytes
+    bound = step_bound(*step, layout=layout, bucket_bytes=bucket)
     return {
         **case._asdict(),
         "execution": str(execution),
         "planning_s": round(planning_s, 2),
+        "bucket_bytes": bucket,
         "search_s": ours_s,
         "rival": best.name,
         "rival_s": best_s,

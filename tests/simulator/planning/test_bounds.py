@@ -1,5 +1,7 @@
 """Bounds against every plan there is, and the search against the best of them."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -77,7 +79,8 @@ def test_the_bound_of_a_board_is_near(name: str) -> None:
     network, array = load_network(name), load_array("tpu-v3-8")
     planned = DEPLOYED.planned(array)
     plan = search(network, planned, 512, execution=DEPLOYED)
-    bound = step_bound(network, planned, 512, DEPLOYED, layout=True)
+    bucket = plan.bucket_bytes
+    bound = step_bound(network, planned, 512, DEPLOYED, layout=True, bucket_bytes=bucket)
     assert bound is not None
     gap = bound.gap(simulate(network, plan, array, DEPLOYED).iteration_s)
     assert 0 <= gap <= (0.07 if "resnet" in name else 0.03)
@@ -93,6 +96,14 @@ def test_what_a_bound_covers_is_said() -> None:
     assert near.seconds > far.seconds
     assert "1, 2, 4, ... 8 cores alike" in near.covers
     assert "any plan" in far.covers
+    alone = step_bound(network, planned, 512, DEPLOYED, layout=True, bucket_bytes=0.0)
+    asked = replace(DEPLOYED, bucket_bytes=0.0)
+    by_hand = layouts_bound(network, planned, 512, asked)
+    assert alone is not None
+    assert by_hand is not None
+    assert alone.seconds == by_hand.seconds
+    assert alone.covers == f"{near.covers}, each gradient by itself"
+    assert step_bound(network, planned, 512, asked, layout=True, bucket_bytes=1e6) == by_hand
     mixed = load_array("tpu-mixed", ["devices.0.count=1", "devices.1.count=1"])
     assert layouts_bound(network, DEPLOYED.planned(mixed), 512, DEPLOYED) is None
 

@@ -1,0 +1,46 @@
+"""The search says of which size its buckets are, where that pays and nobody asked for a size."""
+
+from dataclasses import replace
+
+import pytest
+
+from hardware import load_array
+from simulator import DEPLOYED, PUBLISHED, simulate
+from simulator.lowering.execution import BUCKET_BYTES
+from simulator.planning.buckets import SIZES, sizes_of
+from simulator.planning.search import search
+from workloads import load_network
+
+CASES = (("lenet", "tpu-v3-8", 512), ("alexnet", "tpu-v3-8", 64))
+
+
+@pytest.mark.parametrize(("name", "where", "batch"), CASES)
+def test_no_other_size_is_better_for_its_plan(name: str, where: str, batch: int) -> None:
+    network, array = load_network(name), load_array(where)
+    plan = search(network, DEPLOYED.planned(array), batch, execution=DEPLOYED)
+    ours = simulate(network, plan, array, DEPLOYED).iteration_s
+    for size in (*SIZES, BUCKET_BYTES):
+        other = replace(plan, bucket_bytes=size)
+        assert ours <= simulate(network, other, array, DEPLOYED).iteration_s
+
+
+def test_a_size_pays_and_is_planned() -> None:
+    """LeNet on a board: each gradient by itself leaves while backward goes on."""
+    network, array = load_network("lenet"), load_array("tpu-v3-8")
+    plan = search(network, DEPLOYED.planned(array), 512, execution=DEPLOYED)
+    asked = replace(DEPLOYED, bucket_bytes=BUCKET_BYTES)
+    usual = search(network, asked.planned(array), 512, execution=asked)
+    assert plan.bucket_bytes == 0.0
+    assert usual.bucket_bytes is None
+    ours, theirs = (simulate(network, one, array, DEPLOYED).iteration_s for one in (plan, usual))
+    assert ours < 0.99 * theirs
+
+
+def test_who_asks_for_a_size_gets_it() -> None:
+    assert sizes_of(DEPLOYED) == SIZES
+    for execution in (
+        replace(DEPLOYED, bucket_bytes=BUCKET_BYTES),
+        replace(DEPLOYED, mode="inference"),
+        PUBLISHED,
+    ):
+        assert not sizes_of(execution)
