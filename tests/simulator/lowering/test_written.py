@@ -94,6 +94,7 @@ def test_plans_that_split_alike_are_told_from_others() -> None:
     assert (
         len({splits_of(one) for one in (other, shared, replace(other, updates=updates[::-1]))}) == 3
     )
+    assert splits_of(replace(other, bucket_bytes=0.0)) != splits_of(other)
 
 
 def test_the_steps_of_longest_ago_are_forgotten() -> None:

@@ -11,12 +11,18 @@ from simulator.planning.buckets import SIZES, sizes_of
 from simulator.planning.search import search
 from workloads import load_network
 
-CASES = (("lenet", "tpu-v3-8", 512), ("alexnet", "tpu-v3-8", 64))
+BOARD = load_array("tpu-v3-8")
+CASES = {
+    "lenet": (BOARD, 512),
+    "alexnet": (BOARD, 64),
+    "resnet18": (load_array("tpu-v3-pod", ["devices.0.count=3"]), 100),
+}
+"""The last is an array without layouts: the other planners' plans are all there is."""
 
 
-@pytest.mark.parametrize(("name", "where", "batch"), CASES)
-def test_no_other_size_is_better_for_its_plan(name: str, where: str, batch: int) -> None:
-    network, array = load_network(name), load_array(where)
+@pytest.mark.parametrize("name", list(CASES))
+def test_no_other_size_is_better_for_its_plan(name: str) -> None:
+    network, (array, batch) = load_network(name), CASES[name]
     plan = search(network, DEPLOYED.planned(array), batch, execution=DEPLOYED)
     ours = simulate(network, plan, array, DEPLOYED).iteration_s
     for size in (*SIZES, BUCKET_BYTES):
@@ -26,7 +32,7 @@ def test_no_other_size_is_better_for_its_plan(name: str, where: str, batch: int)
 
 def test_a_size_pays_and_is_planned() -> None:
     """LeNet on a board: each gradient by itself leaves while backward goes on."""
-    network, array = load_network("lenet"), load_array("tpu-v3-8")
+    network, array = load_network("lenet"), BOARD
     plan = search(network, DEPLOYED.planned(array), 512, execution=DEPLOYED)
     asked = replace(DEPLOYED, bucket_bytes=BUCKET_BYTES)
     usual = search(network, asked.planned(array), 512, execution=asked)

@@ -31,7 +31,7 @@ def test_each_device_of_a_kind_has_a_multiple(shares: tuple[float, float]) -> No
         for step in (1, 2, 4, 8):
             below = each // step * step
             for samples in {below, below + step} if below != each else {each}:
-                own = samples * many[kind] / batch
+                own = Fraction(samples) * many[kind] / batch
                 wanted.add(own if kind == 0 else 1 - own)
     assert {round(float(one), 9) for one in wanted} == {round(one[0], 9) for one in found}
     assert all(sum(one) == pytest.approx(1.0) for one in found)
