@@ -65,10 +65,8 @@ class Pipeline:
     def __post_init__(self) -> None:
         if not self.stages or not self.places:
             raise PlanError("a pipeline has at least one stage, at a place")
-        if not 1 <= self.micro_batches <= MOST_MICRO_BATCHES:
-            raise PlanError(
-                f"{self.micro_batches} micro-batches; a batch has 1 to {MOST_MICRO_BATCHES:,}"
-            )
+        if not 1 <= (many := self.micro_batches) <= MOST_MICRO_BATCHES:
+            raise PlanError(f"{many} micro-batches; a batch has 1 to {MOST_MICRO_BATCHES:,}")
         firsts = [stage.first for stage in self.stages]
         if firsts[0] != 0 or any(one >= other for one, other in pairwise(firsts)):
             raise PlanError(f"stages begin at layers {firsts}; that must be 0, then ascending")
@@ -114,9 +112,8 @@ class Plan:
     ``nodes`` names the partitioned layers and joins in topological order;
     ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
-    of every node how its weights are updated (none: replicated, all of them). Gradients are
-    exchanged together until they have ``bucket_bytes`` (0: each by itself; None: as many as
-    the execution model says); in a pipeline every stage's plan says how many.
+    of every node how its weights are updated (none: replicated, all of them). Gradients go
+    in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it).
     Raises PlanError when a layer lacks a partition, a share is not within
     0...1, a type is not in the table, or a bucket has no size.
     """

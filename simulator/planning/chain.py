@@ -25,8 +25,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.planning.costs import Costs
 from simulator.planning.curves import Floats
-from simulator.planning.tables import Costs, Tables
+from simulator.planning.tables import Tables
 from simulator.planning.waits import waits_of
 
 MOST_TRIED = 8

@@ -15,9 +15,10 @@ import numpy as np
 
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Contention, Way
+from simulator.planning.costs import Costs
 from simulator.planning.lines import Line, run
 from simulator.planning.states import layouts_by_level
-from simulator.planning.tables import Costs, Tables
+from simulator.planning.tables import Tables
 
 Needs = tuple[int, ...]
 """Lines that something waits for, by their numbers."""

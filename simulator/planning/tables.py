@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
+from simulator.planning.costs import Costs
 from simulator.planning.curves import Floats, Ints, curves_of
 from simulator.planning.hollow import sums_s
 from simulator.planning.states import States, Types, layouts_by_level, states_near, states_of
@@ -41,30 +42,6 @@ class Cores:
     device: Device
     first: int
     levels: int
-
-
-class Costs(NamedTuple):
-    """Of one node, seconds by state: its products, their sums, and its gradient's bytes.
-
-    ``stream_s`` is the least that its gradient adds to the all-reduces of all.
-    """
-
-    states: States
-    hollow: Any
-    forward_s: Floats
-    backward_s: Floats
-    gradient_s: Floats
-    update_s: Floats
-    forward_sums_s: Floats
-    backward_sums_s: Floats
-    stream_s: Floats
-    gradient_bytes: Floats
-    reads: Floats
-    """Fraction of its input's tensor that the first core reads."""
-    makes: Floats
-    """Fraction of its output's tensor that the first core's errors come as."""
-    held_bytes: Floats
-    """Of its weights, what the optimizer keeps of them, and what it makes forward."""
 
 
 class Tables:
