@@ -29,7 +29,8 @@ class Axes:
     """How many ways a step is split along each axis, as Megatron calls them.
 
     ``dp`` splits samples, ``pp`` layers into stages (``vp`` of them at each place), ``tp``
-    heads and features, ``ep`` experts: among devices of the axis ``dp``, which it divides.
+    heads and features, ``ep`` experts: among devices of the axis ``dp``, which it divides, or
+    (``over_tp``) of ``dp`` and ``tp`` together, where experts are whole on each device.
     ``cp`` splits the positions of a sequence in all layers, ``sp`` among the devices of
     ``tp`` in those that ``tp`` leaves whole. A ``dp`` of 0 is as many as the array has
     devices left.
@@ -70,7 +71,8 @@ class Axes:
     def on(self, devices: int, array: str) -> Axes:
         """The same for so many devices, ``dp`` known.
 
-        Raises PlanError where they do not multiply to them, or ``ep`` does not divide ``dp``.
+        Raises PlanError where they do not multiply to them, or ``ep`` divides neither ``dp`` nor,
+        with all of ``tp``, ``dp`` x ``tp``.
         """
         each = self.tp * self.cp * self.pp
         axes = replace(self, dp=devices // each) if not self.dp and not devices % each else self
@@ -83,12 +85,22 @@ class Axes:
             raise PlanError(f"parallel={self}: vp={axes.vp} stages at each place need pp, as pp=2")
         if axes.sp and axes.tp == 1:
             raise PlanError(f"parallel={self}: sp is among the devices of tp; say tp, as tp=8")
-        if axes.dp % axes.ep:
+        if axes.over_tp and (axes.ep % axes.tp or axes.dp % axes.ep_of_dp):
             raise PlanError(
                 f"parallel={self}: ep={axes.ep} does not divide dp={axes.dp}, among whose devices "
-                "experts are split"
+                "experts are split, nor dp x tp into groups with all of tp"
             )
         return axes
+
+    @property
+    def over_tp(self) -> bool:
+        """Whether experts are split among devices of ``tp`` too, as one ``dp`` has too few."""
+        return self.dp % self.ep != 0
+
+    @property
+    def ep_of_dp(self) -> int:
+        """How many ways experts are split along ``dp``."""
+        return self.ep // self.tp if self.over_tp else self.ep
 
     def _product(self) -> str:
         named = [(name, getattr(self, name)) for name in reversed(SPLITTING)]

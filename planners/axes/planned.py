@@ -148,8 +148,8 @@ class _Planning:
         graph = partition_graph(network)
         sort = array.group, tuple(replace(node, name="") for node in graph)
         if sort not in self._known:
-            sp = self._axes.sp
-            types = {axis: types_along(axis, graph, by_positions=sp) for axis, _ in self._ways}
+            how = {"by_positions": self._axes.sp, "experts_whole": self._axes.over_tp}
+            types = {axis: types_along(axis, graph, **how) for axis, _ in self._ways}
             root = _tree(array.group, self._ways, types)
             made = priced(network, array, replace(plan, root=root), self._objective)
             self._known[sort] = made.root
@@ -167,10 +167,10 @@ def _ways(axes: Axes, order: Sequence[str]) -> tuple[Ways, int]:
         many = getattr(axes, axis)
         if axis == "dp" and axis != order[0] and axes.tp * axes.cp > 1:
             odd = many // (many & -many)
-            if odd > 1 and (many // odd) % axes.ep == 0:
+            if odd > 1 and (many // odd) % axes.ep_of_dp == 0:
                 replicas, many = odd, many // odd
-        if axis == "dp" and axes.ep > 1:
-            ways += [("dp", many // axes.ep), ("ep", axes.ep)]
+        if axis == "dp" and axes.ep_of_dp > 1:
+            ways += [("dp", many // axes.ep_of_dp), ("ep", axes.ep_of_dp)]
         else:
             ways.append((axis, many))
     return tuple((axis, many) for axis, many in ways if many > 1), replicas

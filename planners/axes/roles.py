@@ -22,13 +22,18 @@ from workloads import Graph, Node
 Types = tuple[PartitionType, ...]
 
 
-def types_along(axis: str, graph: Graph, *, by_positions: bool = False) -> Types:
+def types_along(
+    axis: str, graph: Graph, *, by_positions: bool = False, experts_whole: bool = False
+) -> Types:
     """The type of every node where one axis (dp, ep, cp, tp) is split.
 
-    ``by_positions`` is with sequence parallelism along tp.
+    ``by_positions`` is with sequence parallelism along tp; ``experts_whole`` where tp's devices
+    have different experts, instead of parts of each.
     """
     if axis == "tp":
-        return _of_features(graph, III if not by_positions else V)
+        stream_type = V if by_positions else III
+        features = _of_features(graph, stream_type)
+        return _with_whole_experts(graph, features, stream_type) if experts_whole else features
     if axis == "ep":
         return _of_experts(graph)
     return tuple(V if axis == "cp" and V in legal(node) else I for node in graph)
@@ -72,6 +77,18 @@ def _of_features(graph: Graph, stream_type: PartitionType) -> Types:
             left = node.groups if type_ is III else int(type_ is IV)
         found.append(type_)
         columns.append(0 if v in stream else left)
+    return tuple(found)
+
+
+def _with_whole_experts(graph: Graph, features: Types, stream_type: PartitionType) -> Types:
+    """Experts apart; who sends tokens to them, and who says where, lies as the stream does."""
+    routing = {u for node in graph if node.routes for u in node.producers}
+    found = list(features)
+    for v, (node, apart) in enumerate(zip(graph, _of_experts(graph), strict=True)):
+        if apart is not I:
+            found[v] = apart
+        elif (node.routes or (v in routing and not node.join)) and stream_type in legal(node):
+            found[v] = stream_type
     return tuple(found)
 
 

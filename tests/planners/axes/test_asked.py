@@ -47,6 +47,7 @@ def test_what_is_no_axis(text: str, words: str) -> None:
         (Axes(3, 1, 8), "dp 3 x tp 8 is 24.*dp=8 would fill it"),
         (Axes(pp=3), "pp 3 is 3, and 'gpus' has 64"),
         (Axes(tp=8, ep=3), "ep=3 does not divide dp=8"),
+        (Axes(tp=8, ep=128), "nor dp x tp into groups with all of tp"),
         (Axes(64, sp=True), "sp is among the devices of tp"),
         (Axes(8, cp=4), "dp 8 x cp 4 is 32"),
         (Axes(64, vp=2), "vp=2 stages at each place need pp"),

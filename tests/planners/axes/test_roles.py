@@ -126,3 +126,23 @@ def test_experts_that_do_not_divide() -> None:
     check_groups(graph, "ep", 3)
     with pytest.raises(PlanError, match=r"'gate' has 6 experts, which that does.*ep=3"):
         check_groups(graph, "ep", 4)
+
+
+def test_whole_experts_along_tp() -> None:
+    """Experts are apart there, too, and what routes tokens lies as the stream does."""
+    graph = partition_graph(load_network("mixtral-8x7b:layers=1:seq=16"))
+    parts, whole, plain = (
+        dict(zip((node.name for node in graph), types_along("tp", graph, **how), strict=True))
+        for how in (
+            {"by_positions": True},
+            {"by_positions": True, "experts_whole": True},
+            {"experts_whole": True},
+        )
+    )
+    changed = {name: type_ for name, type_ in whole.items() if type_ is not parts[name]}
+    experts = dict.fromkeys(("layer0.experts.gate", "layer0.experts.up", "layer0.experts.down"), IV)
+    assert changed == experts | dict.fromkeys(
+        ("layer0.router", "layer0.dispatch", "layer0.combine"), V
+    )
+    assert whole["layer0.experts.mul"] is II
+    assert {plain[name] for name in ("layer0.router", "layer0.dispatch", "layer0.combine")} == {III}
