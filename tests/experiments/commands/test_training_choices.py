@@ -55,7 +55,7 @@ def test_a_stacks_bucket_and_overlap_are_usual(
         "deployed, overlap none, bucket 1 MB"
     )
     more = ("--stack", str(stack), "--overlap", "full", "--bucket", "25 MiB")
-    assert simulated(capsys, *more)["execution"] == "deployed"
+    assert simulated(capsys, *more)["execution"] == "deployed, bucket 26.2144 MB"
     result = accelarray.simulate(
         "lenet", "data_parallel", array="h100-cluster", batch=64, set={"stack": str(stack)}
     )
