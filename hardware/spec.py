@@ -102,6 +102,11 @@ def spec_kind(name: str) -> str | None:
     return str(_parse(text, origin).get("kind"))
 
 
+def is_shipped(name: str) -> bool:
+    """Whether a spec of that name ships with accelarray; no other one is read."""
+    return _shipped(name) is not None
+
+
 def _is_path(name: str) -> bool:
     return name.endswith(".toml") or "/" in name
 

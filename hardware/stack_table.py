@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from hardware.array import SpecError
 from hardware.schema import check
-from hardware.spec import Entry, Settings, beneath, catalog, load_settings
+from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
 from hardware.stack import Stack
 from hardware.tables import (
     BYTES,
@@ -120,11 +120,12 @@ class Chosen:
 
         Others may be of a file that is not in use here.
         """
-        known = {*devices, *catalog()}
+        used = set(devices)
         for written, entry in beneath(self.settings, "chips.").items():
             chip = written.partition(".")[0]
-            near = difflib.get_close_matches(chip, known - {chip}, n=1, cutoff=0.8)
-            if near and chip not in known:
+            if chip in used or is_shipped(chip):
+                continue
+            if near := difflib.get_close_matches(chip, {*used, *catalog()}, n=1, cutoff=0.8):
                 what = f"no such chip; did you mean {near[0]}?"
                 raise SpecError(f"{entry.origin}: chips.{chip}: {what}")
 
