@@ -32,6 +32,15 @@ class RowCase:
     split: Split
     machine: Machine
 
+    @property
+    def heavier(self) -> RowCase:
+        """The same with more computed again; what fits no better after all is run as it is."""
+        split = self.split.heavier
+        execution = replace(
+            self.case.execution, recompute=split.recompute, strict_memory=bool(split.more)
+        )
+        return replace(self, case=replace(self.case, execution=execution), split=split)
+
 
 def case_of(row: Row) -> RowCase:
     """What predicts a row; raises LeftOutError where nothing can, UsageError for unknown chips."""
@@ -59,6 +68,7 @@ def case_of(row: Row) -> RowCase:
         staging=staging,
         recompute=split.recompute,
         update=ZERO[str(split.zero)] if split.zero else "",
+        strict_memory=bool(split.more),
     )
     network = _network(_sizes(row, split))
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
+from experiments.measured.machine import MACHINES
 from experiments.measured.rows import Row
 from experiments.measured.split import precision_of
 from experiments.measured.stacks import stack_of
@@ -19,20 +21,14 @@ from experiments.validate.fit import fit_efficiency, relative
 Key = TypeVar("Key")
 PROBES = (0.5, 0.8)
 """Shares at which calibration rows are simulated."""
-SIBLINGS = {
-    "A100-40": "A100-80",
-    "H200": "H100",
-    "GB200": "B200",
-    "B300": "B200",
-    "GB300": "B200",
-}
-"""Chips with the same cores, for those of which nothing is measured."""
 PRIOR = 0.25
 """How many rows that say "as all stacks do" a stack's own rows are weighed against."""
 WIDEST = 0.7
 """Of a stack's factor, the logarithm at most: half to twice."""
+BITS = {"fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}
+"""Of a number in a format; tf32 takes as much room and half of bf16's peak."""
 UNKNOWN = 0.6
-"""Where neither a chip nor its sibling is in the calibration rows."""
+"""Where neither a chip nor one with its cores is in the calibration rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +63,16 @@ class Constants:
 
     def share(self, row: Row) -> tuple[float, tuple[str, ...]]:
         """A row's share of its peak, and what of it is taken from elsewhere."""
-        format_ = format_of(row)
+        asked = (row.hw, format_of(row))
         stack, _ = stack_of(row)
-        for chip, of in ((row.hw, format_), (SIBLINGS.get(row.hw, ""), format_), (row.hw, "")):
-            found = [s for (c, f), s in self.shares.items() if c == chip and f.startswith(of)]
-            if found:
-                said = () if (chip, of) == (row.hw, format_) else (f"share of {chip} {of}".strip(),)
+        for chip in (row.hw, MACHINES[row.hw].cores):
+            known = [format_ for of, format_ in self.shares if of == chip]
+            if known:
+                of = (chip, min(known, key=lambda one: abs(math.log(BITS[one] / BITS[asked[1]]))))
                 usual = self.stacks.get((stack, chip), 1.0)
-                return min(found[0] * self.releases.get((release(row), chip), usual), 1.0), said
+                share = self.shares[of] * self.releases.get((release(row), chip), usual)
+                said = () if of == asked else (f"share of {' '.join(of)}",)
+                return min(share * carried(of, asked), 1.0), said
         return UNKNOWN, (f"share {UNKNOWN}",)
 
     def to_json(self) -> dict[str, float]:
@@ -82,6 +80,25 @@ class Constants:
         chips = {f"{chip} {format_}": share for (chip, format_), share in self.shares.items()}
         software = {**self.stacks, **self.releases}
         return chips | {f"{name} on {chip}": factor for (name, chip), factor in software.items()}
+
+
+@lru_cache(maxsize=256)
+def carried(known: tuple[str, str], asked: tuple[str, str]) -> float:
+    """By what a share of peak is multiplied where a chip and its format are others.
+
+    Large products take all the power that a board may have. The same cores do as many more
+    FLOPs as they have more watts, and in a format of half the bits twice as many. B200 (1,000 W,
+    4.5 PFLOP/s in fp8) at a share of 0.5 does 2.25 PFLOP/s. GB300 (1,400 W) does 3.15 then,
+    0.63 of its 5, and in fp4 6.3, 0.42 of its 15. Of H100 the calibration rows say 0.62 of
+    peak at 700 W and 0.47 at 500 W (bf16; 0.44 by this rule), 0.56 and 0.37 (fp8; 0.40).
+    """
+    (chip, format_), (other, to_format) = known, asked
+    of, to = MACHINES[chip], MACHINES[other]
+    watts = to.watts / of.watts if of.watts and to.watts else 1.0
+    if BITS[to_format] > BITS[format_]:  # perhaps without tensor cores: the share stays
+        return watts * of.peak(to_format) / to.peak(to_format)
+    bits = BITS[format_] / BITS[to_format]
+    return watts * bits * of.peak(format_) / to.peak(to_format)
 
 
 def format_of(row: Row) -> str:

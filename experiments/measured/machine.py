@@ -7,28 +7,39 @@ from dataclasses import dataclass
 
 from experiments.measured.rows import Row
 from experiments.output import UsageError
+from hardware import load_array
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """An array of the catalog; ``domain`` chips at most are joined without the network."""
+    """An array of the catalog; ``domain`` chips at most are joined without the network.
+
+    ``cores`` names the chip whose cores it has, too, and ``watts`` is what its board may take.
+    """
 
     array: str
     domain: int
     tpu: bool = False
+    cores: str = ""
+    watts: float = 0.0
+
+    def peak(self, precision: str) -> float:
+        """A chip's FLOP/s in a format; raises SpecError for one that it has not."""
+        array = load_array(self.array, (f"precision={precision}",))
+        return array.group.kinds[0][0].chip_peak_flops_per_s
 
 
 MACHINES = {
     "V100-32": Machine("v100-cluster", 8),
-    "A100-40": Machine("a100-40-cluster", 8),
-    "A100-80": Machine("a100-cluster", 8),
-    "H100": Machine("h100-cluster", 8),
-    "H100-96-500W": Machine("h100-500w-cluster", 8),
-    "H200": Machine("h200-cluster", 8),
-    "B200": Machine("b200-cluster", 8),
-    "B300": Machine("b300-cluster", 8),
-    "GB200": Machine("gb200-cluster", 72),
-    "GB300": Machine("gb300-cluster", 72),
+    "A100-40": Machine("a100-40-cluster", 8, cores="A100-80", watts=400),
+    "A100-80": Machine("a100-cluster", 8, watts=400),
+    "H100": Machine("h100-cluster", 8, watts=700),
+    "H100-96-500W": Machine("h100-500w-cluster", 8, cores="H100", watts=500),
+    "H200": Machine("h200-cluster", 8, cores="H100", watts=700),
+    "B200": Machine("b200-cluster", 8, watts=1000),
+    "B300": Machine("b300-cluster", 8, cores="B200", watts=1100),
+    "GB200": Machine("gb200-cluster", 72, cores="B200", watts=1200),
+    "GB300": Machine("gb300-cluster", 72, cores="B200", watts=1400),
     "TPUv4": Machine("tpu-v4-slice", 4096, tpu=True),
     "TPUv5e": Machine("tpu-v5e-slice", 256, tpu=True),
     "TPUv5p": Machine("tpu-v5p-slice", 8960, tpu=True),
@@ -36,7 +47,9 @@ MACHINES = {
     "TPUv7x": Machine("tpu-v7x-slice", 9216, tpu=True),
 }
 """The chips that rows may name. Rows count the GPUs of a tray of GB200 as a node: the
-domain is the rack's. A pod's size is the domain of a TPU: larger machines are slices."""
+domain is the rack's. Watts are of NVIDIA's data sheets (B300 and GB300 recalled), and of
+torchtitan's own words for its H100. A pod's size is the domain of a TPU: larger machines are
+slices."""
 
 
 def machine_of(row: Row) -> Machine:

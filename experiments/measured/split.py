@@ -6,7 +6,8 @@ What is unknown is never taken in silence: each value that a row does not state 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
 from experiments.measured.rows import Row
@@ -34,7 +35,8 @@ class LeftOutError(ValueError):
 class Split:
     """A step's axes and habits; ``micro_batch`` are sequences of a replica.
 
-    ``recompute`` is none, selective, full or a number of blocks of each stage.
+    ``recompute`` is none, selective, full or a number of blocks of each stage; ``more`` are what
+    it is next where the row does not say it and the step does not fit in memory without.
     ``assumed`` names what the row does not say.
     """
 
@@ -50,6 +52,14 @@ class Split:
     recompute: str
     fused_attention: bool
     assumed: tuple[str, ...]
+    more: tuple[str, ...] = ()
+
+    @property
+    def heavier(self) -> Split:
+        """The same with the next of ``more`` computed again."""
+        again, *more = self.more
+        said = tuple(one for one in self.assumed if one != _again(self.recompute))
+        return replace(self, recompute=again, more=tuple(more), assumed=(*said, _again(again)))
 
 
 def split_of(row: Row, machine: Machine) -> Split:
@@ -75,6 +85,7 @@ def split_of(row: Row, machine: Machine) -> Split:
         raise LeftOutError(
             f"a batch of {row.gbs} is no multiple of dp {dp} x micro-batches of {micro}"
         )
+    recompute, more = _recompute(row, machine, pp * vp, assumed)
     return Split(
         dp=dp,
         pp=pp,
@@ -85,9 +96,10 @@ def split_of(row: Row, machine: Machine) -> Split:
         sp=row.sp,
         zero=_zero(row, assumed),
         micro_batch=micro,
-        recompute=_recompute(row, machine, pp * vp, assumed),
+        recompute=recompute,
         fused_attention=_fused(row, assumed),
         assumed=tuple(assumed),
+        more=more,
     )
 
 
@@ -104,17 +116,30 @@ def _zero(row: Row, assumed: list[str]) -> int:
     return 0
 
 
-def _recompute(row: Row, machine: Machine, stages: int, assumed: list[str]) -> str:
+def _recompute(
+    row: Row, machine: Machine, stages: int, assumed: list[str]
+) -> tuple[str, tuple[str, ...]]:
+    """What is computed again, and what it may be instead where that does not fit.
+
+    Nobody computes again what there is room for: on GPUs a row that says nothing has the
+    least of none, a quarter, half, three quarters and all blocks of each stage that fits.
+    """
     if row.recompute in RECOMPUTE:
-        return RECOMPUTE[row.recompute]
+        return RECOMPUTE[row.recompute], ()
+    each = (row.layers or 1) // stages
     if row.recompute in HALF or (not row.recompute and machine.tpu):
-        blocks = max((row.layers or 1) // stages // 2, 1)
-        assumed.append(f"recompute {blocks} blocks of each stage")
-        return str(blocks)
+        assumed.append(_again(half := str(max(each // 2, 1))))
+        return half, ()
     if row.recompute:
         raise LeftOutError(f"recompute {row.recompute[:40]!r} is not known here")
-    assumed.append("recompute none")
-    return "none"
+    assumed.append(_again("none"))
+    parts = dict.fromkeys(math.ceil(each * part / 4) for part in (1, 2, 3))
+    return "none", (*(str(part) for part in parts if part < each), "full")
+
+
+def _again(recompute: str) -> str:
+    blocks = " blocks of each stage" if recompute.isdecimal() else ""
+    return f"recompute {recompute}{blocks}"
 
 
 def _fused(row: Row, assumed: list[str]) -> bool:

@@ -16,19 +16,16 @@ from experiments.measured.controls import Shares, Work, controls, fitted_shares
 from experiments.measured.errors import Outcome, counted
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.rows import Row
+from experiments.measured.running import Ran, run_rows
 from experiments.measured.split import LeftOutError
-from experiments.studies.case import Case
+from experiments.output import UsageError
 from experiments.studies.estimate import estimate
-from experiments.studies.outputs import REFUSED, Outputs, run_case
+from experiments.studies.outputs import REFUSED
 from experiments.studies.runner import Runner
-from planners import PlanError
-from simulator import SimulationError
 
 GIB = 2.0**30
 MOST_S = 600.0
 """A row is left out whose step takes longer to simulate, by its estimate."""
-REFUSALS = (PlanError, SimulationError)
-"""What a plan or a step may be refused with."""
 Progress = Callable[[str], None]
 
 
@@ -71,30 +68,37 @@ def predicted(
 
 
 def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probed]:
-    """Calibration rows at both probes; those of which nothing can be said are passed over."""
-    cases: dict[tuple[str, float], Case] = {}
+    """Calibration rows at both probes; those of which nothing can be said are passed over.
+
+    Raises UsageError for one that cannot be planned.
+    """
+    asked: dict[tuple[str, float], RowCase] = {}
     by_id: dict[str, Row] = {}
     for row in rows:
         one = ready(row)
         if isinstance(one, RowCase) and row.step_s:
             by_id[row.id] = row
-            cases |= {(row.id, share): at_share(one.case, share) for share in PROBES}
+            asked |= {(row.id, share): at_share(one, share) for share in PROBES}
     found: dict[tuple[str, float], float] = {}
-    for finished in runner.run(cases):
-        found[finished.name] = finished.outputs["iteration_s"]
-        progress(finished.name[0])
+    for name, ran in run_rows(asked, runner):
+        if reason := ran.outputs.get(REFUSED):
+            raise UsageError(f"{name[0]}: {reason}; leave it out of the rows for calibration")
+        found[name] = ran.outputs["iteration_s"]
+        progress(name[0])
     return [
         Probed(row, (found[name, PROBES[0]], found[name, PROBES[1]])) for name, row in by_id.items()
     ]
 
 
-def at_share(case: Case, share: float) -> Case:
+def at_share(of: RowCase, share: float) -> RowCase:
     """The same where products reach a share of their peak."""
+    group = of.case.array.group
     kinds = tuple(
         (replace(device, roofline=replace(device.roofline, matrix_efficiency=share)), count)
-        for device, count in case.array.group.kinds
+        for device, count in group.kinds
     )
-    return replace(case, array=replace(case.array, group=replace(case.array.group, kinds=kinds)))
+    array = replace(of.case.array, group=replace(group, kinds=kinds))
+    return replace(of, case=replace(of.case, array=array))
 
 
 def work_of(of: RowCase) -> Work:
@@ -124,61 +128,40 @@ def _outcomes(
     runner: Runner,
     progress: Progress,
 ) -> list[Outcome]:
-    found_cases = {row.id: ready(row) for row in rows}
+    known = {row.id: ready(row) for row in rows}
     left_out: dict[str, str] = {}
-    cases: dict[str, Case] = {}
+    asked: dict[str, RowCase] = {}
     for row in rows:
-        one = found_cases[row.id]
+        one = known[row.id]
         if not isinstance(one, RowCase):
             left_out[row.id] = str(one)
         elif (needed := estimate(one.case)).seconds > MOST_S:
             left_out[row.id] = f"its step alone would take {needed} here"
         else:
-            cases[row.id] = at_share(one.case, constants.share(row)[0])
-    found, refused = _run(cases, runner, progress)
-    left_out |= refused
-    outcomes = []
-    for row in rows:
-        one = found_cases[row.id]
-        if row.id not in found or isinstance(one, LeftOutError):
-            outcomes.append(Outcome(row, None, None, left_out[row.id]))
-            continue
-        outputs = found[row.id]
-        peak = outputs["peak_memory_bytes"]
-        outcomes.append(
-            Outcome(
-                row,
-                outputs["iteration_s"],
-                None if peak is None else peak / GIB,
-                None if row.step_s else "its step is not stated",
-                (*one.split.assumed, *constants.share(row)[1]),
-                tuple(controls(work_of(one), shares).items()),
-            )
-        )
-    return outcomes
-
-
-def _run(
-    cases: Mapping[str, Case], runner: Runner, progress: Progress
-) -> tuple[dict[str, Outputs], dict[str, str]]:
-    """Outputs of cases by name, and why there are none."""
-    found: dict[str, Outputs] = {}
-    refused: dict[str, str] = {}
-    for name, _, outputs in runner.run(cases, work=_run_or_refusal):
-        if reason := outputs.get(REFUSED):
-            refused[name] = reason
-        else:
-            found[name] = outputs
+            asked[row.id] = at_share(one, constants.share(row)[0])
+    found: dict[str, Ran] = {}
+    for name, ran in run_rows(asked, runner):
+        found[name] = ran
         progress(name)
-    return found, refused
+    return [
+        _outcome(row, found.get(row.id), left_out.get(row.id), constants, shares) for row in rows
+    ]
 
 
-def _run_or_refusal(case: Case) -> Outputs:
-    """A row's step; or, so that one that cannot be planned stops no other, why there is none."""
-    try:
-        return run_case(case)
-    except REFUSALS as error:
-        return {REFUSED: str(error).partition("\n")[0]}
+def _outcome(
+    row: Row, ran: Ran | None, left_out: str | None, constants: Constants, shares: Shares
+) -> Outcome:
+    if ran is None or REFUSED in ran.outputs:
+        return Outcome(row, None, None, ran.outputs[REFUSED] if ran else left_out)
+    peak = ran.outputs["peak_memory_bytes"]
+    return Outcome(
+        row,
+        ran.outputs["iteration_s"],
+        None if peak is None else peak / GIB,
+        None if row.step_s else "its step is not stated",
+        (*ran.of.split.assumed, *constants.share(row)[1]),
+        tuple(controls(work_of(ran.of), shares).items()),
+    )
 
 
 def _by_source(

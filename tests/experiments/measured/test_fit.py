@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from experiments.measured.controls import CONTROLS, Work, controls, fitted_shares
 from experiments.measured.errors import Outcome, Spread, counted, quantile, spreads
-from experiments.measured.fit import PROBES, Constants, Probed, fitted, format_of
+from experiments.measured.fit import PROBES, Constants, Probed, carried, fitted, format_of
 from tests.experiments.measured.some_rows import small
 
 
@@ -58,11 +58,35 @@ def test_rows_that_do_not_feel_products_say_nothing_of_their_stack() -> None:
 
 
 def test_chips_without_rows_take_their_siblings() -> None:
+    """GB200: 1.2 times the watts of B200 for 5 PFLOP/s instead of 4.5 in fp8."""
     constants = Constants({("B200", "fp8"): 0.5, ("H100", "bf16"): 0.6}, {}, {})
-    assert constants.share(small(hw="GB200", precision="fp8")) == (0.5, ("share of B200 fp8",))
-    assert constants.share(small(hw="H100", precision="fp8")) == (0.6, ("share of H100",))
+    share, said = constants.share(small(hw="GB200", precision="fp8"))
+    assert share == pytest.approx(0.5 * 1.2 * 4.5 / 5)
+    assert said == ("share of B200 fp8",)
+    share, said = constants.share(small(hw="H100", precision="fp8"))
+    assert share == pytest.approx(0.6, rel=1e-3)
+    assert said == ("share of H100 bf16",)
     assert constants.share(small(hw="TPUv4"))[1] == ("share 0.6",)
     assert format_of(small(precision="fp16")) == "bf16"
+
+
+def test_watts_and_bits_set_the_pace() -> None:
+    """As in the docstring: 2.25 PFLOP/s of B200 in fp8 are 3.15 of GB300, and 6.3 in fp4."""
+    constants = Constants({("B200", "fp8"): 0.5, ("B200", "bf16"): 0.4}, {}, {})
+    eight = constants.share(small(hw="GB300", precision="fp8"))[0]
+    four = constants.share(small(hw="GB300", precision="fp4"))[0]
+    assert 5e15 * eight == pytest.approx(3.15e15)
+    assert 15e15 * four == pytest.approx(6.3e15)
+    assert carried(("A100-80", "bf16"), ("A100-80", "fp32")) == 1.0  # without tensor cores
+
+
+def test_h100_at_500_watts() -> None:
+    """Both were calibrated, each on rows of its own: the rule is right within a twelfth."""
+    known = {("H100", "bf16"): 0.618, ("H100", "fp8"): 0.556}
+    measured = {"bf16": 0.471, "fp8": 0.371}
+    for format_, share in measured.items():
+        row = small(hw="H100-96-500W", precision=format_)
+        assert Constants(known, {}, {}).share(row)[0] == pytest.approx(share, rel=1 / 12)
 
 
 def test_controls_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,19 @@ from experiments.measured.calibrated import calibrated, said, toml_of
 from experiments.measured.case import case_of
 from experiments.measured.errors import Outcome
 from experiments.measured.picture import plot
+from experiments.measured.running import run_rows
 from experiments.measured.section import sections
-from experiments.measured.study import _run, at_share, predicted, spread_over, work_of
+from experiments.measured.study import at_share, predicted, spread_over, work_of
 from experiments.output import UsageError
 from experiments.studies.case import step_of
-from experiments.studies.outputs import run_case
+from experiments.studies.outputs import REFUSED, run_case
 from experiments.studies.runner import Runner
 from experiments.studies.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
 
 
 def simulated(share: float, **changed: object) -> float:
-    _, timeline = step_of(at_share(case_of(small(**changed)).case, share))
+    _, timeline = step_of(at_share(case_of(small(**changed)), share).case)
     return timeline.iteration_s
 
 
@@ -101,17 +103,47 @@ def test_a_refused_row_stops_no_other(jobs: int, tmp_path: Path) -> None:
         small(id="heads", tp=8, dp=1, heads=4, kv_heads=4),
         small(id="b", seq=256),
     ]
-    cases = {row.id: case_of(row).case for row in rows}
-    done: list[str] = []
+    asked_of = {row.id: case_of(row) for row in rows}
+    cases = {name: of.case for name, of in asked_of.items()}
     with Store(tmp_path / "steps.sqlite") as store:
-        found, refused = _run(cases, Counting(store, jobs), done.append)
+        ran = dict(run_rows(asked_of, Counting(store, jobs)))
         kept = dict(store.get(case.key for case in cases.values()))
     assert asked == [3]
-    assert sorted(done) == ["a", "b", "heads"]
-    assert found == {name: run_case(cases[name]) for name in ("a", "b")}
-    assert list(refused) == ["heads"]
-    assert "heads" in refused["heads"]
+    assert ran.keys() == {"a", "b", "heads"}
+    for name in ("a", "b"):
+        assert ran[name].outputs == run_case(cases[name])
+    assert "heads" in ran["heads"].outputs[REFUSED]
     assert kept.keys() == {cases[name].key for name in ("a", "b")}
+
+
+def test_what_does_not_fit_computes_more_again() -> None:
+    """A row that says nothing of it has the least that fits, as found by trying them all."""
+    of: dict[str, Any] = {
+        "layers": 8,
+        "hidden": 4096,
+        "ffn": 16384,
+        "heads": 32,
+        "kv_heads": 32,
+        "seq": 4096,
+    }
+    of |= {"gbs": 96, "tp": 2, "hw": "A100-40", "nic_gbps_per_gpu": ""}
+
+    def peak(micro: int, recompute: str) -> float:
+        one = case_of(small(**of, mbs=micro))
+        execution = replace(one.case.execution, recompute=recompute)
+        return float(run_case(replace(one.case, execution=execution))["peak_memory_bytes"])
+
+    capacity = case_of(small(**of)).case.array.group.kinds[0][0].hbm_capacity_bytes
+    chosen = []
+    for micro in (4, 12, 24):
+        ((_, ran),) = run_rows({"": case_of(small(**of, mbs=micro, recompute=""))}, Runner())
+        lighter = [mode for mode in ("none", "2", "4", "6") if peak(micro, mode) <= capacity]
+        assert ran.of.split.recompute == (lighter[0] if lighter else "full")
+        assert ran.outputs["peak_memory_bytes"] == peak(micro, ran.of.split.recompute)
+        said = [one for one in ran.of.split.assumed if one.startswith("recompute")]
+        assert [one.split()[1] for one in said] == [ran.of.split.recompute]
+        chosen.append(ran.of.split.recompute)
+    assert chosen == ["none", "4", "full"]
 
 
 def test_work_by_hand() -> None:
