@@ -54,10 +54,14 @@ class EfficiencyTable(Table):
 
 
 class HabitsTable(Table):
-    """What a stack does, on any chip; what is None it leaves as it is."""
+    """What a stack does, on any chip; what is None it leaves as it is.
+
+    ``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
+    """
 
     attention = key(one_of(("fused", "unfused")), None)
     gradients = key(one_of(("2 B", "4 B")), None)
+    gradients_fp16 = key(one_of(("2 B", "4 B")), None)
     gradient_buffer = key(flag, None)
     overlap = key(one_of(("full", "none")), None)
     bucket = key(BYTES, None)
@@ -139,6 +143,7 @@ class Chosen:
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
         for habit in ("gradients", "gradient_buffer"):
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
+        self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
         return found
 
     def _take(self, found: Settings, written: str, key_of_device: str) -> None:

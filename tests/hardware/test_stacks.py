@@ -27,6 +27,7 @@ attention = 0.2
 [habits]
 attention = "unfused"
 gradients = "2 B"
+gradients_fp16 = "4 B"
 overlap = "none"
 bucket = "40 MB"
 hidden_tensor = 0.5
@@ -57,6 +58,17 @@ def test_a_stack_changes_what_a_device_reaches(spec: str) -> None:
     assert roofline.host_s == 5e-6
     assert device.arithmetic.gradient_bytes == 2.0
     assert device.arithmetic.gradient_buffer
+
+
+def test_gradients_of_fp16_may_be_others(spec: str) -> None:
+    """Here the other way round than Megatron-LM's, whose default has four bytes."""
+    ((device, _),) = loaded(spec, "h100-cluster", "precision=fp16").group.kinds
+    assert device.arithmetic.gradient_bytes == 4.0
+    found = [
+        load_array("a100-cluster", ["stack=megatron-2021", f"precision={one}"]).group.kinds[0][0]
+        for one in ("fp16", "bf16")
+    ]
+    assert [one.arithmetic.gradient_bytes for one in found] == [2.0, 4.0]
 
 
 def test_a_chip_of_its_own_goes_before_all_chips(spec: str) -> None:
