@@ -65,6 +65,20 @@ def test_ways_of_data_parallelism_are_stages_of_zero() -> None:
     assert (staged.zero, "zero 2 within stages" in staged.assumed) == (2, True)
 
 
+def test_what_may_be_computed_again_instead() -> None:
+    """Quarters of a stage's blocks: 40 of 80 are 10, 20 and 30; of 3 blocks 1, 2 and all."""
+    split = of(recompute="", layers=80, pp=2, dp=2)
+    assert split.more == ("10", "20", "30", "full")
+    assert of(recompute="", layers=3).more == ("1", "2", "full")
+    assert of(recompute="", layers=1).more == ("full",)
+    assert of(recompute="none").more == of(recompute="", hw="TPUv4").more == ()
+    heavier = split.heavier
+    assert (heavier.recompute, heavier.more) == ("10", ("20", "30", "full"))
+    assert [one for one in heavier.assumed if "recompute" in one] == [
+        "recompute 10 blocks of each stage"
+    ]
+
+
 def test_formats() -> None:
     assert precision_of(small(precision="fp8?")) == ("fp8", ("fp8",))
     assert precision_of(small(precision="")) == ("bf16", ("bf16",))
