@@ -121,8 +121,8 @@ def _recompute(
 ) -> tuple[str, tuple[str, ...]]:
     """What is computed again, and what it may be instead where that does not fit.
 
-    Nobody computes again what there is room for: on GPUs a row that says nothing has the
-    least of none, a quarter, half, three quarters and all blocks of each stage that fits.
+    Nobody computes again what there is room for: on GPUs a row that says nothing has the least
+    of none, a quarter, half, three quarters and all blocks of each stage that fits (``case.ROOM``).
     """
     if row.recompute in RECOMPUTE:
         return RECOMPUTE[row.recompute], ()
