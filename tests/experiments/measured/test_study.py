@@ -143,7 +143,7 @@ def test_what_does_not_fit_computes_more_again() -> None:
         said = [one for one in ran.of.split.assumed if one.startswith("recompute")]
         assert [one.split()[1] for one in said] == [ran.of.split.recompute]
         chosen.append(ran.of.split.recompute)
-    assert chosen == ["none", "2", "full"]
+    assert chosen == ["none", "2", "6"]
 
 
 def test_work_by_hand() -> None:
