@@ -66,6 +66,8 @@ class Sums:
             self._of_block(part)
         elif only := _only_half(part, self.nodes):
             self._all_reduce(only)
+        elif self._of_all(part):
+            self._at_once(part, "all-reduce")
         elif not self._joined(part):
             _each(part, self._all_reduce)
         else:
@@ -80,6 +82,8 @@ class Sums:
             self._collective(part, "reduce-scatter")
         elif only := _only_half(part, self.nodes):
             self.scatter(only)
+        elif self._of_all(part):
+            self._at_once(part, "reduce-scatter")
         else:
             _each(part, self.scatter)
             if self._joined(part):
@@ -91,10 +95,30 @@ class Sums:
             self._collective(part, "all-gather")
         elif only := _only_half(part, self.nodes):
             self.gather(only)
+        elif self._of_all(part):
+            self._at_once(part, "all-gather")
         else:
             if self._joined(part):
                 self._cross(part, *reversed(self._pieces(part)))
             _each(part, self.gather)
+
+    def _of_all(self, part: Part) -> bool:
+        """Whether all cores of a part have sums of the same, and are alike but for their number.
+
+        Twelve are six and six, these three and three, of which one half is two cores and the
+        other one: no block, but one collective all the same.
+        """
+        if len(part.group.kinds) > 1 or part.idle:
+            return False
+        if not part.halves:
+            return all(map(self._joins, part.types))
+        return self._joined(part) and all(map(self._of_all, part.distinct()))
+
+    def _at_once(self, part: Part, name: str) -> None:
+        """One collective of all cores of a part that have something of the nodes."""
+        cores = np.flatnonzero(part.mask(self.nodes))
+        size = np.array(self.size(part.shards))
+        self.emit(Request(part, name, (Rows(cores[np.newaxis]),), (size,)))
 
     def _joined(self, part: Part) -> bool:
         return self._joins(_types_of(part))

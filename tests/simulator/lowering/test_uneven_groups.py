@@ -1,0 +1,64 @@
+"""Devices that are alike sum what they have in one collective, however many they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hardware import load_array
+from planners import PLANNERS, TIME
+from planners.order import Kind
+from simulator import DEPLOYED, Execution, simulate
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.planning.updates import with_updates
+from workloads import load_network
+
+LENET = load_network("lenet")
+SIZES = (2, 3, 5, 6, 7, 8, 12, 21)
+AFTERWARDS = replace(DEPLOYED, overlap=False, bucket_bytes=1e15)
+"""All gradients at once, when nothing else is going on."""
+
+
+def exchanged_s(
+    count: int, execution: Execution, array: str = "ring-8", nodes: int = 1
+) -> list[float]:
+    """How long each exchange of data parallelism takes, three samples a device."""
+    changes = [f"devices.0.count={count}"] + [f"nodes={nodes}"] * (nodes > 1)
+    made = load_array(array, changes)
+    plan = PLANNERS["data_parallel"](LENET, made, 3 * made.group.size, TIME)
+    if execution.update:
+        plan = with_updates(LENET, plan, made, execution)
+    timeline = simulate(LENET, plan, made, execution)
+    spans = {(r.start_ps, r.end_ps) for r in timeline if r.kind in (Kind.SUMS, Kind.WEIGHTS)}
+    return [(end - start) / PICOSECONDS for start, end in sorted(spans)]
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_round_a_ring_that_goes_one_way(count: int) -> None:
+    """Each link carries two thirds of all gradients twice where there are three devices."""
+    device = load_array("ring-8").group.kinds[0][0]
+    gradients = LENET.parameters * device.arithmetic.gradient_bytes
+    each_way_s = (count - 1) / count * gradients / device.network_bytes_per_s
+    assert exchanged_s(count, AFTERWARDS) == pytest.approx([2 * each_way_s], rel=1e-6)
+    weights, gradients = sorted(exchanged_s(count, replace(AFTERWARDS, update="sharded")))
+    assert (2 * weights, gradients) == pytest.approx((each_way_s, each_way_s), rel=1e-6)
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_more_nodes_are_no_jump(*, overlap: bool) -> None:
+    """Of two to nine nodes of eight GPUs none takes a tenth more than the next power of two."""
+    execution = replace(AFTERWARDS, overlap=overlap)
+    found = {nodes: max(exchanged_s(8, execution, "h100-cluster", nodes)) for nodes in range(2, 10)}
+    for nodes, seconds in found.items():
+        above = 1 << (nodes - 1).bit_length()
+        assert seconds < 1.1 * found.get(above, found[8] * 1.2)
+
+
+def test_kinds_of_devices_sum_by_themselves_first() -> None:
+    """Scattered in each kind, swapped between the two, gathered in each."""
+    made = load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"])
+    plan = PLANNERS["data_parallel"](LENET, made, 50, TIME)
+    timeline = simulate(LENET, plan, made, AFTERWARDS)
+    spans = {(r.start_ps, r.end_ps) for r in timeline if r.kind == Kind.SUMS}
+    assert len(spans) >= 3
