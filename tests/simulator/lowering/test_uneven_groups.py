@@ -58,7 +58,7 @@ def test_more_nodes_are_no_jump(*, overlap: bool) -> None:
 def test_kinds_of_devices_sum_by_themselves_first() -> None:
     """Scattered in each kind, swapped between the two, gathered in each."""
     made = load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"])
-    plan = PLANNERS["data_parallel"](LENET, made, 50, TIME)
+    plan = PLANNERS["data_parallel"](LENET, AFTERWARDS.planned(made), 50, TIME)
     timeline = simulate(LENET, plan, made, AFTERWARDS)
     spans = {(r.start_ps, r.end_ps) for r in timeline if r.kind == Kind.SUMS}
     assert len(spans) >= 3
