@@ -19,12 +19,13 @@ class Port:
     """A tensor that leaves a stage or enters it, with the sends of both directions.
 
     ``nodes`` are those of the stage that make it, or read it; ``errors`` go the other
-    way than ``features``.
+    way than ``features``. What the stage receives in parts it has to ``gather``.
     """
 
     nodes: tuple[int, ...]
     features: Sent
     errors: Sent
+    gather: Operation | None = None
     done: set[Phase] = field(default_factory=set)
 
     @property
@@ -146,14 +147,19 @@ class StageWriter(Writer):
         for port, sent in self._through(phase, ports):
             after = [(MADE[phase], node) for node in port.nodes]
             takers = self._holders(port)
-            parties = self.rules.array.group.size if self.apart else len(takers)
             for script in takers:
-                script.send(sent.operation, after, parties, sent.site)
+                script.send(sent.operation, after, self._parties(takers), sent.site)
+
+    def _parties(self, takers: Sequence[Script]) -> int:
+        return self.rules.array.group.size if self.apart else len(takers)
 
     def _receive(self, phase: Phase, ports: Iterable[Port]) -> None:
         for port, sent in self._through(phase, ports):
-            for script in self._holders(port):
+            takers, made = self._holders(port), [port.name]
+            for script in takers:
                 script.receive(sent.operation, port.name)
+                if port.gather:
+                    script.exchange(port.gather, made, made, self._parties(takers))
 
     def received(self, item: Item) -> Sequence[Key]:
         """Of a product: features that a node reads, errors of what it makes."""
