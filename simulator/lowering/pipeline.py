@@ -20,10 +20,11 @@ from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Action, Itinerary, Program, Site, Worker
 from simulator.lowering.alike import AlikeLinks
 from simulator.lowering.between import between
+from simulator.lowering.copied import CopyingWriter
 from simulator.lowering.cut_as_planned import check_places, check_updates, cut_as_planned
 from simulator.lowering.execution import Execution
 from simulator.lowering.joints import Chunk, Joints
-from simulator.lowering.memory_first import Layers, computing_workers
+from simulator.lowering.memory_first import Layers, alike_stages, computing_workers
 from simulator.lowering.merged import merged, operations_of
 from simulator.lowering.rules import Rules
 from simulator.lowering.schedules.itinerary import actions, check, forward_actions, new_weights
@@ -141,10 +142,34 @@ class _Writing:
         found = []
         for replica in range(place.replicas):
             first = place.first + replica * self._copies * place.each
-            part = self._array.part(first, place.each)
-            own = self._rules(network, of.plan, part, self._execution, folded=self._folded)
-            found.append(Chunk(stage, replica, StageWriter(own)))
+            step = network, of.plan, self._array.part(first, place.each)
+            found.append(Chunk(stage, replica, self._writer(stage, replica, step)))
         return found
+
+    def _writer(self, stage: int, replica: int, step: tuple[Network, Plan, Array]) -> StageWriter:
+        """What writes a replica's ``step``; of a stage like an earlier one it copies that."""
+
+        def rules() -> Rules:
+            return self._rules(*step, self._execution, folded=self._folded)
+
+        model = self._alike[stage]
+        if model == stage:
+            return StageWriter(rules())
+        writer = self._chunks_of(model)[replica].writer
+        if writer.rules.root.halves:
+            return StageWriter(rules())
+        return CopyingWriter(writer, writer.rules.elsewhere(*step), rules)
+
+    @cached_property
+    def _alike(self) -> Sequence[int]:
+        """Of each stage the one that it is like, where links tell stages apart; or itself."""
+        if self._execution.model != "deployed" or self._on_units:
+            return range(len(self._pipeline.stages))
+        return alike_stages(self._cut, self._pipeline, self._array)
+
+    @property
+    def _on_units(self) -> bool:
+        return any(device.units is not None for device, _ in self._array.group.kinds)
 
     def program(self, batches: int) -> Program:
         """Everything together; what has to fit in memory is looked at before anything is sent."""
@@ -168,13 +193,12 @@ class _Writing:
         None where that does not say it: units choose their order by all that there is, and
         what stages keep that compute forward again is known by what they receive.
         """
-        units = any(device.units is not None for device, _ in self._array.group.kinds)
-        if units or any(one.recompute for one in self._pipeline.stages):
+        if self._on_units or any(one.recompute for one in self._pipeline.stages):
             return None
         found = computing_workers(
             self._cut,
             self._pipeline,
-            self._array,
+            self._alike,
             lambda stage: [chunk.writer for chunk in self._chunks_of(stage)],
             lambda rank, replica: self._followed(rank, replica, batches),
         )
@@ -202,7 +226,7 @@ class _Writing:
         for rank in range(ranks):
             for replica in range(self._pipeline.places[rank].replicas):
                 chunks = [some[replica] for some in self._chunks[rank::ranks]]
-                trees = [chunk.writer.tree() for chunk in chunks]
+                trees = [chunk.writer.whole for chunk in chunks]
                 found, versions = self._followed(rank, replica, batches)
                 same = merged([chunk.stage for chunk in chunks], trees)
                 if same is None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from planners.order import Item, Kind, Phase
 from simulator.engine.operations import Operation, Part, Sent
 from simulator.lowering.dataflow import MADE, STREAM
 from simulator.lowering.order import Buckets
-from simulator.lowering.rules import Rules
+from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.tasks import Key, Script
-from simulator.lowering.training_step import Writer
+from simulator.lowering.training_step import Tree, Writer
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class StageWriter(Writer):
         self.sums: list[Sum] = []
         self.copies: list[Sum] = []
         """Of weights that another stage has, too."""
+        self._summed = False
 
     def write_all(self) -> None:
         """All parts of the step."""
@@ -170,6 +172,9 @@ class StageWriter(Writer):
 
     def _sum(self) -> None:
         """Sums with other replicas, then with other stages, each behind the one before it."""
+        if self._summed:
+            return
+        self._summed = True
         self._turn_to(Part.SUMS)
         for some in (self.sums, self.copies):
             for one in some:
@@ -177,7 +182,15 @@ class StageWriter(Writer):
                 keys.append(STREAM)
                 for script in self.scripts:
                     script.exchange(one.operation, keys, keys, one.parties, one.site)
-        self.sums, self.copies = [], []
+
+    @cached_property
+    def whole(self) -> Tree:
+        """The workers and their splits, once all is written."""
+        return self.tree()
+
+    def exchange_of(self, operation: Operation) -> Exchange | None:
+        """What of the stage's own an operation carries, if anything."""
+        return self._exchanges.get(operation)
 
     def workers(self) -> int:
         """How many workers the stage will be."""
