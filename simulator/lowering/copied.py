@@ -30,7 +30,7 @@ class CopyingWriter(StageWriter):
         self.entering, self.leaving, self.sums, self.copies = [], [], [], []
         self._model = model
         self._anew = anew
-        self._copies = True
+        self.copied = True
         pairs = zip(model.rules.graph, rules.graph, strict=True)
         self._names = {theirs.name: mine.name for theirs, mine in pairs}
         self._mine: dict[Operation, tuple[Operation, int | None]] = {}
@@ -39,8 +39,8 @@ class CopyingWriter(StageWriter):
     def write_all(self) -> None:
         """Nothing but what the stage is handed, where the rest is a copy."""
         handed = self.entering, self.leaving, self.sums, self.copies
-        self._copies = _shape(self) == _shape(self._model)
-        if self._copies:
+        self.copied = _shape(self) == _shape(self._model)
+        if self.copied:
             self._mine.update(zip(_handed(self._model), _places(self), strict=True))
             return
         super().__init__(self._anew())
@@ -49,7 +49,7 @@ class CopyingWriter(StageWriter):
 
     def tree(self) -> Tree:
         """The model's workers and splits; their operations are this stage's."""
-        if not self._copies:
+        if not self.copied:
             return super().tree()
         found = copy(self._model.whole)
         found.workers = list(map(self._worker, found.workers))

@@ -30,9 +30,9 @@ def computing_workers(
 ) -> list[tuple[Worker, Layers]]:
     """The workers of all places, with what they compute alone, and their names for it.
 
-    ``alike`` are the stages that each is like (``alike_stages``), ``writers`` are a stage's, one for each replica; ``followed`` are the actions of a place
-    and replica, and their versions of the weights. Nothing where stages do not go together at
-    a place.
+    ``alike`` are the stages that each is like (``alike_stages``), ``writers`` are a stage's,
+    one for each replica; ``followed`` are the actions of a place and replica, and their
+    versions of the weights. Nothing where stages do not go together at a place.
     """
     trees = {}
     for stage in dict.fromkeys(alike):
