@@ -48,21 +48,25 @@ def chain(rng: Random, layers: int) -> Network:
 
 
 def alone(network: Network, array: Array, rows: int, execution: Execution) -> SlowStage:
-    """Times of a stage's layers on a core of its own: picoseconds by layer and phase."""
+    """Times of a stage's layers on a core of its own."""
     one = array.part(0, 1)
-    plan = load_planner("data_parallel")(network, one, rows)
+    return spent_by(network, load_planner("data_parallel")(network, one, rows), one, execution)
+
+
+def spent_by(network: Network, plan: Plan, array: Array, execution: Execution) -> SlowStage:
+    """Times of a stage's layers and their sums, by itself: picoseconds by layer and phase."""
     spent: dict[tuple[str, str], int] = {}
-    for record in simulate(network, plan, replace(one, whole=None), execution):
-        if record.kind == "compute":
-            spent[record.layer, record.phase] = record.end_ps - record.start_ps
+    for record in simulate(network, plan, replace(array, whole=None), execution):
+        if record.kind in ("compute", "partial sums"):
+            key = record.layer, record.phase
+            spent[key] = spent.get(key, 0) + record.end_ps - record.start_ps
     layers = []
     for node in partition_graph(network):
         forward, errors, weights = (
             spent.get((node.name, phase), 0) for phase in ("forward", "backward", "gradient")
         )
         layers.append(SlowLayer(forward, errors, weights))
-    update = sum(takes for (_, phase), takes in spent.items() if phase == "update")
-    return SlowStage(layers, update=update)
+    return SlowStage(layers, update=sum(ps for (_, p), ps in spent.items() if p == "update"))
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -110,20 +114,6 @@ def tensor_parallel(network: Network, batch: int, levels: int) -> Plan:
         types = [Partition((III, II)[v % 2], 0.5) for v in range(len(names))]
         root = Split(tuple(types), 0.0, (root,))
     return Plan("pairs", network.name, batch, "time", names, root)
-
-
-def spent_by(network: Network, plan: Plan, array: Array, execution: Execution) -> SlowStage:
-    """Times of a stage's layers on cores of its own, their sums included."""
-    spent: dict[tuple[str, str], int] = {}
-    for record in simulate(network, plan, replace(array, whole=None), execution):
-        if record.kind in ("compute", "partial sums"):
-            key = record.layer, record.phase
-            spent[key] = spent.get(key, 0) + record.end_ps - record.start_ps
-    layers = [
-        SlowLayer(*(spent.get((node.name, p), 0) for p in ("forward", "backward", "gradient")))
-        for node in partition_graph(network)
-    ]
-    return SlowStage(layers, update=sum(ps for (_, p), ps in spent.items() if p == "update"))
 
 
 @pytest.mark.parametrize("recompute", ["", "all"])
