@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import gcd
 
 from hardware import Array
-from planners import Place, Plan, PlanError
+from planners import Plan, PlanError
 from planners.plan import Pipeline
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Action, Itinerary, Program, Site, Worker
 from simulator.lowering.alike import AlikeLinks
+from simulator.lowering.alike_pipelines import alike_pipelines, one_pipeline
 from simulator.lowering.between import between
 from simulator.lowering.copied import CopyingWriter
 from simulator.lowering.cut_as_planned import check_places, check_updates, cut_as_planned
@@ -66,35 +66,6 @@ def pipelined(
     return writing.program(batches)
 
 
-def _alike_copies(
-    pipeline: Pipeline, schedule: Schedule, array: Array, execution: Execution
-) -> int:
-    """Into how many pipelines this one falls apart that do the same at the same time.
-
-    Replicas of 4 and 2 take micro-batches in turn: those of even number meet the first
-    and third replica of the one and the first of the other, and no others. On the papers'
-    links such pipelines do not meet but to sum gradients. On wires they may.
-    """
-    if execution.model == "deployed" or not schedule.flushes or execution.inference:
-        return 1
-    for place in pipeline.places:
-        firsts = range(place.first, place.first + place.count, place.each)
-        if len({array.part(first, place.each).group for first in firsts}) > 1:
-            return 1
-    return gcd(*pipeline.replicas, pipeline.micro_batches)
-
-
-def _one_copy(pipeline: Pipeline, copies: int) -> Pipeline:
-    """One of the alike pipelines: its replicas, and its micro-batches."""
-    if copies == 1:
-        return pipeline
-    places = tuple(
-        Place(place.first, place.count // copies, place.replicas // copies)
-        for place in pipeline.places
-    )
-    return replace(pipeline, places=places, micro_batches=pipeline.micro_batches // copies)
-
-
 class _Writing:
     def __init__(
         self,
@@ -107,8 +78,8 @@ class _Writing:
         rules: MakeRules,
         folded: bool,
     ) -> None:
-        self._copies = _alike_copies(pipeline, schedule, array, execution) if folded else 1
-        self._pipeline = _one_copy(pipeline, self._copies)
+        self._copies = alike_pipelines(pipeline, schedule, array, execution) if folded else 1
+        self._pipeline = one_pipeline(pipeline, self._copies)
         self._plan = plan
         self._first: dict[int, int] = {}
         """The version of the weights that each turn meets in the first stage."""
