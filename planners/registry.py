@@ -107,11 +107,12 @@ def load_planner(planner: str | Planner) -> Planner:
     if planner in built_in:
         return built_in[planner]
     name, place = repr(planner), planner
-    for entry in _installed().select(name=planner):
-        package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
-        name, place = f"{planner!r}{package}", entry.value
-    if planner in JUDGED:  # as built in as the others
-        name, place = repr(planner), JUDGED[planner].place
+    if planner in JUDGED:  # as built in as the others; what is installed is long to look through
+        place = JUDGED[planner].place
+    else:
+        for entry in _installed().select(name=planner):
+            package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+            name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
         found: Planner = imported(name, place)
         return found

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     cases, every = asked.cases(), sum(1 for _ in asked.choices())
     rows = []
     with runner_of(args) as runner, progress_bar(len(cases)) as progress:
-        for done in runner.run(cases, asked.heavier, run_choice):
+        for done in runner.run(cases, asked.heavier, run_choice, asked.passes):
             rows.append(row_of(done.name, asked.case(done.name), done.outputs))
             if not asked.heavier(done.name, done.outputs):
                 progress(str(done.name.axes))

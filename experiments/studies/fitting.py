@@ -21,6 +21,7 @@ from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
 from simulator.planning.updates import AUTO
 from workloads import Network, partition_graph
+from workloads.kept import once_for_each
 
 RECOMPUTE = ("none", "selective", "full")
 MOST_MICRO_BATCH = 8
@@ -108,6 +109,10 @@ class Fit:
         more = replace(choice, recompute=RECOMPUTE[place])
         return {more: self.case(more)}
 
+    def passes(self, choice: Choice) -> int:
+        """How often some stage takes a micro-batch: what simulating a step is most of."""
+        return self.batch // (choice.axes.dp * choice.micro_batch) * choice.axes.pp
+
     def choices(self) -> Iterator[Choice]:
         """Every legal combination of powers of two."""
         recompute = RECOMPUTE if "recompute" in self.varied else RECOMPUTE[:1]
@@ -169,7 +174,12 @@ class Fit:
         }
         for what in IN_PARTS.get(update, ()):
             held[what] /= axes.dp * axes.cp
-        return self.network.parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
+        return _parameters(self.network) * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
+
+
+@once_for_each
+def _parameters(network: Network) -> int:
+    return network.parameters
 
 
 def _powers(most: int) -> list[int]:

@@ -73,10 +73,12 @@ class Runner:
         cases: Mapping[K, Case],
         then: Callable[[K, Outputs], Mapping[K, Case]] = nothing,
         work: Callable[[Case], Outputs] | None = None,
+        size: Callable[[K], float] = lambda name: 0.0,
     ) -> Iterator[Finished[K]]:
         """Cases as they finish; ``then`` says which further ones a finished one calls for.
 
-        ``work`` runs one, in any process (None: as any step).
+        ``work`` runs one, in any process (None: as any step). Where several run at once, those
+        of the largest ``size`` begin first, so that none is left to the end alone.
 
         One by one they finish in the order given, each followed by what it called for.
         Raises RunError when workers are lost, and StoreError when the store fails.
@@ -94,6 +96,7 @@ class Runner:
                 alone = not paid and self._alone(spent_s, done_s, left_s, len(waiting))
                 working |= not alone
                 wave = [waiting.popleft() for _ in range(1 if alone else len(waiting))]
+                wave.sort(key=size, reverse=True)
                 asked = {name: everything[name] for name in wave}
                 begun_s = together(asked.values()).seconds
                 done_s, left_s = done_s + begun_s, left_s - begun_s

@@ -9,6 +9,7 @@ from itertools import accumulate
 from planners.balance import balanced
 from planners.sizing import sizing, whole
 from workloads import Graph
+from workloads.kept import once_for_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def _counts(blocks: int, stages: int) -> list[int] | None:
     return counts if min(counts[1:-1], default=1) > 0 and min(counts) >= 0 else None
 
 
+@once_for_each
 def blocks_of(graph: Graph) -> Blocks:
     """The repetitions that cover most nodes, of those with the shortest period.
 

@@ -17,6 +17,7 @@ from planners.plan import COPIES, Pipeline, Plan, Stage
 from planners.split import Split
 from planners.staging import Staging, cut_into, micro_batch, named_cuts
 from workloads import Network, partition_graph
+from workloads.alike import first_alike
 
 Ways = tuple[tuple[str, int], ...]
 """Axes of the devices of a replica of a stage with how many ways each splits, outermost first."""
@@ -92,7 +93,8 @@ class _Planning:
             place = places[k % len(places)]
             graph = partition_graph(network)
             own = Plan(AXES, network.name, size, made.objective, tuple(n.name for n in graph), None)
-            own = self._split(own, network, self._array.part(place.first, place.each))
+            part = self._array.part(place.first, place.each)
+            own = self._split(own, network, part, first_alike(found)[k])
             stages.append(Stage(first, k % len(places), own, self._staging.recomputes(k)))
         tied = self._staging.tied or (COPIES if found.ties else "")
         asked = self._staging
@@ -141,12 +143,12 @@ class _Planning:
         each = self._array.group.size // self._axes.pp
         return tuple(Place(k * each, each, self._replicas) for k in range(self._axes.pp))
 
-    def _split(self, plan: Plan, network: Network, array: Array) -> Plan:
-        """The plan with the splits of its layers, priced; alike stages share theirs."""
+    def _split(self, plan: Plan, network: Network, array: Array, like: int = 0) -> Plan:
+        """The plan with the splits of its layers, priced; stages ``like`` one share theirs."""
         from planners.pricing import priced  # and NumPy, which lists of planners do without
 
         graph = partition_graph(network)
-        sort = array.group, tuple(replace(node, name="") for node in graph)
+        sort = array.group, like
         if sort not in self._known:
             how = {"by_positions": self._axes.sp, "experts_whole": self._axes.over_tp}
             types = {axis: types_along(axis, graph, **how) for axis, _ in self._ways}

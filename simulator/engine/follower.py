@@ -106,13 +106,19 @@ class Follower:
         done = self._done[action.stage, action.turn]
         if action.again:
             inner = self._of(action._replace(parts=frozenset({Part.FORWARD}), again=False))
-            template = self._template
-            inner = tuple(i for i in inner if template[i].operation.kind is not Kind.SEND)
-            yield from self._follow(inner, action, done)
+            yield from self._follow(tuple(i for i in inner if not self._between(i)), action, done)
         yield from self._follow(self._of(action), action, done)
         ends = Part.UPDATE if Part.SUMS in action.parts else Part.WEIGHTS
         if ends in action.parts or Part.UPDATE in action.parts:
             del self._done[action.stage, action.turn]
+
+    def _between(self, line: int) -> bool:
+        """Whether a line sends something, receives it, or gathers what was received in parts."""
+        operation, needs, *_ = self._template[line]
+        received = (self._template[i] for i in needs if self._template[i].receives)
+        return operation.kind is Kind.SEND or any(
+            one.operation.layer == operation.layer for one in received
+        )
 
     def _of(self, action: Action) -> tuple[int, ...]:
         key = action.parts, action.stage

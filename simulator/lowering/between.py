@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,13 +25,25 @@ from simulator.collectives.swaps import swap
 from simulator.cost.energy import transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
-from simulator.lowering.delivery import delivery, once_for_all
+from simulator.lowering.delivery import Carried, deliveries, once_for_all, quicker
 from simulator.lowering.execution import Execution
 from simulator.lowering.regions import Regions, made, regions
 from simulator.lowering.rules import Rules
 
 BETWEEN = -2
 """The ``level`` of what goes between stages or replicas."""
+
+
+class Handed(NamedTuple):
+    """What brings a tensor from one replica to another: a send, and what readers do with it."""
+
+    send: Operation
+    gather: Operation | None = None
+    """Of the parts that they were sent, at the top split of their stage."""
+
+
+Replicas = tuple[Rules, Rules]
+"""A replica of the stage that makes a tensor, and one of that which reads it."""
 
 
 class Between(ABC):
@@ -42,18 +55,17 @@ class Between(ABC):
         self.boundaries = boundaries
 
     @abstractmethod
-    def send(
+    def hand(
         self,
-        source: Rules,
-        target: Rules,
+        pairs: Sequence[Replicas],
         ends: tuple[int, Sequence[int]],
         elements: int,
         phase: Phase,
         layer: str,
-    ) -> Operation:
+    ) -> list[Handed]:
         """A tensor of so many elements a sample, from a node of a stage to nodes of another.
 
-        Backward its gradient goes the other way, from ``target`` to ``source``.
+        For each pair of replicas; backward its gradient goes the other way.
         """
 
     @abstractmethod
@@ -68,16 +80,19 @@ class Between(ABC):
 class PublishedBetween(Between):
     """On the papers' links: each boundary has its own, in each direction."""
 
-    def send(  # noqa: D102
+    def hand(  # noqa: D102
         self,
-        source: Rules,
-        target: Rules,
+        pairs: Sequence[Replicas],
         ends: tuple[int, Sequence[int]],
         elements: int,
         phase: Phase,
         layer: str,
-    ) -> Operation:
+    ) -> list[Handed]:
         del ends
+        return [Handed(self._send(pair, elements, phase, layer)) for pair in pairs]
+
+    def _send(self, pair: Replicas, elements: int, phase: Phase, layer: str) -> Operation:
+        source, target = pair
         receiver = target if phase is Phase.FORWARD else source
         here = source.array.first == target.array.first
         size = 0.0 if here else float(source.plan.batch * elements) * self._element_bytes
@@ -140,29 +155,28 @@ class DeployedBetween(Between):
         super().__init__(array, execution, boundaries)
         self.wires: Wires = wires_of(array)
 
-    def send(  # noqa: D102
+    def hand(  # noqa: D102
         self,
-        source: Rules,
-        target: Rules,
+        pairs: Sequence[Replicas],
         ends: tuple[int, Sequence[int]],
         elements: int,
         phase: Phase,
         layer: str,
-    ) -> Operation:
-        producer, consumers = ends
-        size = float(source.plan.batch * elements) * self._element_bytes
-        pairs = self._layouts(source, target, producer, consumers, forward=phase is Phase.FORWARD)
-        found = delivery(self.wires, pairs, size, self.execution.algorithm)
-        receiver = target if phase is Phase.FORWARD else source
-        return Operation(
-            Kind.SEND,
-            phase,
-            layer,
-            BETWEEN,
-            received=(found.moved, 0.0),
-            energy_j=found.moved * transfer_j_per_byte(receiver.array.group),
-            jobs=found.jobs,
-        )
+    ) -> list[Handed]:
+        forward = phase is Phase.FORWARD
+        ways = []
+        for source, target in pairs:
+            size = float(source.plan.batch * elements) * self._element_bytes
+            regions_ = self._layouts(source, target, *ends, forward=forward)
+            ways.append(deliveries(self.wires, regions_, size, self.execution.algorithm))
+        found = []
+        for (source, target), way in zip(pairs, quicker(ways), strict=True):
+            receiver = target if forward else source
+            send = _operation(way.sent, Kind.SEND, phase, layer, BETWEEN, receiver)
+            own = receiver.root.level
+            gather = _operation(way.gathered, Kind.BOUNDARY, phase, layer, own, receiver)
+            found.append(Handed(send, gather if gather.jobs else None))
+        return found
 
     @property
     def _element_bytes(self) -> float:
@@ -228,6 +242,20 @@ class DeployedBetween(Between):
             energy_j=size * sum(map(transfer_j_per_byte, groups)),
             jobs=swap(self.wires, *cores, *to_each),
         )
+
+
+def _operation(
+    what: Carried, kind: Kind, phase: Phase, layer: str, level: int, receiver: Rules
+) -> Operation:
+    return Operation(
+        kind,
+        phase,
+        layer,
+        level,
+        received=(what.moved, 0.0),
+        energy_j=what.moved * transfer_j_per_byte(receiver.array.group),
+        jobs=what.jobs,
+    )
 
 
 def _gradient(rules: Rules, node: int) -> float:

@@ -5,6 +5,9 @@ parts (Narayanan et al. 2021, section 4.1, "scatter/gather"; under sequence para
 tensor lies in such parts anyway). Eight accelerators of a node that read 160 MB
 each over ports of 50 GB/s wait 3.2 ms for the whole, and 0.4 ms for parts, which their
 fast links gather in as much again. The quicker way is taken.
+
+Sends go on by themselves. Gathering is the readers' own exchange, the first of the pass that
+reads it: so Megatron-LM does, in the communicator of their other exchanges.
 """
 
 from __future__ import annotations
@@ -22,33 +25,59 @@ from simulator.engine.jobs import Ints, Job, Load
 from simulator.lowering.regions import ROUNDING, SIDES, Messages, Regions, messages
 
 
+class Carried(NamedTuple):
+    """What the links do, how many bytes cores receive by it, and how long it takes alone."""
+
+    jobs: tuple[Job, ...] = ()
+    moved: float = 0.0
+    alone_ps: int = 0
+
+
 class Delivery(NamedTuple):
-    """What the links do for a tensor of so many bytes, and how many of them cores receive."""
+    """A way to bring a tensor to those who read it: what they are sent, and gather of that."""
 
-    jobs: tuple[Job, ...]
-    moved: float
-    alone_ps: int
+    sent: Carried
+    gathered: Carried = Carried()
+
+    @property
+    def alone_ps(self) -> int:
+        """How long both take, one behind the other, when nobody else uses their links."""
+        return self.sent.alone_ps + self.gathered.alone_ps
 
 
-def delivery(
+def deliveries(
     wires: Wires, pairs: Iterable[tuple[Regions, Regions]], size: float, algorithm: str
-) -> Delivery:
-    """The quicker way to bring every ``wanted`` region from those that are held, at once.
+) -> list[Delivery]:
+    """The ways to bring every ``wanted`` region from those that are held, at once.
 
+    The whole to each; and in parts, or the same again where nobody shares them out.
     ``pairs`` are what is held (everything once) and wanted; ``size`` is the whole tensor's.
     """
     known = list(pairs)
-    whole = _sent(wires, [messages(*pair) for pair in known], size)
+    whole = Delivery(_sent(wires, [messages(*pair) for pair in known], size))
     parts = [in_parts(*pair) for pair in known]
     if all(together is None for _, together in parts):
-        return whole
+        return [whole, whole]
     sent = _sent(
         wires, [messages(pair[0], own) for pair, (own, _) in zip(known, parts, strict=True)], size
     )
-    found = [sent, *(_gathered(wires, one, size, algorithm) for _, one in parts if one)]
-    jobs = tuple(job for one in found for job in one.jobs)
-    apart = Delivery(jobs, sum(one.moved for one in found), sum(one.alone_ps for one in found))
-    return apart if apart.alone_ps < whole.alone_ps else whole
+    gathered = [_gathered(wires, one, size, algorithm) for _, one in parts if one]
+    return [
+        whole,
+        Delivery(
+            sent,
+            Carried(
+                tuple(job for one in gathered for job in one.jobs),
+                sum(one.moved for one in gathered),
+                sum(one.alone_ps for one in gathered),
+            ),
+        ),
+    ]
+
+
+def quicker(ways: Sequence[Sequence[Delivery]]) -> list[Delivery]:
+    """Of several senders' ``deliveries`` the way that takes them less time together."""
+    return list(min(zip(*ways, strict=True), key=lambda way: sum(one.alone_ps for one in way)))
 
 
 class Together(NamedTuple):
@@ -108,24 +137,24 @@ def _within(inner: Regions, outer: Regions) -> bool:
     )
 
 
-def _sent(wires: Wires, all_: Sequence[Messages], size: float) -> Delivery:
+def _sent(wires: Wires, all_: Sequence[Messages], size: float) -> Carried:
     """All messages at once, at one pace."""
     found = Messages(*(np.concatenate(parts) for parts in zip(*all_, strict=True)))
     if not len(found.sources):
-        return Delivery((), 0.0, 0)
+        return Carried()
     largest = float(found.shares.max())
     flows = wires.loads(found.sources, found.targets, found.shares / largest)
     links = np.flatnonzero(flows)
     far = farthest(wires, found.sources, found.targets)
     latency_s = wires.message_latency_s(*far)
     job = Job("send", Load(links, flows[links]), largest * size, latency_s)
-    return Delivery((job,), float(found.shares.sum()) * size, job.alone_ps(wires.bandwidth))
+    return Carried((job,), float(found.shares.sum()) * size, job.alone_ps(wires.bandwidth))
 
 
-def _gathered(wires: Wires, of: Together, size: float, algorithm: str) -> Delivery:
+def _gathered(wires: Wires, of: Together, size: float, algorithm: str) -> Carried:
     """Each core's part, to all who want the same."""
     members = Lattice.of(of.groups) or Rows(of.groups)
     bytes_ = of.share * size
     found = offer(wires, "all-gather", members, bytes_, algorithm)
     count, each = of.groups.shape
-    return Delivery(found.jobs(), bytes_ * (each - 1) * count, found.alone_ps)
+    return Carried(found.jobs(), bytes_ * (each - 1) * count, found.alone_ps)

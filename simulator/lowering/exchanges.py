@@ -83,7 +83,6 @@ class ExchangesOnWires(Rules):
     def _sums(self, item: Item) -> Iterator[Exchange]:
         """Complete the partial sums of a product."""
         nodes = item.bucket or (item.node,)
-        layer = self._named(nodes)
 
         def size(shards: Shards) -> float:
             return math.fsum(self.sum_bytes(v, shards[v], item.phase) for v in nodes)
@@ -96,7 +95,7 @@ class ExchangesOnWires(Rules):
                 sums.scatter(self.root)
             else:
                 sums.complete(self.root)
-            yield from self._carried(requests, Kind.SUMS, item.phase, layer, nodes)
+            yield from self._carried(requests, Kind.SUMS, item.phase, nodes)
 
     def _operand_sums(self, item: Item) -> Iterator[Exchange]:
         """The errors of keys and values, of which all positions leave partial sums."""
@@ -110,7 +109,7 @@ class ExchangesOnWires(Rules):
         requests: list[Request] = []
         scattered = self._by_positions(item)
         Sums((v,), (V,), size, requests.append, scattered=scattered).complete(self.root)
-        return self._carried(requests, Kind.SUMS, Phase.GRADIENT, self.graph[v].name, (v,))
+        return self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
 
     def _by_positions(self, item: Item) -> Callable[[Types], bool]:
         """Whether all who need the sums of a product need them by positions at a split."""
@@ -133,12 +132,13 @@ class ExchangesOnWires(Rules):
 
         requests: list[Request] = []
         Sums(item.bucket, SAME_WEIGHTS, size, requests.append).gather(self.root)
-        layer = self._named(item.bucket)
-        return self._carried(requests, Kind.WEIGHTS, item.phase, layer, item.bucket)
+        return self._carried(requests, Kind.WEIGHTS, item.phase, item.bucket)
 
-    def _named(self, nodes: Sequence[int]) -> str:
-        more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-        return self.graph[nodes[0]].name + more
+    def _named(self, kind: Kind, nodes: Sequence[int]) -> str:
+        names = [self.graph[node].name for node in nodes]
+        if kind is Kind.BOUNDARY:
+            return " to ".join(names)
+        return names[0] + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else "")
 
     def _tied_sums(self, item: Item) -> Iterator[Exchange]:
         """The gradient of a later use of a weight, on its way to the sums of its owner."""
@@ -150,7 +150,7 @@ class ExchangesOnWires(Rules):
 
         requests: list[Request] = []
         Sums((v,), SAME_WEIGHTS, size, requests.append, node.tied).complete(self.root)
-        yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, node.name, (v,))
+        yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
         yield from self._tied(item, v)
 
     def _new_tied(self, item: Item) -> Iterator[Exchange]:
@@ -188,22 +188,26 @@ class ExchangesOnWires(Rules):
         whole: float,
     ) -> Iterator[Exchange]:
         """Bring a tensor of ``whole`` bytes from the first layout to the second."""
-        layer = " to ".join(self.graph[node].name for node in nodes)
         requests: list[Request] = []
         Relay(*layouts, whole, requests.append).move(self.root, whole)
-        return self._carried(requests, Kind.BOUNDARY, phase, layer, nodes)
+        return self._carried(requests, Kind.BOUNDARY, phase, nodes)
 
     def _carried(
         self,
         requests: Iterable[Request],
         kind: Kind,
         phase: Phase,
-        layer: str,
         nodes: Sequence[int],
     ) -> Iterator[Exchange]:
         """Requests on the wires: those who have something of the nodes take part."""
+        layer = self._named(kind, nodes)
         for request in requests:
             yield Exchange(request.part, kind, phase, layer, request, nodes)
+
+    def carry_here(self, exchange: Exchange) -> Operation:  # noqa: D102
+        request = exchange.what._replace(part=self.root)
+        layer = self._named(exchange.kind, exchange.nodes)
+        return self.carry(exchange._replace(part=self.root, layer=layer, what=request))
 
     def shown(self, phase: Phase) -> float:
         """Which part of what layers exchange is not hidden behind products, by their software.

@@ -9,7 +9,7 @@ from math import lcm
 from planners import PlanError
 from planners.order import Phase
 from simulator.engine.operations import Operation, Sent, Site
-from simulator.lowering.between import Between
+from simulator.lowering.between import Between, Handed
 from simulator.lowering.stage_writer import Port, StageWriter, Sum
 from workloads import Crossing, Cut
 
@@ -68,53 +68,64 @@ class Joints:
         before three, the first sends 0, 2, 4 to 0, 2, 1.
         """
         sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
-        layer = self._cut.graph[crossing.producer].name
-        name = f"{layer} to stage {crossing.target}"
-        pairs: dict[tuple[int, int], tuple[Sent, Sent]] = {}
         turns = range(lcm(len(sources), len(targets)))
-        for turn in turns:
-            pair = turn % len(sources), turn % len(targets)
-            if pair not in pairs:
-                which = f" {pair[0]}>{pair[1]}" if len(turns) > 1 else ""
-                forth, back = self._sends(crossing, sources[pair[0]], targets[pair[1]])
-                sent = Sent(forth, self._site(f"send {name}{which}"))
-                site = sent.site if self._inference else self._site(f"return {name}{which}")
-                pairs[pair] = sent, Sent(back, site)
-        ways = [pairs[turn % len(sources), turn % len(targets)] for turn in turns]
-        if len(turns) > 1:
-            for way in zip(*ways, strict=True):
-                self.routes |= {sent.operation: way for sent in way}
-        for chunk in sources:
-            self._port(chunk, crossing, ways[chunk.replica], entering=False)
-        for chunk in targets:
-            self._port(chunk, crossing, ways[chunk.replica], entering=True)
-
-    def _sends(self, crossing: Crossing, one: Chunk, other: Chunk) -> tuple[Operation, Operation]:
-        """Features forth, and errors back, between two replicas."""
-        source, target = self._cut.firsts[crossing.source], self._cut.firsts[crossing.target]
-        ends = crossing.producer - source, [v - target for v in crossing.consumers]
-        layer = self._cut.graph[crossing.producer].name
+        pairs = list(dict.fromkeys((turn % len(sources), turn % len(targets)) for turn in turns))
         forth, back = (
-            self._between.send(
-                one.writer.rules,
-                other.writer.rules,
-                ends,
-                crossing.tensor.elements,
-                phase,
-                f"{layer} to stage {crossing.target}",
-            )
+            dict(zip(pairs, self._hand(crossing, pairs, phase), strict=True))
             for phase in (Phase.FORWARD, Phase.BACKWARD)
         )
-        return forth, back
+        sent = {
+            pair: self._sent(crossing, forth[pair], back[pair], pair if len(turns) > 1 else None)
+            for pair in pairs
+        }
+        ways = [sent[turn % len(sources), turn % len(targets)] for turn in turns]
+        if len(turns) > 1:
+            for way in zip(*ways, strict=True):
+                self.routes |= {one.operation: way for one in way}
+        for chunk in sources:
+            gather = next(back[pair].gather for pair in pairs if pair[0] == chunk.replica)
+            self._port(chunk, crossing, ways[chunk.replica], gather, entering=False)
+        for chunk in targets:
+            gather = next(forth[pair].gather for pair in pairs if pair[1] == chunk.replica)
+            self._port(chunk, crossing, ways[chunk.replica], gather, entering=True)
+
+    def _hand(
+        self, crossing: Crossing, pairs: Sequence[tuple[int, int]], phase: Phase
+    ) -> list[Handed]:
+        """Features forth, or errors back, between replicas of two stages."""
+        sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
+        source, target = self._cut.firsts[crossing.source], self._cut.firsts[crossing.target]
+        ends = crossing.producer - source, [v - target for v in crossing.consumers]
+        rules = [(sources[i].writer.rules, targets[j].writer.rules) for i, j in pairs]
+        elements = crossing.tensor.elements
+        return self._between.hand(rules, ends, elements, phase, self._called(crossing))
+
+    def _called(self, crossing: Crossing) -> str:
+        return f"{self._cut.graph[crossing.producer].name} to stage {crossing.target}"
+
+    def _sent(
+        self, crossing: Crossing, forth: Handed, back: Handed, pair: tuple[int, int] | None
+    ) -> tuple[Sent, Sent]:
+        """Both directions between two replicas, which are named where there are several."""
+        name = self._called(crossing) + (f" {pair[0]}>{pair[1]}" if pair else "")
+        sent = Sent(forth.send, self._site(f"send {name}"))
+        site = sent.site if self._inference else self._site(f"return {name}")
+        return sent, Sent(back.send, site)
 
     def _port(
-        self, chunk: Chunk, crossing: Crossing, ways: tuple[Sent, Sent], *, entering: bool
+        self,
+        chunk: Chunk,
+        crossing: Crossing,
+        ways: tuple[Sent, Sent],
+        gather: Operation | None,
+        *,
+        entering: bool,
     ) -> None:
         """Where a replica sends or receives; with whom depends on the turn."""
         stage = crossing.target if entering else crossing.source
         first = self._cut.firsts[stage]
         nodes = crossing.consumers if entering else (crossing.producer,)
-        port = Port(tuple(v - first for v in nodes), *ways)
+        port = Port(tuple(v - first for v in nodes), *ways, gather)
         (chunk.writer.entering if entering else chunk.writer.leaving).append(port)
 
     def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:

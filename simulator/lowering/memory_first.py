@@ -24,17 +24,16 @@ Layers = Mapping[str, str]
 def computing_workers(
     cut: Cut,
     pipeline: Pipeline,
-    array: Array,
+    alike: Sequence[int],
     writers: Callable[[int], Sequence[StageWriter]],
     followed: Callable[[int, int], tuple[tuple[Action, ...], Mapping[int, int]]],
 ) -> list[tuple[Worker, Layers]]:
     """The workers of all places, with what they compute alone, and their names for it.
 
-    ``writers`` are a stage's, one for each replica; ``followed`` are the actions of a place
-    and replica, and their versions of the weights. Nothing where stages do not go together at
-    a place.
+    ``alike`` are the stages that each is like (``alike_stages``), ``writers`` are a stage's,
+    one for each replica; ``followed`` are the actions of a place and replica, and their
+    versions of the weights. Nothing where stages do not go together at a place.
     """
-    alike = alike_stages(cut, pipeline, array)
     trees = {}
     for stage in dict.fromkeys(alike):
         computing = list(map(ComputingWriter, writers(stage)))
@@ -70,6 +69,7 @@ def alike_stages(cut: Cut, pipeline: Pipeline, array: Array) -> list[int]:
             first_alike(cut)[one] == first_alike(cut)[other]
             and plans[0].root == plans[1].root
             and plans[0].updates == plans[1].updates
+            and plans[0].bucket_bytes == plans[1].bucket_bytes
             and on[0].replicas == on[1].replicas
             and groups[0] == groups[1]
         )

@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import gcd
 
 from hardware import Array
-from planners import Place, Plan, PlanError
+from planners import Plan, PlanError
 from planners.plan import Pipeline
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.occupancy import DeviceMemory, overflow
 from simulator.engine.operations import Action, Itinerary, Program, Site, Worker
 from simulator.lowering.alike import AlikeLinks
+from simulator.lowering.alike_pipelines import alike_pipelines, one_pipeline
 from simulator.lowering.between import between
+from simulator.lowering.copied import CopyingWriter
 from simulator.lowering.cut_as_planned import check_places, check_updates, cut_as_planned
 from simulator.lowering.execution import Execution
 from simulator.lowering.joints import Chunk, Joints
-from simulator.lowering.memory_first import Layers, computing_workers
+from simulator.lowering.memory_first import Layers, alike_stages, computing_workers
 from simulator.lowering.merged import merged, operations_of
 from simulator.lowering.rules import Rules
 from simulator.lowering.schedules.itinerary import actions, check, forward_actions, new_weights
@@ -65,35 +66,6 @@ def pipelined(
     return writing.program(batches)
 
 
-def _alike_copies(
-    pipeline: Pipeline, schedule: Schedule, array: Array, execution: Execution
-) -> int:
-    """Into how many pipelines this one falls apart that do the same at the same time.
-
-    Replicas of 4 and 2 take micro-batches in turn: those of even number meet the first
-    and third replica of the one and the first of the other, and no others. On the papers'
-    links such pipelines do not meet but to sum gradients. On wires they may.
-    """
-    if execution.model == "deployed" or not schedule.flushes or execution.inference:
-        return 1
-    for place in pipeline.places:
-        firsts = range(place.first, place.first + place.count, place.each)
-        if len({array.part(first, place.each).group for first in firsts}) > 1:
-            return 1
-    return gcd(*pipeline.replicas, pipeline.micro_batches)
-
-
-def _one_copy(pipeline: Pipeline, copies: int) -> Pipeline:
-    """One of the alike pipelines: its replicas, and its micro-batches."""
-    if copies == 1:
-        return pipeline
-    places = tuple(
-        Place(place.first, place.count // copies, place.replicas // copies)
-        for place in pipeline.places
-    )
-    return replace(pipeline, places=places, micro_batches=pipeline.micro_batches // copies)
-
-
 class _Writing:
     def __init__(
         self,
@@ -106,8 +78,8 @@ class _Writing:
         rules: MakeRules,
         folded: bool,
     ) -> None:
-        self._copies = _alike_copies(pipeline, schedule, array, execution) if folded else 1
-        self._pipeline = _one_copy(pipeline, self._copies)
+        self._copies = alike_pipelines(pipeline, schedule, array, execution) if folded else 1
+        self._pipeline = one_pipeline(pipeline, self._copies)
         self._plan = plan
         self._first: dict[int, int] = {}
         """The version of the weights that each turn meets in the first stage."""
@@ -141,10 +113,34 @@ class _Writing:
         found = []
         for replica in range(place.replicas):
             first = place.first + replica * self._copies * place.each
-            part = self._array.part(first, place.each)
-            own = self._rules(network, of.plan, part, self._execution, folded=self._folded)
-            found.append(Chunk(stage, replica, StageWriter(own)))
+            step = network, of.plan, self._array.part(first, place.each)
+            found.append(Chunk(stage, replica, self._writer(stage, replica, step)))
         return found
+
+    def _writer(self, stage: int, replica: int, step: tuple[Network, Plan, Array]) -> StageWriter:
+        """What writes a replica's ``step``; of a stage like an earlier one it copies that."""
+
+        def rules() -> Rules:
+            return self._rules(*step, self._execution, folded=self._folded)
+
+        model = self._alike[stage]
+        if model == stage:
+            return StageWriter(rules())
+        writer = self._chunks_of(model)[replica].writer
+        if writer.rules.root.halves:
+            return StageWriter(rules())
+        return CopyingWriter(writer, writer.rules.elsewhere(*step), rules)
+
+    @cached_property
+    def _alike(self) -> Sequence[int]:
+        """Of each stage the one that it is like, where links tell stages apart; or itself."""
+        if self._execution.model != "deployed" or self._on_units:
+            return range(len(self._pipeline.stages))
+        return alike_stages(self._cut, self._pipeline, self._array)
+
+    @property
+    def _on_units(self) -> bool:
+        return any(device.units is not None for device, _ in self._array.group.kinds)
 
     def program(self, batches: int) -> Program:
         """Everything together; what has to fit in memory is looked at before anything is sent."""
@@ -168,13 +164,12 @@ class _Writing:
         None where that does not say it: units choose their order by all that there is, and
         what stages keep that compute forward again is known by what they receive.
         """
-        units = any(device.units is not None for device, _ in self._array.group.kinds)
-        if units or any(one.recompute for one in self._pipeline.stages):
+        if self._on_units or any(one.recompute for one in self._pipeline.stages):
             return None
         found = computing_workers(
             self._cut,
             self._pipeline,
-            self._array,
+            self._alike,
             lambda stage: [chunk.writer for chunk in self._chunks_of(stage)],
             lambda rank, replica: self._followed(rank, replica, batches),
         )
@@ -202,7 +197,7 @@ class _Writing:
         for rank in range(ranks):
             for replica in range(self._pipeline.places[rank].replicas):
                 chunks = [some[replica] for some in self._chunks[rank::ranks]]
-                trees = [chunk.writer.tree() for chunk in chunks]
+                trees = [chunk.writer.whole for chunk in chunks]
                 found, versions = self._followed(rank, replica, batches)
                 same = merged([chunk.stage for chunk in chunks], trees)
                 if same is None:

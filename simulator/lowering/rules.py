@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -81,6 +83,21 @@ class Rules(ABC):
         return self._division().divide(
             self.plan.root, self.array.group, self.plan.batch, self.array.first
         )
+
+    def elsewhere(self, network: Network, plan: Plan, array: Array) -> Rules:
+        """The same for layers that differ in names alone, on devices that are alike.
+
+        Of a root that is one block: what halves are is not known of another place.
+        """
+        found = copy(self)
+        found.network, found.plan, found.array = network, plan, array
+        found.graph = partition_graph(network)
+        found.root = replace(self.root, copies=replace(self.root.copies, first=array.first))
+        return found
+
+    def carry_here(self, exchange: Exchange) -> Operation:
+        """An exchange of the rules of which these are the same ``elsewhere``."""
+        raise NotImplementedError
 
     @property
     def shared(self) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from planners.order import Item, Kind, Phase
 from simulator.engine.operations import Operation, Part, Sent
 from simulator.lowering.dataflow import MADE, STREAM
 from simulator.lowering.order import Buckets
-from simulator.lowering.rules import Rules
+from simulator.lowering.rules import Exchange, Rules
 from simulator.lowering.tasks import Key, Script
-from simulator.lowering.training_step import Writer
+from simulator.lowering.training_step import Tree, Writer
 
 
 @dataclass(slots=True)
@@ -19,12 +20,13 @@ class Port:
     """A tensor that leaves a stage or enters it, with the sends of both directions.
 
     ``nodes`` are those of the stage that make it, or read it; ``errors`` go the other
-    way than ``features``.
+    way than ``features``. What the stage receives in parts it has to ``gather``.
     """
 
     nodes: tuple[int, ...]
     features: Sent
     errors: Sent
+    gather: Operation | None = None
     done: set[Phase] = field(default_factory=set)
 
     @property
@@ -57,6 +59,7 @@ class StageWriter(Writer):
         self.sums: list[Sum] = []
         self.copies: list[Sum] = []
         """Of weights that another stage has, too."""
+        self._summed = False
 
     def write_all(self) -> None:
         """All parts of the step."""
@@ -146,14 +149,19 @@ class StageWriter(Writer):
         for port, sent in self._through(phase, ports):
             after = [(MADE[phase], node) for node in port.nodes]
             takers = self._holders(port)
-            parties = self.rules.array.group.size if self.apart else len(takers)
             for script in takers:
-                script.send(sent.operation, after, parties, sent.site)
+                script.send(sent.operation, after, self._parties(takers), sent.site)
+
+    def _parties(self, takers: Sequence[Script]) -> int:
+        return self.rules.array.group.size if self.apart else len(takers)
 
     def _receive(self, phase: Phase, ports: Iterable[Port]) -> None:
         for port, sent in self._through(phase, ports):
-            for script in self._holders(port):
+            takers, made = self._holders(port), [port.name]
+            for script in takers:
                 script.receive(sent.operation, port.name)
+                if port.gather:
+                    script.exchange(port.gather, made, made, self._parties(takers))
 
     def received(self, item: Item) -> Sequence[Key]:
         """Of a product: features that a node reads, errors of what it makes."""
@@ -164,6 +172,9 @@ class StageWriter(Writer):
 
     def _sum(self) -> None:
         """Sums with other replicas, then with other stages, each behind the one before it."""
+        if self._summed:
+            return
+        self._summed = True
         self._turn_to(Part.SUMS)
         for some in (self.sums, self.copies):
             for one in some:
@@ -171,7 +182,15 @@ class StageWriter(Writer):
                 keys.append(STREAM)
                 for script in self.scripts:
                     script.exchange(one.operation, keys, keys, one.parties, one.site)
-        self.sums, self.copies = [], []
+
+    @cached_property
+    def whole(self) -> Tree:
+        """The workers and their splits, once all is written."""
+        return self.tree()
+
+    def exchange_of(self, operation: Operation) -> Exchange | None:
+        """What of the stage's own an operation carries, if anything."""
+        return self._exchanges.get(operation)
 
     def workers(self) -> int:
         """How many workers the stage will be."""

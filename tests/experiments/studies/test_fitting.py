@@ -168,3 +168,13 @@ def test_bytes_of_parts() -> None:
 
 
 ZERO_OF = {word: stage for stage, word in ZERO.items()}
+
+
+def test_passes_are_those_of_all_stages() -> None:
+    """As the plan has them: each of so many micro-batches goes through every stage."""
+    fit = asked(GPT, ("tp", "pp", "micro-batch"))
+    for choice in fit.choices():
+        staging = Staging(parallel=choice.axes, micro_batch=choice.micro_batch)
+        plan = planned_by_axes(fit.network, DEPLOYED.planned(fit.array), 16, choice.axes, staging)
+        many = plan.pipeline.micro_batches * len(plan.pipeline.stages) if plan.pipeline else None
+        assert many in (None, fit.passes(choice))

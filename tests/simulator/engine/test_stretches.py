@@ -142,6 +142,7 @@ def test_a_stretch_is_its_lines_one_by_one(program: Program) -> None:
     [
         ("h100-cluster", "pp=2,tp=4,dp=2", {}),
         ("h100-cluster", "pp=4,tp=4,sp", {"micro_batch": "1"}),
+        ("h100-cluster", "pp=2,tp=8", {"micro_batch": "8"}),
         ("h100-cluster", "pp=2,tp=8,sp", {"recompute": "full", "micro_batch": "1"}),
         ("h100-cluster", "pp=2,tp=2,dp=4", {"update": "gradients"}),
         ("h100-cluster", "pp=2,vp=2,tp=4,dp=2", {"micro_batch": "2"}),
@@ -168,3 +169,9 @@ def test_plans_by_axes(array: str, axes: str, more: dict[str, str]) -> None:
     assert together.events <= apart.events
     if axes == "pp=2,tp=4,dp=2":
         assert together.events < 0.7 * apart.events
+    if axes == "pp=2,tp=8":  # what is sent in parts is gathered in the passes' own events
+        gathers = [
+            one for one in program.workers[1].template if " to stage " in one.operation.layer
+        ]
+        assert [one.operation.kind for one in gathers[:2]] == [Kind.SEND, Kind.BOUNDARY]
+        assert together.events < 0.4 * apart.events

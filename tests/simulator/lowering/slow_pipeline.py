@@ -43,7 +43,10 @@ class SlowStage:
 
 @dataclass
 class SlowSend:
-    """A tensor: made by a layer of a stage, read by layers of another; picoseconds on its way."""
+    """A tensor: made by a layer of a stage, read by layers of another; picoseconds on its way.
+
+    What is received in parts its readers ``gather``, features and errors, before they go on.
+    """
 
     source: int
     producer: int
@@ -52,6 +55,7 @@ class SlowSend:
     forth: dict[tuple[int, int], int]
     back: dict[tuple[int, int], int]
     """By replica here and there."""
+    gather: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -205,7 +209,9 @@ class _Replica:
         entering = [s for s in self.pipe.sends if s.target == stage]
         for v in reversed(range(len(mine.layers))):
             got = self.got.setdefault((stage, m), [])
-            got += [self.name(s, "back", m) for s in leaving if s.producer == v]
+            came = [s for s in leaving if s.producer == v]
+            got += [self.name(s, "back", m) for s in came]
+            yield from self.gather(stage, m, [s.gather[1] for s in came])
             if not mine.layers[v].join:
                 yield self.do(mine.layers[v].errors, m, self.got.pop((stage, m)))
             if kind == "B":
@@ -227,10 +233,16 @@ class _Replica:
                 continue
             got = self.got.setdefault((stage, m), [])
             got += [self.name(s, "forth", m) for s in entering]
+            yield from self.gather(stage, m, [s.gather[0] for s in entering])
             if not layer.join:
                 yield self.do(layer.forward, m, self.got.pop((stage, m)))
             leaving = [s for s in self.pipe.sends if s.source == stage and s.producer == v]
             yield from self.send(leaving, "forth", m, stage)
+
+    def gather(self, stage: int, m: int, takes: Sequence[int]) -> Iterator[Entry]:
+        for picoseconds in filter(None, takes):
+            yield self.do(picoseconds, m, self.got.get((stage, m), []))
+            self.got[stage, m] = []
 
     def name(self, send: SlowSend, way: str, m: int) -> Event:
         return ("sent", self.pipe.sends.index(send), way, m)

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Wires, load_array, wires_of
-from simulator.engine.jobs import Job
-from simulator.lowering.delivery import Delivery, delivery, in_parts, once_for_all
+from simulator.lowering.delivery import Delivery, deliveries, in_parts, once_for_all, quicker
 from simulator.lowering.regions import Regions, messages
 
 MB = 1e6
@@ -72,7 +71,8 @@ def wires() -> Wires:
 
 
 def sent(wires: Wires, held: Regions, wanted: Regions, algorithm: str = "auto") -> Delivery:
-    return delivery(wires, [(held, wanted)], 160 * MB, algorithm)
+    (found,) = quicker([deliveries(wires, [(held, wanted)], 160 * MB, algorithm)])
+    return found
 
 
 def rates(wires: Wires) -> tuple[float, float]:
@@ -86,17 +86,19 @@ def test_parts_go_over_ports_and_are_gathered_in_the_node(wires: Wires) -> None:
     inside, port = rates(wires)
     found = sent(wires, boxes(0, 1, 8, 0), boxes(8, 1, 8, 0))
     seconds = 20 * MB / port + 140 * MB / inside
-    latency = sum(job.latency_s for job in found.jobs)
+    latency = sum(job.latency_s for job in (*found.sent.jobs, *found.gathered.jobs))
     assert found.alone_ps == pytest.approx((seconds + latency) * 1e12, rel=1e-6)
-    assert found.moved == pytest.approx(160 * MB + 8 * 140 * MB)
-    assert found.jobs[0].name == "send"
-    assert len(found.jobs) > 1
+    assert [job.name for job in found.sent.jobs] == ["send"]
+    assert found.sent.moved == pytest.approx(160 * MB)
+    assert found.gathered.jobs
+    assert found.gathered.moved == pytest.approx(8 * 140 * MB)
 
 
 def test_one_reader_is_sent_the_whole(wires: Wires) -> None:
     found = sent(wires, boxes(0, 1, 8, 0), boxes(8, 8, 1, 0))
-    assert [job.name for job in found.jobs] == ["send"]
-    assert found.moved == pytest.approx(160 * MB)
+    assert [job.name for job in found.sent.jobs] == ["send"]
+    assert found.sent.moved == pytest.approx(160 * MB)
+    assert not found.gathered.jobs
 
 
 def test_parts_are_not_taken_where_gathering_takes_longer(wires: Wires) -> None:
@@ -104,10 +106,18 @@ def test_parts_are_not_taken_where_gathering_takes_longer(wires: Wires) -> None:
     held, wanted = boxes(0, 1, 2, 0), boxes(2, 1, 2, 0)
     found = sent(wires, held, wanted)
     inside, _ = rates(wires)
-    assert isinstance(found.jobs[0], Job)
-    assert len(found.jobs) == 1
-    whole = 160 * MB / inside + found.jobs[0].latency_s
+    (job,) = found.sent.jobs
+    assert not found.gathered.jobs
+    whole = 160 * MB / inside + job.latency_s
     assert found.alone_ps == pytest.approx(whole * 1e12, rel=1e-6)
+
+
+def test_all_senders_take_one_way(wires: Wires) -> None:
+    """What readers do is one line of theirs, whoever sends: the way that is quicker for all."""
+    parts = deliveries(wires, [(boxes(0, 1, 8, 0), boxes(8, 1, 8, 0))], 160 * MB, "auto")
+    whole = deliveries(wires, [(boxes(0, 1, 2, 0), boxes(2, 1, 2, 0))], 160 * MB, "auto")
+    assert quicker([parts, whole]) == [parts[1], whole[1]]
+    assert quicker([whole]) == [whole[0]]
 
 
 def test_who_is_sent_the_whole_has_its_parts_too() -> None:

@@ -16,7 +16,9 @@ import pytest
 
 from hardware import Array, Device, Group
 from hardware.topology import Topology
-from planners import Plan, load_planner, planned_in_stages
+from planners import Pipeline, Plan, Stage, load_planner, planned_in_stages
+from planners.partition import II, III, Partition
+from planners.split import Split
 from planners.staging import Staging, places_of
 from simulator import DEPLOYED, Execution, shares, simulate
 from tests.simulator.lowering.random_pipelines import SCHEDULES
@@ -46,21 +48,25 @@ def chain(rng: Random, layers: int) -> Network:
 
 
 def alone(network: Network, array: Array, rows: int, execution: Execution) -> SlowStage:
-    """Times of a stage's layers on a core of its own: picoseconds by layer and phase."""
+    """Times of a stage's layers on a core of its own."""
     one = array.part(0, 1)
-    plan = load_planner("data_parallel")(network, one, rows)
+    return spent_by(network, load_planner("data_parallel")(network, one, rows), one, execution)
+
+
+def spent_by(network: Network, plan: Plan, array: Array, execution: Execution) -> SlowStage:
+    """Times of a stage's layers and their sums, by itself: picoseconds by layer and phase."""
     spent: dict[tuple[str, str], int] = {}
-    for record in simulate(network, plan, replace(one, whole=None), execution):
-        if record.kind == "compute":
-            spent[record.layer, record.phase] = record.end_ps - record.start_ps
+    for record in simulate(network, plan, replace(array, whole=None), execution):
+        if record.kind in ("compute", "partial sums"):
+            key = record.layer, record.phase
+            spent[key] = spent.get(key, 0) + record.end_ps - record.start_ps
     layers = []
     for node in partition_graph(network):
         forward, errors, weights = (
             spent.get((node.name, phase), 0) for phase in ("forward", "backward", "gradient")
         )
         layers.append(SlowLayer(forward, errors, weights))
-    update = sum(takes for (_, phase), takes in spent.items() if phase == "update")
-    return SlowStage(layers, update=update)
+    return SlowStage(layers, update=sum(ps for (_, p), ps in spent.items() if p == "update"))
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -98,6 +104,61 @@ def test_links_that_nobody_shares(seed: int, overlap: bool) -> None:
     for folded in (True, False):
         found = simulate(network, plan, array, execution, folded=folded)
         assert found.makespan_ps == wanted
+
+
+def tensor_parallel(network: Network, batch: int, levels: int) -> Plan:
+    """Pairs of layers: the first cuts its outputs, the second its inputs, at every level."""
+    names = tuple(node.name for node in partition_graph(network))
+    root: Split | None = None
+    for _ in range(levels):
+        types = [Partition((III, II)[v % 2], 0.5) for v in range(len(names))]
+        root = Split(tuple(types), 0.0, (root,))
+    return Plan("pairs", network.name, batch, "time", names, root)
+
+
+@pytest.mark.parametrize("recompute", ["", "all"])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_sent_in_parts_is_gathered_before_it_is_read(seed: int, recompute: str) -> None:
+    """Four cores of a stage read the same: a quarter for each, and the rest from one another.
+
+    A link joins every two: each core passes its quarter to three others at once. Little is
+    sent whole. What is computed again reads what was gathered then.
+    """
+    rng = Random(seed)  # noqa: S311 (the same every time)
+    ranks, micro, rows = rng.randint(2, 4), rng.randint(1, 6), rng.randint(1, 20)
+    net = Builder("pairs", 64, 1)
+    net.flatten("flat")
+    for i in range(2 * ranks):
+        net.fc(f"fc{i}", 64 * rng.randint(8, 40))
+    network, port = net.build(), 10**9
+    array = Array(
+        "cores", "", Group(((device(port), 4 * ranks),)), topology=Topology("fully_connected")
+    )
+    execution = replace(DEPLOYED, overlap=False)
+    planned, firsts = execution.planned(array), [*range(0, 2 * ranks, 2)]
+    places = places_of(planned, ranks)
+    found = cut(network, firsts)
+    plans = [tensor_parallel(one, rows, 2) for one in found.networks]
+    stages = [Stage(first, k, plans[k], bool(recompute)) for k, first in enumerate(firsts)]
+    pipeline = Pipeline(tuple(stages), places, "1f1b", micro, "")
+    names = tuple(node.name for node in partition_graph(network))
+    plan = Plan("pairs", network.name, rows * micro, "time", names, None, pipeline=pipeline)
+    slow_stages = [
+        replace(spent_by(one, plans[k], planned.part(0, 4), execution), recompute=bool(recompute))
+        for k, one in enumerate(found.networks)
+    ]
+    shapes, sends = {layer.name: layer for layer in network.layers}, []
+    for k, first in enumerate(firsts[1:]):
+        size = rows * shapes[f"fc{first - 1}"].output.channels * 2
+        whole, part = size * 1000 + LATENCY_PS, size // 4 * 1000 + LATENCY_PS
+        sent, gather = (part, part) if 2 * part < whole else (whole, 0)
+        takes = {(0, 0): sent}
+        sends.append(SlowSend(k, 1, k + 1, [0], takes, takes, (gather, gather)))
+    slow = SlowPipeline(slow_stages, sends, [1] * ranks, "1f1b", micro, blocking=True)
+    wanted, _ = ends_of(slow)
+    for folded in (True, False):
+        timeline = simulate(network, plan, array, execution, folded=folded)
+        assert timeline.makespan_ps == wanted
 
 
 def staged(name: str, planner: str, array: Array, execution: Execution, staging: Staging) -> Plan:
