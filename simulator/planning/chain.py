@@ -126,7 +126,7 @@ class Chain:
 
     def least(self, weight: float) -> Found:
         """The least sum with so much weight on the stream."""
-        reached = self._reached(weight)
+        reached = self.reached(weight)
         last = reached[-1]
         seen, state = np.unravel_index(int(last.argmin()), last.shape)
         picks = [int(state)]
@@ -140,7 +140,7 @@ class Chain:
             picks.append(int(state))
         return Found(weight, float(last.min()), tuple(reversed(picks)))
 
-    def _reached(self, weight: float) -> list[Floats]:
+    def reached(self, weight: float) -> list[Floats]:
         """By node, whether a gradient is in the stream so far, and state: the least sum so far."""
         found: list[Floats] = []
         for v in range(len(self.nodes)):
@@ -160,7 +160,7 @@ class Chain:
 
     def marginals(self, weight: float) -> list[Floats]:
         """By node and state, the least sum of all that has it."""
-        ahead = self._reached(weight)
+        ahead = self.reached(weight)
         found = [ahead[-1].min(axis=0)]
         after = np.zeros_like(ahead[-1])
         for v in range(len(self.nodes) - 1, 0, -1):
@@ -215,8 +215,7 @@ class Chain:
         known: dict[Hashable, tuple[Floats, Floats]] = {}
         found: list[tuple[Floats, Floats]] = []
         for v in range(1, len(self.nodes)):
-            producers = self.tables.graph[v].producers
-            read = [edge for edge, producer in enumerate(producers) if producer == v - 1][:1]
+            read = self._read(v)
             whole = [self.tables.whole_bytes(edge, v) for edge in read]
             waits = self._waits.forward[v], self._waits.backward[v]
             key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
@@ -224,6 +223,19 @@ class Chain:
                 known[key] = self._between(v, read)
             found.append(known[key])
         return found
+
+    def _read(self, v: int) -> list[int]:
+        """The edge by which a node reads the one before it, if it does."""
+        producers = self.tables.graph[v].producers
+        return [edge for edge, producer in enumerate(producers) if producer == v - 1][:1]
+
+    def between(self, v: int) -> tuple[Floats, Floats]:
+        """What is between a node and the one before it, forward and backward."""
+        return self._pairs[v - 1]
+
+    def errors(self, v: int) -> int | None:
+        """The edge whose errors the core waits for before it goes on with the node before."""
+        return self._read(v)[0] if self._waits.backward[v] else None
 
     def _between(self, v: int, read: Sequence[int]) -> tuple[Floats, Floats]:
         before, costs, tables = self.nodes[v - 1], self.nodes[v], self.tables

@@ -30,3 +30,5 @@ class Costs(NamedTuple):
     """Fraction of its output's tensor that the first core's errors come as."""
     held_bytes: Floats
     """Of its weights, what the optimizer keeps of them, and what it makes forward."""
+    backward_sums_bytes: Floats
+    """Of errors, before they are summed."""

@@ -8,7 +8,8 @@ into (a hollow state) re-laying it and exchanging its gradient count nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -32,6 +33,10 @@ from simulator.planning.curves import Floats, Ints, curves_of
 from simulator.planning.hollow import sums_s
 from simulator.planning.states import States, Types, layouts_by_level, states_near, states_of
 from workloads import Network, partition_graph
+
+
+Relaid = Callable[[Ints, Ints, Floats], Floats]
+"""Seconds by the levels that change places, those that are gathered, and bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,12 @@ class Tables:
         """The costs of every node."""
         return [self._costs(v) for v in range(len(self.graph))]
 
+    def with_nodes(self, nodes: list[Costs]) -> Tables:
+        """The same of other states of the nodes."""
+        found = copy(self)
+        found.nodes, found._relays = nodes, {}
+        return found
+
     @cached_property
     def products_s(self) -> float:
         """What the first core, or its busiest unit, computes at least, whatever the types."""
@@ -101,12 +112,15 @@ class Tables:
         whole = self.whole_bytes(edge, consumer)
         return self._relay(producer, held, consumer, AS_READ, whole, self.nodes[consumer].reads)
 
-    def backward_relay(self, edge: int, consumer: int) -> Floats:
-        """The same for its errors on their way back, by the producer's and the consumer's state."""
+    def backward_relay(self, edge: int, consumer: int, seconds: Relaid | None = None) -> Floats:
+        """The same for its errors on their way back, by the producer's and the consumer's state.
+
+        ``seconds`` says what re-laying takes, if not what a core waits for (``relaid_s``).
+        """
         producer = self.graph[consumer].producers[edge]
         read = AS_READ if self.graph[producer].join else AS_MADE
         whole, makes = self.whole_bytes(edge, consumer), self.nodes[producer].makes
-        return self._relay(consumer, AS_READ, producer, read, whole, makes).T
+        return self._relay(consumer, AS_READ, producer, read, whole, makes, seconds).T
 
     def whole_bytes(self, edge: int, consumer: int) -> float:
         """Bytes of the tensor that a node reads through an edge."""
@@ -122,10 +136,11 @@ class Tables:
         read: Sequence[PartitionType],
         whole_bytes: float,
         fraction: Floats,
+        seconds: Relaid | None = None,
     ) -> Floats:
         """By the holder's and the reader's state; ``fraction`` is what the reader's core reads."""
         one, other = self.nodes[holder], self.nodes[reader]
-        key = (id(one), held, id(other), read, whole_bytes)
+        key = (id(one), held, id(other), read, whole_bytes, seconds)
         if key not in self._relays:
             own = [mask[:, np.newaxis] for mask in layouts_by_level(one.states, held)]
             asked = layouts_by_level(other.states, read)
@@ -133,7 +148,7 @@ class Tables:
             gathers = (own[I] | own[II]) & asked[III]
             busy = ~(one.hollow[:, np.newaxis] | other.hollow)
             size = np.where(busy, whole_bytes * fraction, 0.0)
-            self._relays[key] = self.relaid_s(changes, gathers, size)
+            self._relays[key] = (seconds or self.relaid_s)(changes, gathers, size)
         return self._relays[key]
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
@@ -237,6 +252,7 @@ class Tables:
             each([_fraction(s, whole, (I, II, IV)) for s in shards]),
             each([_fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
+            backward,
         )
 
     def _states(self, v: int) -> States:
