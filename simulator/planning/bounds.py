@@ -16,19 +16,22 @@ from planners import Plan, Split
 from planners.buckets import bucket_words
 from planners.partition import USUAL, usual
 from simulator.lowering.execution import Execution
-from simulator.planning.chain import Chain
+from simulator.planning.hollow import filled
 from simulator.planning.layouts import first_cores, tables_of
-from simulator.planning.lifting import leaves_of, powers_of_two
-from simulator.planning.states import few_runs, is_state
-from simulator.planning.tables import Tables
-from simulator.planning.tails import tail_bound_s
+from simulator.planning.least import Size, least_s
+from simulator.planning.lifting import leaves_of
+from simulator.planning.subsets import FEW_CORES
+from simulator.planning.states import is_state
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
 EVERY_PLAN = "any plan: the step's work, spread over all devices without loss"
-LAYOUTS = "plans that treat the first 1, 2, 4, ... {} cores alike and leave the others idle"
-FEW_RUNS = LAYOUTS + ", with at most {} changes of a layer's type from level to level"
-MOST_LEVELS = 7
+LAYOUTS = "plans that treat the first 1, 2, 4, ... {} cores{} alike and leave the others idle"
+FILLED = ", of more than {} each with a part of every layer"
+FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
+RUNS = 3
+"""Of one type, where a layer has not got all types at all levels."""
+MOST_LEVELS = 10
 MOST_WORK = 20e6
 """Nodes times pairs of states, up to which layouts are gone through for a bound."""
 
@@ -76,59 +79,57 @@ def layouts_bound(
 ) -> StepBound | None:
     """What no layout of like cores undercuts; None where it takes too long to find, or is unknown.
 
-    The least over all numbers of cores: a number whose work alone takes longer
-    is not gone through.
+    The least over all numbers of cores of each kind.
     """
-    device, most = array.group.kinds[0][0], array.group.size
-    cores = first_cores(array, device, most)
-    if execution.model == "published" or len(array.group.kinds) > 1 or cores is None:
+    kinds, sizes = array.group.kinds, list[Size]()
+    if execution.model == "published":
         return None
-    if cores.levels > MOST_LEVELS or (device.units is not None and execution.overlap):
-        return None  # the tables have one operator after the other
-    tables = tables_of(network, batch, cores, execution, hollow=True)
-    if sum(len(costs.states) ** 2 for costs in tables.nodes) > MOST_WORK:
-        return None
-    complete = all(costs.states.complete for costs in tables.nodes)
-    seconds = _of_tables(tables)
-    for _, size in powers_of_two(array):
-        seconds = min(seconds, _of_size(network, array, batch, execution, device, size, seconds))
-    covers = LAYOUTS.format(most) if complete else FEW_RUNS.format(most, few_runs(cores.levels) - 1)
-    return StepBound(seconds, covers)
+    for device, _ in kinds:
+        found = _sizes(network, array, batch, execution, device)
+        if not found:
+            return None
+        sizes += found
+    most = max(leaves_of(array.group, device) for device, _ in kinds)
+    covers = LAYOUTS.format(most, " of one kind" if len(kinds) > 1 else "")
+    if most > FEW_CORES:
+        covers += FILLED.format(FEW_CORES)
+    if not all(costs.states.complete for one in sizes for costs in one.tables.nodes):
+        covers += FEW_RUNS.format(RUNS - 1)
+    return StepBound(least_s(sizes), covers)
 
 
-def _of_size(
-    network: Network,
-    array: Array,
-    batch: int,
-    execution: Execution,
-    device: Device,
-    size: int,
-    enough_s: float,
-) -> float:
-    """The bound of so many cores, unless it surely is no less than ``enough_s``."""
-    cores = first_cores(array, device, size)
-    if cores is None:
-        return enough_s
-    tables = tables_of(network, batch, cores, execution, hollow=True)
-    if tables.products_s >= enough_s:
-        return enough_s
-    return _of_tables(tables)
-
-
-def _of_tables(tables: Tables) -> float:
-    """The better one of two bounds on layouts."""
-    chain = Chain(tables)
-    return max(chain.best()[0].bound_s, tail_bound_s(chain))
+def _sizes(
+    network: Network, array: Array, batch: int, execution: Execution, device: Device
+) -> list[Size]:
+    """Each power of two of a kind; none where not all are alike, or they are too many."""
+    most = leaves_of(array.group, device)
+    if most & (most - 1) or most >> MOST_LEVELS > 1:
+        return []
+    if device.units is not None and execution.overlap:
+        return []  # the tables have one operator after the other
+    found: list[Size] = []
+    for size in (1 << level for level in range(most.bit_length())):
+        cores = first_cores(array, device, size)
+        if cores is None:
+            return []
+        all_work = size > FEW_CORES
+        how = network, batch, cores, execution
+        found.append(Size(tables_of(*how, hollow=not all_work, runs=RUNS), all_work))
+    pairs = sum(len(costs.states) ** 2 for costs in found[-1].tables.nodes)
+    return found if pairs <= MOST_WORK else []
 
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:
     """Whether a plan is one of those that ``layouts_bound`` covers."""
-    group, split = array.group, plan.root
+    group, split, first = array.group, plan.root, 0
+    while split is not None and split.idle and len(split.working) == 1:
+        (working,) = split.working
+        first += working * group.halves()[0].size
+        group, split = group.halves()[working], split.halves[working]
     (device, _), *others = group.kinds
-    if others or plan.updates:
+    cores = first_cores(array, device, group.size)
+    if others or plan.updates or cores is None or cores.first != first:
         return False
-    while split is not None and split.idle and split.working == (0,):
-        group, split = group.halves()[0], split.halves[0]
     levels: list[Split] = []
     while split is not None:
         if len(split.halves) == 2 and split.halves[0] != split.halves[1]:
@@ -138,7 +139,9 @@ def is_layout(network: Network, plan: Plan, array: Array) -> bool:
         levels.append(split)
         split = split.halves[0]
     of_nodes = zip(*(one.types for one in levels), strict=True)
-    return leaves_of(group, device) == 1 << len(levels) and all(
-        all(one in USUAL for one in types) and is_state(usual(node), types)
+    return group.size == 1 << len(levels) and all(
+        all(one in USUAL for one in types)
+        and is_state(usual(node), types, RUNS)
+        and (group.size <= FEW_CORES or filled(node, plan.batch, types))
         for node, types in zip(partition_graph(network), of_nodes, strict=bool(levels))
     )

@@ -188,7 +188,7 @@ def _both(closed: Floats, opened: Floats) -> Floats:
 def _sorted(labels: Labels) -> Labels:
     """Of every state a few labels: those of which the core is about as far behind are one."""
     core, *others = (one.reshape(-1, one.shape[-1]) for one in labels)
-    many, states = core.shape
+    states = core.shape[1]
     there = np.isfinite(core)
     behind = np.where(there, np.max(others, axis=0) - np.where(there, core, 0.0), 0.0)
     low = np.where(there, behind, np.inf).min(axis=0)

@@ -8,7 +8,7 @@ into (a hollow state) re-laying it and exchanging its gradient count nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,15 +28,17 @@ from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
-from simulator.planning.costs import Costs
-from simulator.planning.curves import Floats, Ints, curves_of
-from simulator.planning.hollow import sums_s
-from simulator.planning.states import States, Types, layouts_by_level, states_near, states_of
+from simulator.planning.costs import Costs, fraction
+from simulator.planning.curves import Floats, Ints, Relaid, curves_of
+from simulator.planning.hollow import sums_s, whole_of
+from simulator.planning.states import (
+    States,
+    Types,
+    layouts_by_level,
+    states_near,
+    states_of,
+)
 from workloads import Network, partition_graph
-
-
-Relaid = Callable[[Ints, Ints, Floats], Floats]
-"""Seconds by the levels that change places, those that are gathered, and bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class Tables:
     """Costs of a network's nodes and edges on like cores, worked out when asked for.
 
     With ``hollow`` the partial sums of hollow states count too, which takes
-    longer; without, they count nothing. States are the usual ones, and, where a layout is
-    given, those ``near`` its nodes' own.
+    longer; without, they count nothing. States are the usual ones (of so many ``runs`` of a
+    type, if that is said), and, where a layout is given, those ``near`` its nodes' own.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Tables:
         *,
         hollow: bool = False,
         near: Sequence[Types] = (),
+        runs: int | None = None,
     ) -> None:
         self.network, self.graph = network, partition_graph(network)
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
@@ -73,7 +76,7 @@ class Tables:
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network)
-        self._near = near
+        self._near, self._runs = near, runs
         self._sorts = sorts_of(operators(network, **execution.computing))
         self.core = core_of(cores.device, whole=execution.whole_shards)
         self._alike: dict[int, Costs] = {}
@@ -159,14 +162,7 @@ class Tables:
 
     def _shard(self, v: int, cuts: Sequence[int] = (0,) * len(PartitionType)) -> Shard:
         """The largest shard of a node whose dimensions are halved so often."""
-        node = self.graph[v]
-        whole = (
-            self.batch,
-            node.in_channels / node.groups,
-            node.out_channels / node.groups,
-            node.groups,
-            node.out_area,
-        )
+        whole = whole_of(self.graph[v], self.batch)
         if self.execution.whole_shards:
             return Shard(*(-(-int(n) // (1 << cut)) for n, cut in zip(whole, cuts, strict=True)))
         return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
@@ -249,8 +245,8 @@ class Tables:
             self._sums_s(states, hollow, whole, III, backward),
             self._stream(states.masks[I], gradient * ~hollow),
             gradient,
-            each([_fraction(s, whole, (I, II, IV)) for s in shards]),
-            each([_fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
+            each([fraction(s, whole, (I, II, IV)) for s in shards]),
+            each([fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
             backward,
         )
@@ -258,7 +254,7 @@ class Tables:
     def _states(self, v: int) -> States:
         legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
         if not self._near:
-            return states_of(legal, levels, fours)
+            return states_of(legal, levels, fours, self._runs)
         pairs = zip(self._sorts, self._near, strict=True)
         some = frozenset(types for sort, types in pairs if sort == self._sorts[v])
         return states_near(some, legal, levels, fours)
@@ -294,10 +290,3 @@ class Tables:
         most = np.full(masks.shape, max(self.largest_bucket, 1.0))
         found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
         return found
-
-
-def _fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:
-    part = 1.0
-    for kind in kinds:
-        part *= shard[kind] / whole[kind]
-    return part
