@@ -11,17 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hardware import Array, Device
+from hardware import Array
 from planners import Plan, Split
 from planners.buckets import bucket_words
 from planners.partition import USUAL, usual
 from simulator.lowering.execution import Execution
 from simulator.planning.hollow import filled
 from simulator.planning.layouts import first_cores, tables_of
-from simulator.planning.least import Size, least_s
+from simulator.planning.least import Size, at_most_s, least_s
 from simulator.planning.lifting import leaves_of
+from simulator.planning.states import MANY_LEVELS, States, is_state
 from simulator.planning.subsets import FEW_CORES
-from simulator.planning.states import is_state
+from simulator.planning.tables import Cores
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
@@ -81,42 +82,48 @@ def layouts_bound(
 
     The least over all numbers of cores of each kind.
     """
-    kinds, sizes = array.group.kinds, list[Size]()
-    if execution.model == "published":
-        return None
-    for device, _ in kinds:
-        found = _sizes(network, array, batch, execution, device)
-        if not found:
-            return None
-        sizes += found
+    kinds = array.group.kinds
+    if execution.model == "published" or any(
+        device.units is not None and execution.overlap for device, _ in kinds
+    ):
+        return None  # the tables have one operator after the other
     most = max(leaves_of(array.group, device) for device, _ in kinds)
+    cores = [
+        first_cores(array, device, 1 << level)
+        for device, _ in kinds
+        for level in range(leaves_of(array.group, device).bit_length())
+    ]
+    if most >> MOST_LEVELS > 1 or None in cores:
+        return None
+    how = network, batch, execution
+    every = [_size(*how, one, RUNS) for one in cores if one]
+    if max(map(_pairs, every)) > MOST_WORK:
+        return None
+    seconds = least_s([_size(*how, one) for one in cores if one])
+    if most.bit_length() - 1 > MANY_LEVELS:  # those that the search looks at first, and more
+        seconds = at_most_s(every, seconds)
     covers = LAYOUTS.format(most, " of one kind" if len(kinds) > 1 else "")
     if most > FEW_CORES:
         covers += FILLED.format(FEW_CORES)
-    if not all(costs.states.complete for one in sizes for costs in one.tables.nodes):
+    if not all(states.complete for one in every for states in _states(one)):
         covers += FEW_RUNS.format(RUNS - 1)
-    return StepBound(least_s(sizes), covers)
+    return StepBound(seconds, covers)
 
 
-def _sizes(
-    network: Network, array: Array, batch: int, execution: Execution, device: Device
-) -> list[Size]:
-    """Each power of two of a kind; none where not all are alike, or they are too many."""
-    most = leaves_of(array.group, device)
-    if most & (most - 1) or most >> MOST_LEVELS > 1:
-        return []
-    if device.units is not None and execution.overlap:
-        return []  # the tables have one operator after the other
-    found: list[Size] = []
-    for size in (1 << level for level in range(most.bit_length())):
-        cores = first_cores(array, device, size)
-        if cores is None:
-            return []
-        all_work = size > FEW_CORES
-        how = network, batch, cores, execution
-        found.append(Size(tables_of(*how, hollow=not all_work, runs=RUNS), all_work))
-    pairs = sum(len(costs.states) ** 2 for costs in found[-1].tables.nodes)
-    return found if pairs <= MOST_WORK else []
+def _size(
+    network: Network, batch: int, execution: Execution, cores: Cores, runs: int | None = None
+) -> Size:
+    filled = 1 << cores.levels > FEW_CORES
+    return Size(tables_of(network, batch, cores, execution, hollow=not filled, runs=runs), filled)
+
+
+def _pairs(size: Size) -> int:
+    """Of nodes' states, with themselves."""
+    return sum(len(states) ** 2 for states in _states(size))
+
+
+def _states(size: Size) -> list[States]:
+    return [size.tables.states_of_node(v) for v in range(len(size.tables.graph))]
 
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:

@@ -190,12 +190,12 @@ def _sorted(labels: Labels) -> Labels:
     core, *others = (one.reshape(-1, one.shape[-1]) for one in labels)
     states = core.shape[1]
     there = np.isfinite(core)
-    behind = np.where(there, np.max(others, axis=0) - np.where(there, core, 0.0), 0.0)
+    behind = np.max(others, axis=0) - np.where(there, core, 0.0)
     low = np.where(there, behind, np.inf).min(axis=0)
-    far = np.where(there, behind, -np.inf).max(axis=0) - low
-    with np.errstate(invalid="ignore", divide="ignore"):
-        place = np.nan_to_num((behind - low) / far * SORTED)
-    place = np.minimum(place.astype(np.int64), SORTED - 1) * states + np.arange(states)
+    far = np.where(there, behind - low, 0.0).max(axis=0)
+    step = np.where(far > 0, far, 1.0) / SORTED
+    number = np.where(there, (behind - low) / step, 0.0).astype(np.int64)
+    place = np.minimum(number, SORTED - 1) * states + np.arange(states)
     found = np.full((len(labels), SORTED * states), np.inf)
     for kept, one in zip(found, (core, *others), strict=True):
         np.minimum.at(kept, place[there], one[there])

@@ -62,12 +62,21 @@ def least_s(sizes: Sequence[Size]) -> float:
     limit_s, effort = ranked[0].tables.products_s, _Effort()
     while True:
         limit_s *= RISE
-        found_s = limit_s
-        for one in ranked:
-            if one.tables.products_s < found_s:
-                found_s = _of_size(one, found_s, effort)
+        found_s = _below(ranked, limit_s, effort)
         if found_s < limit_s:
             return found_s
+
+
+def at_most_s(sizes: Sequence[Size], limit_s: float) -> float:
+    """The same, or the limit where that is less."""
+    return _below(sorted(sizes, key=lambda one: one.tables.products_s), limit_s, _Effort())
+
+
+def _below(ranked: Sequence[Size], limit_s: float, effort: _Effort) -> float:
+    for one in ranked:
+        if one.tables.products_s < limit_s:
+            limit_s = _of_size(one, limit_s, effort)
+    return limit_s
 
 
 def _of_size(size: Size, limit_s: float, effort: _Effort) -> float:

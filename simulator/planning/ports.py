@@ -85,7 +85,7 @@ class Ports:
 def _sorts(curves: Curves) -> Iterator[Ints]:
     """The links that messages of these cores go up by, one sort after the other."""
     cores = np.arange(curves.first, curves.first + (1 << curves.levels))
-    for subnet in curves.wires.subnets:
+    for subnet in curves.wires.subnets[1:]:  # behind the chips' HBM
         here = cores[subnet.region[cores] >= 0]
         for level in subnet.fabric.levels():
             links = distinct(level.up[subnet.node[here]])

@@ -206,7 +206,7 @@ class Tables:
 
     def _made(self, v: int) -> Costs:
         node = self.graph[v]
-        states = self._states(v)
+        states = self.states_of_node(v)
         cuts = states.counts.copy()
         if node.join:  # type III replicates it
             cuts[III] = 0
@@ -251,7 +251,8 @@ class Tables:
             backward,
         )
 
-    def _states(self, v: int) -> States:
+    def states_of_node(self, v: int) -> States:
+        """The states of a node."""
         legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
         if not self._near:
             return states_of(legal, levels, fours, self._runs)
