@@ -56,13 +56,18 @@ class Chain:
     nodes are to be ``filled``, states that leave cores without any of them are
     not taken: what they cost is not known exactly, so that a bound needs them
     and a good layout does not. ``byte_s`` are seconds that every byte costs which a
-    core has to hold: with them, layouts that need less memory come first.
+    core has to hold: with them, layouts that need less memory come first. What a bound is made
+    of is ``sure``: a join that computes nothing backward hands errors on while the
+    gradient of the node behind it is computed, so that what it sends counts nothing.
     """
 
-    def __init__(self, tables: Tables, *, filled: bool = False, byte_s: float = 0.0) -> None:
+    def __init__(
+        self, tables: Tables, *, filled: bool = False, byte_s: float = 0.0, sure: bool = False
+    ) -> None:
         self.tables = tables
         self.byte_s = byte_s
         self.filled = filled
+        self._sure = sure
         self.overlap = tables.execution.overlap
         self._waits = waits_of(tables.graph, tables.operators.nodes)
         self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
@@ -217,7 +222,7 @@ class Chain:
         for v in range(1, len(self.nodes)):
             read = self._read(v)
             whole = [self.tables.whole_bytes(edge, v) for edge in read]
-            waits = self._waits.forward[v], self._waits.backward[v]
+            waits = self._waits.forward[v], self._waits_back(v)
             key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
             if key not in known:
                 known[key] = self._between(v, read)
@@ -235,7 +240,10 @@ class Chain:
 
     def errors(self, v: int) -> int | None:
         """The edge whose errors the core waits for before it goes on with the node before."""
-        return self._read(v)[0] if self._waits.backward[v] else None
+        return self._read(v)[0] if self._waits_back(v) else None
+
+    def _waits_back(self, v: int) -> bool:
+        return self._waits.backward[v] and (self._waits.computes[v] or not self._sure)
 
     def _between(self, v: int, read: Sequence[int]) -> tuple[Floats, Floats]:
         before, costs, tables = self.nodes[v - 1], self.nodes[v], self.tables
@@ -244,13 +252,13 @@ class Chain:
         for edge in read:
             if self._waits.forward[v] or serial:
                 ahead = tables.forward_relay(edge, v)
-            if self._waits.backward[v] or serial:
+            if self._waits_back(v) or serial:
                 back = tables.backward_relay(edge, v)
         if serial:
             return ahead, back
         if read and self._waits.forward[v]:
             ahead = ahead + before.forward_sums_s[:, np.newaxis]
-        if read and self._waits.backward[v]:
+        if read and self._waits_back(v):
             back = back + costs.backward_sums_s
         if not self.matmul(v):
             back = np.maximum(back, costs.gradient_s)

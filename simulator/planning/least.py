@@ -35,7 +35,7 @@ class Size:
     @cached_property
     def chain(self) -> Chain:
         """Of all states."""
-        return Chain(self.tables, filled=self.filled)
+        return Chain(self.tables, filled=self.filled, sure=True)
 
     @cached_property
     def ports(self) -> Ports:
@@ -84,14 +84,14 @@ def _of_size(size: Size, limit_s: float, effort: _Effort) -> float:
     tables = by_themselves(size.chain, limit_s)
     if tables is None:
         return limit_s
-    chain = Chain(tables, filled=size.filled)
+    chain = Chain(tables, filled=size.filled, sure=True)
     best, *_ = chain.best()
     if best.bound_s >= limit_s or not chain.overlap:
         return min(limit_s, best.bound_s)
     tables = by_pairs(chain, (0.0, best.weight, MOST_WEIGHT), limit_s)
     if tables is None:
         return limit_s
-    chain = Chain(tables, filled=size.filled)
+    chain = Chain(tables, filled=size.filled, sure=True)
     if not effort.spend(chain):
         return best.bound_s
     return max(best.bound_s, earliest_s(chain, size.ports, limit_s))
