@@ -1,5 +1,6 @@
 """Core, stream and ports together: every layout by itself, and all of them at once."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -53,13 +54,43 @@ def test_no_layout_ends_before_its_own_labels_say(
     chain = chain_on(network, whole, batch, execution, sure=True)
     picks = tuple(data.draw(st.integers(0, len(costs.states) - 1)) for costs in chain.nodes)
     found_s = earliest_s(alone(chain, picks), Ports(chain.tables.curves), FOREVER)
+    assert found_s <= simulated_s(network, whole, batch, execution, chain, picks) * (1 + 1e-9)
+
+
+def simulated_s(
+    network: Network,
+    whole: Array,
+    batch: int,
+    execution: Execution,
+    chain: Chain,
+    picks: Sequence[int],
+) -> float:
+    """What the step of a layout takes."""
     types = tuple(c.states.at(pick) for c, pick in zip(chain.nodes, picks, strict=True))
     array = execution.planned(whole)
     ((device, _),) = array.group.kinds
     like = blank(network.name, [node.name for node in partition_graph(network)], batch, TIME)
-    piece = Piece(device, array.group.size, types)
-    plan = Placement((piece,), (1.0,)).plan(array, like)
-    assert found_s <= simulate(network, plan, whole, execution).iteration_s * (1 + 1e-9)
+    plan = Placement((Piece(device, array.group.size, types),), (1.0,)).plan(array, like)
+    return simulate(network, plan, whole, execution).iteration_s
+
+
+@pytest.mark.parametrize("name", ["lenet", "alexnet"])
+@pytest.mark.parametrize("bucket", [0.0, 1e6, 1e9])
+def test_labels_of_a_cluster_are_near_and_never_above(name: str, bucket: float) -> None:
+    """On four nodes of eight: few types a layout, so that layers share ports and buckets."""
+    network, whole = load_network(name), load_array(str(CLUSTER))
+    execution = Execution("deployed", bucket_bytes=bucket)
+    chain = chain_on(network, whole, 512, execution, sure=True)
+    ports, draw, near = Ports(chain.tables.curves), np.random.default_rng(5), list[float]()
+    for _ in range(25):
+        few = draw.integers(0, 3, (2, 5)).tolist()
+        picks = tuple(
+            costs.states.numbers.get(tuple(few[draw.integers(2)]), 0) for costs in chain.nodes
+        )
+        step_s = simulated_s(network, whole, 512, execution, chain, picks)
+        near.append(earliest_s(alone(chain, picks), ports, FOREVER) / step_s)
+    assert max(near) <= 1 + 1e-9
+    assert max(near) >= 0.95
 
 
 @SLOW
