@@ -19,7 +19,7 @@ from simulator.planning.narrowed import by_pairs, by_themselves
 from simulator.planning.ports import Ports
 from simulator.planning.tables import Tables
 
-RISE = 1.3
+RISE = 1.15
 """From one limit to the next."""
 MOST_FOLLOWED = 20e6
 """Pairs of neighbours' states that are followed, all sizes and limits together: a few seconds."""
