@@ -112,13 +112,13 @@ def test_all_at_once_take_no_more_than_each(
 def test_states_that_are_left_out_do_not_matter(
     network: Network, whole: Array, batch: int, bucket: float
 ) -> None:
-    """What is below a limit is the same as without one; else the limit is what is known."""
+    """With fewer states fewer labels become one: nothing is lost, and some is won."""
     chain = chain_on(network, whole, batch, Execution("deployed", bucket_bytes=bucket), sure=True)
     size = Size(chain.tables, filled=False)
     whole_s = max(chain.best()[0].bound_s, earliest_s(chain, size.ports, FOREVER))
     found_s = least_s([size])
     assert found_s >= chain.best()[0].bound_s * (1 - 1e-9)
-    assert found_s == pytest.approx(whole_s, rel=0.05)
+    assert found_s >= 0.95 * whole_s
     assert at_most_s([size], found_s / 2) == found_s / 2
 
 
