@@ -74,9 +74,7 @@ def offer(
         raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
     members = _members(wires, groups)
     if algorithm == "auto":
-        offers = list(flat_offers(members, collective, size_bytes))
-        tiers = [how(members, collective, size_bytes) for how in TIERED.values()]
-        return cheapest([*offers, *(found for found in tiers if isinstance(found, Offer))])
+        return cheapest(_every(members, collective, size_bytes))
     if algorithm in TIERED:
         found = TIERED[algorithm](members, collective, size_bytes)
     else:
@@ -87,6 +85,21 @@ def offer(
     raise CollectiveError(
         f"{found}; for this {collective} of {members.size} cores use auto, or {fit}"
     )
+
+
+def every_offer(
+    wires: Wires, collective: str, groups: Members, size_bytes: float, algorithm: str = "auto"
+) -> list[Offer]:
+    """All ways among which ``offer`` takes the fastest; the one that is named, if one is."""
+    if algorithm != "auto":
+        return [offer(wires, collective, groups, size_bytes, algorithm)]
+    return _every(_members(wires, groups), collective, size_bytes)
+
+
+def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
+    tiers = (how(members, collective, size_bytes) for how in TIERED.values())
+    found = [way for way in tiers if isinstance(way, Offer)]
+    return [*flat_offers(members, collective, size_bytes), *found]
 
 
 def _members(wires: Wires, groups: Members) -> Groups:

@@ -11,24 +11,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hardware import Array, Device
+from hardware import Array
 from planners import Plan, Split
 from planners.buckets import bucket_words
 from planners.partition import USUAL, usual
 from simulator.lowering.execution import Execution
-from simulator.planning.chain import Chain
+from simulator.planning.hollow import filled
 from simulator.planning.layouts import first_cores, tables_of
-from simulator.planning.lifting import leaves_of, powers_of_two
-from simulator.planning.states import few_runs, is_state
-from simulator.planning.tables import Tables
-from simulator.planning.tails import tail_bound_s
+from simulator.planning.least import Size, at_most_s, least_s
+from simulator.planning.lifting import leaves_of
+from simulator.planning.states import MANY_LEVELS, States, is_state
+from simulator.planning.subsets import FEW_CORES
+from simulator.planning.tables import Cores
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
 EVERY_PLAN = "any plan: the step's work, spread over all devices without loss"
-LAYOUTS = "plans that treat the first 1, 2, 4, ... {} cores alike and leave the others idle"
-FEW_RUNS = LAYOUTS + ", with at most {} changes of a layer's type from level to level"
-MOST_LEVELS = 7
+LAYOUTS = "plans that treat the first 1, 2, 4, ... {} cores{} alike and leave the others idle"
+FILLED = ", of more than {} each with a part of every layer"
+FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
+RUNS = 3
+"""Of one type, where a layer has not got all types at all levels."""
+MOST_LEVELS = 10
 MOST_WORK = 20e6
 """Nodes times pairs of states, up to which layouts are gone through for a bound."""
 
@@ -76,59 +80,63 @@ def layouts_bound(
 ) -> StepBound | None:
     """What no layout of like cores undercuts; None where it takes too long to find, or is unknown.
 
-    The least over all numbers of cores: a number whose work alone takes longer
-    is not gone through.
+    The least over all numbers of cores of each kind.
     """
-    device, most = array.group.kinds[0][0], array.group.size
-    cores = first_cores(array, device, most)
-    if execution.model == "published" or len(array.group.kinds) > 1 or cores is None:
-        return None
-    if cores.levels > MOST_LEVELS or (device.units is not None and execution.overlap):
+    kinds = array.group.kinds
+    if execution.model == "published" or any(
+        device.units is not None and execution.overlap for device, _ in kinds
+    ):
         return None  # the tables have one operator after the other
-    tables = tables_of(network, batch, cores, execution, hollow=True)
-    if sum(len(costs.states) ** 2 for costs in tables.nodes) > MOST_WORK:
+    most = max(leaves_of(array.group, device) for device, _ in kinds)
+    cores = [
+        first_cores(array, device, 1 << level)
+        for device, _ in kinds
+        for level in range(leaves_of(array.group, device).bit_length())
+    ]
+    if most >> MOST_LEVELS > 1 or None in cores:
         return None
-    complete = all(costs.states.complete for costs in tables.nodes)
-    seconds = _of_tables(tables)
-    for _, size in powers_of_two(array):
-        seconds = min(seconds, _of_size(network, array, batch, execution, device, size, seconds))
-    covers = LAYOUTS.format(most) if complete else FEW_RUNS.format(most, few_runs(cores.levels) - 1)
+    how = network, batch, execution
+    every = [_size(*how, one, RUNS) for one in cores if one]
+    if max(map(_pairs, every)) > MOST_WORK:
+        return None
+    seconds = least_s([_size(*how, one) for one in cores if one])
+    if most.bit_length() - 1 > MANY_LEVELS:  # those that the search looks at first, and more
+        seconds = at_most_s(every, seconds)
+    covers = LAYOUTS.format(most, " of one kind" if len(kinds) > 1 else "")
+    if most > FEW_CORES:
+        covers += FILLED.format(FEW_CORES)
+    if not all(states.complete for one in every for states in _states(one)):
+        covers += FEW_RUNS.format(RUNS - 1)
     return StepBound(seconds, covers)
 
 
-def _of_size(
-    network: Network,
-    array: Array,
-    batch: int,
-    execution: Execution,
-    device: Device,
-    size: int,
-    enough_s: float,
-) -> float:
-    """The bound of so many cores, unless it surely is no less than ``enough_s``."""
-    cores = first_cores(array, device, size)
-    if cores is None:
-        return enough_s
-    tables = tables_of(network, batch, cores, execution, hollow=True)
-    if tables.products_s >= enough_s:
-        return enough_s
-    return _of_tables(tables)
+def _size(
+    network: Network, batch: int, execution: Execution, cores: Cores, runs: int | None = None
+) -> Size:
+    filled = 1 << cores.levels > FEW_CORES
+    return Size(tables_of(network, batch, cores, execution, hollow=not filled, runs=runs), filled)
 
 
-def _of_tables(tables: Tables) -> float:
-    """The better one of two bounds on layouts."""
-    chain = Chain(tables)
-    return max(chain.best()[0].bound_s, tail_bound_s(chain))
+def _pairs(size: Size) -> int:
+    """Of nodes' states, with themselves."""
+    return sum(len(states) ** 2 for states in _states(size))
+
+
+def _states(size: Size) -> list[States]:
+    return [size.tables.states_of_node(v) for v in range(len(size.tables.graph))]
 
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:
     """Whether a plan is one of those that ``layouts_bound`` covers."""
-    group, split = array.group, plan.root
+    group, split, first = array.group, plan.root, 0
+    while split is not None and split.idle and len(split.working) == 1:
+        (working,) = split.working
+        first += working * group.halves()[0].size
+        group, split = group.halves()[working], split.halves[working]
     (device, _), *others = group.kinds
-    if others or plan.updates:
+    cores = first_cores(array, device, group.size)
+    if others or plan.updates or cores is None or cores.first != first:
         return False
-    while split is not None and split.idle and split.working == (0,):
-        group, split = group.halves()[0], split.halves[0]
     levels: list[Split] = []
     while split is not None:
         if len(split.halves) == 2 and split.halves[0] != split.halves[1]:
@@ -138,7 +146,9 @@ def is_layout(network: Network, plan: Plan, array: Array) -> bool:
         levels.append(split)
         split = split.halves[0]
     of_nodes = zip(*(one.types for one in levels), strict=True)
-    return leaves_of(group, device) == 1 << len(levels) and all(
-        all(one in USUAL for one in types) and is_state(usual(node), types)
+    return group.size == 1 << len(levels) and all(
+        all(one in USUAL for one in types)
+        and is_state(usual(node), types, RUNS)
+        and (group.size <= FEW_CORES or filled(node, plan.batch, types))
         for node, types in zip(partition_graph(network), of_nodes, strict=bool(levels))
     )

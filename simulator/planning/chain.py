@@ -56,13 +56,18 @@ class Chain:
     nodes are to be ``filled``, states that leave cores without any of them are
     not taken: what they cost is not known exactly, so that a bound needs them
     and a good layout does not. ``byte_s`` are seconds that every byte costs which a
-    core has to hold: with them, layouts that need less memory come first.
+    core has to hold: with them, layouts that need less memory come first. What a bound is made
+    of is ``sure``: a join that computes nothing backward hands errors on while the
+    gradient of the node behind it is computed, so that what it sends counts nothing.
     """
 
-    def __init__(self, tables: Tables, *, filled: bool = False, byte_s: float = 0.0) -> None:
+    def __init__(
+        self, tables: Tables, *, filled: bool = False, byte_s: float = 0.0, sure: bool = False
+    ) -> None:
         self.tables = tables
         self.byte_s = byte_s
         self.filled = filled
+        self._sure = sure
         self.overlap = tables.execution.overlap
         self._waits = waits_of(tables.graph, tables.operators.nodes)
         self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
@@ -126,7 +131,7 @@ class Chain:
 
     def least(self, weight: float) -> Found:
         """The least sum with so much weight on the stream."""
-        reached = self._reached(weight)
+        reached = self.reached(weight)
         last = reached[-1]
         seen, state = np.unravel_index(int(last.argmin()), last.shape)
         picks = [int(state)]
@@ -140,7 +145,7 @@ class Chain:
             picks.append(int(state))
         return Found(weight, float(last.min()), tuple(reversed(picks)))
 
-    def _reached(self, weight: float) -> list[Floats]:
+    def reached(self, weight: float) -> list[Floats]:
         """By node, whether a gradient is in the stream so far, and state: the least sum so far."""
         found: list[Floats] = []
         for v in range(len(self.nodes)):
@@ -160,7 +165,7 @@ class Chain:
 
     def marginals(self, weight: float) -> list[Floats]:
         """By node and state, the least sum of all that has it."""
-        ahead = self._reached(weight)
+        ahead = self.reached(weight)
         found = [ahead[-1].min(axis=0)]
         after = np.zeros_like(ahead[-1])
         for v in range(len(self.nodes) - 1, 0, -1):
@@ -215,15 +220,30 @@ class Chain:
         known: dict[Hashable, tuple[Floats, Floats]] = {}
         found: list[tuple[Floats, Floats]] = []
         for v in range(1, len(self.nodes)):
-            producers = self.tables.graph[v].producers
-            read = [edge for edge, producer in enumerate(producers) if producer == v - 1][:1]
+            read = self._read(v)
             whole = [self.tables.whole_bytes(edge, v) for edge in read]
-            waits = self._waits.forward[v], self._waits.backward[v]
+            waits = self._waits.forward[v], self._waits_back(v)
             key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
             if key not in known:
                 known[key] = self._between(v, read)
             found.append(known[key])
         return found
+
+    def _read(self, v: int) -> list[int]:
+        """The edge by which a node reads the one before it, if it does."""
+        producers = self.tables.graph[v].producers
+        return [edge for edge, producer in enumerate(producers) if producer == v - 1][:1]
+
+    def between(self, v: int) -> tuple[Floats, Floats]:
+        """What is between a node and the one before it, forward and backward."""
+        return self._pairs[v - 1]
+
+    def errors(self, v: int) -> int | None:
+        """The edge whose errors the core waits for before it goes on with the node before."""
+        return self._read(v)[0] if self._waits_back(v) else None
+
+    def _waits_back(self, v: int) -> bool:
+        return self._waits.backward[v] and (self._waits.computes[v] or not self._sure)
 
     def _between(self, v: int, read: Sequence[int]) -> tuple[Floats, Floats]:
         before, costs, tables = self.nodes[v - 1], self.nodes[v], self.tables
@@ -232,13 +252,13 @@ class Chain:
         for edge in read:
             if self._waits.forward[v] or serial:
                 ahead = tables.forward_relay(edge, v)
-            if self._waits.backward[v] or serial:
+            if self._waits_back(v) or serial:
                 back = tables.backward_relay(edge, v)
         if serial:
             return ahead, back
         if read and self._waits.forward[v]:
             ahead = ahead + before.forward_sums_s[:, np.newaxis]
-        if read and self._waits.backward[v]:
+        if read and self._waits_back(v):
             back = back + costs.backward_sums_s
         if not self.matmul(v):
             back = np.maximum(back, costs.gradient_s)

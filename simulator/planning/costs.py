@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from planners.partition import PartitionType, Shard
 from simulator.planning.curves import Floats
 from simulator.planning.states import States
 
@@ -30,3 +32,13 @@ class Costs(NamedTuple):
     """Fraction of its output's tensor that the first core's errors come as."""
     held_bytes: Floats
     """Of its weights, what the optimizer keeps of them, and what it makes forward."""
+    backward_sums_bytes: Floats
+    """Of errors, before they are summed."""
+
+
+def fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:
+    """Which part of a whole a shard is that these types cut."""
+    part = 1.0
+    for kind in kinds:
+        part *= shard[kind] / whole[kind]
+    return part

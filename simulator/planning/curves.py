@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,8 @@ from simulator.engine.picoseconds import PICOSECONDS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Relaid = Callable[[Ints, Ints, Floats], Floats]
+"""Seconds by the levels that change places, those that are gathered, and bytes."""
 
 SAMPLES = np.array([0.0, 1.0, *(4.0**i for i in range(4, 20)), 4.0**24])
 """Bytes at which collectives are timed. A way's time is concave in its size, so that lines

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardware import Wires
-from planners.partition import PartitionType, Shard
+from planners.partition import III, PartitionType, Shard
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.blocks import Block, Halving
+from workloads import Node
 
 
 def sums_s(
@@ -42,6 +43,20 @@ def sums_s(
     at = Lattice(first)
     found = [offer(wires, "all-reduce", way.at(at), size_bytes, algorithm) for way in ways]
     return min(one.alone_ps for one in found) / PICOSECONDS
+
+
+def whole_of(node: Node, batch: int) -> Shard:
+    """All of a node's samples, channels, groups and positions."""
+    groups = node.groups
+    return Shard(
+        batch, node.in_channels / groups, node.out_channels / groups, groups, node.out_area
+    )
+
+
+def filled(node: Node, batch: int, types: Sequence[PartitionType]) -> bool:
+    """Whether every core has a part of a node that is halved by these types."""
+    counts = [types.count(kind) if not (node.join and kind is III) else 0 for kind in PartitionType]
+    return all(n >= 1 << many for n, many in zip(whole_of(node, batch), counts, strict=True))
 
 
 def halved(whole: Shard, types: Sequence[PartitionType]) -> Block:

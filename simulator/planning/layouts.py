@@ -33,10 +33,16 @@ def first_cores(array: Array, device: Device, size: int) -> Cores | None:
 
 @lru_cache(maxsize=64)
 def tables_of(
-    network: Network, batch: int, cores: Cores, execution: Execution, *, hollow: bool = False
+    network: Network,
+    batch: int,
+    cores: Cores,
+    execution: Execution,
+    *,
+    hollow: bool = False,
+    runs: int | None = None,
 ) -> Tables:
     """The costs of a network on like cores (kept for the last few)."""
-    return Tables(network, batch, cores, execution, hollow=hollow)
+    return Tables(network, batch, cores, execution, hollow=hollow, runs=runs)
 
 
 def layouts(chain: Chain) -> Iterator[tuple[int, ...]]:

@@ -47,13 +47,19 @@ class States:
 
 
 @lru_cache(maxsize=256)
-def states_of(legal: tuple[PartitionType, ...], levels: int, most_fours: int) -> States:
+def states_of(
+    legal: tuple[PartitionType, ...], levels: int, most_fours: int, runs: int | None = None
+) -> States:
     """Every state of these types on so many levels, at most ``most_fours`` of them of type IV.
 
-    Where they are more than MOST, those of few RUNS: I I II II II has two.
+    Where they are more than MOST, those of few ``runs`` (the usual ones): I I II II II has two.
     """
     complete = len(legal) ** levels <= MOST
-    rows = product(legal, repeat=levels) if complete else _of_runs(legal, levels)
+    rows = (
+        product(legal, repeat=levels)
+        if complete
+        else _of_runs(legal, levels, runs or few_runs(levels))
+    )
     return _of_rows(rows, levels, most_fours, complete=complete)
 
 
@@ -97,10 +103,12 @@ def layouts_by_level(states: States, as_type: Sequence[PartitionType]) -> list[I
     return found
 
 
-def is_state(legal: Sequence[PartitionType], types: Sequence[PartitionType]) -> bool:
+def is_state(
+    legal: Sequence[PartitionType], types: Sequence[PartitionType], runs: int | None = None
+) -> bool:
     """Whether these types, outermost first, are one of a node's states (if they are legal)."""
     changes = sum(one is not other for one, other in pairwise(types))
-    return len(legal) ** len(types) <= MOST or changes < few_runs(len(types))
+    return len(legal) ** len(types) <= MOST or changes < (runs or few_runs(len(types)))
 
 
 def few_runs(levels: int) -> int:
@@ -108,10 +116,11 @@ def few_runs(levels: int) -> int:
     return RUNS[levels > MANY_LEVELS]
 
 
-def _of_runs(legal: Sequence[PartitionType], levels: int) -> Iterator[tuple[PartitionType, ...]]:
+def _of_runs(
+    legal: Sequence[PartitionType], levels: int, most: int
+) -> Iterator[tuple[PartitionType, ...]]:
     """Every state of few runs of one type, in ascending order."""
     found = set[tuple[PartitionType, ...]]()
-    most = few_runs(levels)
     for kinds in product(legal, repeat=most):
         for cuts in combinations_with_replacement(range(levels + 1), most - 1):
             lengths = np.diff([0, *cuts, levels]).tolist()

@@ -9,6 +9,7 @@ into (a hollow state) re-laying it and exchanging its gradient count nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -27,10 +28,16 @@ from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
-from simulator.planning.costs import Costs
-from simulator.planning.curves import Floats, Ints, curves_of
-from simulator.planning.hollow import sums_s
-from simulator.planning.states import States, Types, layouts_by_level, states_near, states_of
+from simulator.planning.costs import Costs, fraction
+from simulator.planning.curves import Floats, Ints, Relaid, curves_of
+from simulator.planning.hollow import sums_s, whole_of
+from simulator.planning.states import (
+    States,
+    Types,
+    layouts_by_level,
+    states_near,
+    states_of,
+)
 from workloads import Network, partition_graph
 
 
@@ -48,8 +55,8 @@ class Tables:
     """Costs of a network's nodes and edges on like cores, worked out when asked for.
 
     With ``hollow`` the partial sums of hollow states count too, which takes
-    longer; without, they count nothing. States are the usual ones, and, where a layout is
-    given, those ``near`` its nodes' own.
+    longer; without, they count nothing. States are the usual ones (of so many ``runs`` of a
+    type, if that is said), and, where a layout is given, those ``near`` its nodes' own.
     """
 
     def __init__(
@@ -61,6 +68,7 @@ class Tables:
         *,
         hollow: bool = False,
         near: Sequence[Types] = (),
+        runs: int | None = None,
     ) -> None:
         self.network, self.graph = network, partition_graph(network)
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
@@ -68,7 +76,7 @@ class Tables:
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network)
-        self._near = near
+        self._near, self._runs = near, runs
         self._sorts = sorts_of(operators(network, **execution.computing))
         self.core = core_of(cores.device, whole=execution.whole_shards)
         self._alike: dict[int, Costs] = {}
@@ -88,6 +96,12 @@ class Tables:
         """The costs of every node."""
         return [self._costs(v) for v in range(len(self.graph))]
 
+    def with_nodes(self, nodes: list[Costs]) -> Tables:
+        """The same of other states of the nodes."""
+        found = copy(self)
+        found.nodes, found._relays = nodes, {}
+        return found
+
     @cached_property
     def products_s(self) -> float:
         """What the first core, or its busiest unit, computes at least, whatever the types."""
@@ -101,12 +115,15 @@ class Tables:
         whole = self.whole_bytes(edge, consumer)
         return self._relay(producer, held, consumer, AS_READ, whole, self.nodes[consumer].reads)
 
-    def backward_relay(self, edge: int, consumer: int) -> Floats:
-        """The same for its errors on their way back, by the producer's and the consumer's state."""
+    def backward_relay(self, edge: int, consumer: int, seconds: Relaid | None = None) -> Floats:
+        """The same for its errors on their way back, by the producer's and the consumer's state.
+
+        ``seconds`` says what re-laying takes, if not what a core waits for (``relaid_s``).
+        """
         producer = self.graph[consumer].producers[edge]
         read = AS_READ if self.graph[producer].join else AS_MADE
         whole, makes = self.whole_bytes(edge, consumer), self.nodes[producer].makes
-        return self._relay(consumer, AS_READ, producer, read, whole, makes).T
+        return self._relay(consumer, AS_READ, producer, read, whole, makes, seconds).T
 
     def whole_bytes(self, edge: int, consumer: int) -> float:
         """Bytes of the tensor that a node reads through an edge."""
@@ -122,10 +139,11 @@ class Tables:
         read: Sequence[PartitionType],
         whole_bytes: float,
         fraction: Floats,
+        seconds: Relaid | None = None,
     ) -> Floats:
         """By the holder's and the reader's state; ``fraction`` is what the reader's core reads."""
         one, other = self.nodes[holder], self.nodes[reader]
-        key = (id(one), held, id(other), read, whole_bytes)
+        key = (id(one), held, id(other), read, whole_bytes, seconds)
         if key not in self._relays:
             own = [mask[:, np.newaxis] for mask in layouts_by_level(one.states, held)]
             asked = layouts_by_level(other.states, read)
@@ -133,7 +151,7 @@ class Tables:
             gathers = (own[I] | own[II]) & asked[III]
             busy = ~(one.hollow[:, np.newaxis] | other.hollow)
             size = np.where(busy, whole_bytes * fraction, 0.0)
-            self._relays[key] = self.relaid_s(changes, gathers, size)
+            self._relays[key] = (seconds or self.relaid_s)(changes, gathers, size)
         return self._relays[key]
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
@@ -144,14 +162,7 @@ class Tables:
 
     def _shard(self, v: int, cuts: Sequence[int] = (0,) * len(PartitionType)) -> Shard:
         """The largest shard of a node whose dimensions are halved so often."""
-        node = self.graph[v]
-        whole = (
-            self.batch,
-            node.in_channels / node.groups,
-            node.out_channels / node.groups,
-            node.groups,
-            node.out_area,
-        )
+        whole = whole_of(self.graph[v], self.batch)
         if self.execution.whole_shards:
             return Shard(*(-(-int(n) // (1 << cut)) for n, cut in zip(whole, cuts, strict=True)))
         return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
@@ -195,7 +206,7 @@ class Tables:
 
     def _made(self, v: int) -> Costs:
         node = self.graph[v]
-        states = self._states(v)
+        states = self.states_of_node(v)
         cuts = states.counts.copy()
         if node.join:  # type III replicates it
             cuts[III] = 0
@@ -234,15 +245,17 @@ class Tables:
             self._sums_s(states, hollow, whole, III, backward),
             self._stream(states.masks[I], gradient * ~hollow),
             gradient,
-            each([_fraction(s, whole, (I, II, IV)) for s in shards]),
-            each([_fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
+            each([fraction(s, whole, (I, II, IV)) for s in shards]),
+            each([fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
+            backward,
         )
 
-    def _states(self, v: int) -> States:
+    def states_of_node(self, v: int) -> States:
+        """The states of a node."""
         legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
         if not self._near:
-            return states_of(legal, levels, fours)
+            return states_of(legal, levels, fours, self._runs)
         pairs = zip(self._sorts, self._near, strict=True)
         some = frozenset(types for sort, types in pairs if sort == self._sorts[v])
         return states_near(some, legal, levels, fours)
@@ -278,10 +291,3 @@ class Tables:
         most = np.full(masks.shape, max(self.largest_bucket, 1.0))
         found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
         return found
-
-
-def _fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:
-    part = 1.0
-    for kind in kinds:
-        part *= shard[kind] / whole[kind]
-    return part

@@ -19,12 +19,14 @@ from workloads import Graph
 class Waits:
     """By node: whether a core waits for what comes from the node before, and goes back to it.
 
-    ``ends``: whether the backward products wait for the last node's sums.
+    ``ends``: whether the backward products wait for the last node's sums; ``computes``: which
+    nodes have a backward product of their own.
     """
 
     forward: tuple[bool, ...]
     backward: tuple[bool, ...]
     ends: bool
+    computes: tuple[bool, ...]
 
 
 def waits_of(graph: Graph, operators: Sequence[NodeOperators]) -> Waits:
@@ -43,6 +45,7 @@ def waits_of(graph: Graph, operators: Sequence[NodeOperators]) -> Waits:
         tuple(follows[v] and starts[v - 1] and ends[v] for v in nodes),
         tuple(follows[v] and leaves[v] and arrives[v - 1] for v in nodes),
         back[last] and starts[last],
+        tuple(back),
     )
 
 

@@ -7,7 +7,7 @@ from hardware import Array
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Shard, legal, shrunk
 from simulator import Execution, simulate
-from simulator.planning.lifting import lifted
+from simulator.planning.lifting import leaves_of, lifted
 from workloads import Network, partition_graph
 
 
@@ -15,7 +15,6 @@ def all_layouts(network: Network, array: Array, batch: int) -> Iterator[Plan]:
     """Every type of every node at every level, on the first 1, 2, 4, ... cores of one kind."""
     graph = partition_graph(network)
     names = tuple(node.name for node in graph)
-    ((device, _),) = array.group.kinds
 
     def splits(levels: int, shards: tuple[Shard, ...]) -> Iterator[Split | None]:
         if not levels:
@@ -26,10 +25,11 @@ def all_layouts(network: Network, array: Array, batch: int) -> Iterator[Plan]:
             for below in splits(levels - 1, shrunk(shards, partitions)[0]):
                 yield Split(partitions, 0.0, (below,))
 
-    for levels in range(array.group.size.bit_length()):
-        for split in splits(levels, (WHOLE,) * len(graph)):
-            root = lifted(split, array.group, device, 1 << levels, len(names))
-            yield Plan("brute force", network.name, batch, "time", names, root)
+    for device, _ in array.group.kinds:
+        for levels in range(leaves_of(array.group, device).bit_length()):
+            for split in splits(levels, (WHOLE,) * len(graph)):
+                root = lifted(split, array.group, device, 1 << levels, len(names))
+                yield Plan("brute force", network.name, batch, "time", names, root)
 
 
 def best_s(network: Network, array: Array, batch: int, execution: Execution) -> float:

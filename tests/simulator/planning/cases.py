@@ -1,5 +1,7 @@
 """Small random steps of one kind of device, for comparisons with all there is."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from hardware import Array, ChipLinks, Device, Group, Roofline, Topology
@@ -51,3 +53,16 @@ def like_cores(draw: st.DrawFn, most: int = 4) -> Array:
     )
     kind = draw(st.sampled_from(("switch", "ring", "torus", "fully_connected")))
     return Array("like", "", Group(((device, cores // chips),)), topology=Topology(kind))
+
+
+@st.composite
+def unlike_cores(draw: st.DrawFn) -> Array:
+    """One or two cores of each of two kinds, on boards of one chip."""
+    one = draw(like_cores(1))
+    ((device, _),) = one.group.kinds
+    other = replace(device, name="e", chip_peak_flops_per_s=2 * device.chip_peak_flops_per_s)
+    other = replace(other, network_bytes_per_s=draw(st.sampled_from((1e8, 1e10))))
+    many = draw(st.sampled_from((1, 2))), draw(st.sampled_from((1, 2)))
+    group = Group(((device, many[0]), (other, many[1])))
+    kind = draw(st.sampled_from(("switch", "tree")))
+    return replace(one, name="unlike", group=group, topology=Topology(kind))

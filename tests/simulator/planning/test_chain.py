@@ -21,11 +21,13 @@ SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthChe
 WEIGHTS = st.sampled_from((0.0, 0.3, 0.9))
 
 
-def chain_on(network: Network, whole: Array, batch: int, execution: Execution) -> Chain:
+def chain_on(
+    network: Network, whole: Array, batch: int, execution: Execution, *, sure: bool = False
+) -> Chain:
     array = execution.planned(whole)
     cores = first_cores(array, array.group.kinds[0][0], array.group.size)
     assert cores is not None
-    return Chain(Tables(network, batch, cores, execution, hollow=True))
+    return Chain(Tables(network, batch, cores, execution, hollow=True), sure=sure)
 
 
 @SLOW

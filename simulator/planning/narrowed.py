@@ -1,0 +1,62 @@
+"""Fewer states of every node: those of layouts that may take less than some seconds.
+
+A bound is the least over all layouts. If a node in some state, with the least that all
+others take, takes 3 ms already, no layout with that state takes less; whoever
+asks what is below 3 ms need not look at it, and pairs with it are never worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.planning.chain import MOST_WEIGHT, Chain
+from simulator.planning.costs import Costs
+from simulator.planning.states import States
+from simulator.planning.tables import Tables
+
+Kept = NDArray[np.bool_]
+WEIGHTS = (0.0, 0.5, MOST_WEIGHT)
+
+
+def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
+    """The tables without states that take so long without any pair; None if nothing is left."""
+    nodes = range(len(chain.nodes))
+    kept = [np.ones(len(costs.states), dtype=np.bool_) for costs in chain.nodes]
+    for weight in WEIGHTS if chain.overlap else WEIGHTS[:1]:
+        own = [chain.own(v, weight)[0] for v in nodes]
+        least = [float(one.min()) for one in own]
+        whole = sum(least)
+        for v in nodes:
+            kept[v] &= whole - least[v] + own[v] < limit_s
+    return _without(chain, kept)
+
+
+def by_pairs(chain: Chain, weights: Sequence[float], limit_s: float) -> Tables | None:
+    """The same with all that is between neighbours."""
+    kept = [np.ones(len(costs.states), dtype=np.bool_) for costs in chain.nodes]
+    for weight in weights:
+        for one, marginal in zip(kept, chain.marginals(weight), strict=True):
+            one &= marginal < limit_s
+    return _without(chain, kept)
+
+
+def _without(chain: Chain, kept: Sequence[Kept]) -> Tables | None:
+    """Nodes that cost the same keep the same states, those that any of them needs."""
+    needed: dict[int, Kept] = {}
+    for costs, one in zip(chain.nodes, kept, strict=True):
+        if not one.any():
+            return None
+        needed[id(costs)] = needed.get(id(costs), one) | one
+    fewer = {id(costs): _fewer(costs, needed[id(costs)]) for costs in chain.nodes}
+    return chain.tables.with_nodes([fewer[id(costs)] for costs in chain.nodes])
+
+
+def _fewer(costs: Costs, kept: Kept) -> Costs:
+    states = costs.states
+    types = states.types[kept]
+    numbers = {tuple(row): number for number, row in enumerate(types.tolist())}
+    some = States(types, states.masks[:, kept], states.counts[:, kept], False, numbers)
+    return Costs(some, *(values[kept] for values in costs[1:]))
