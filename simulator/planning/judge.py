@@ -107,6 +107,8 @@ class Judge:
     @property
     def _phases(self) -> Sequence[Phase]:
         """Those in which something is computed: published, nothing updates weights."""
+        if self.execution.inference:
+            return (Phase.FORWARD,)
         return tuple(Phase)[: 3 if self.execution.model == "published" else 4]
 
     def _fits(self, plan: Plan, program: Program) -> bool:

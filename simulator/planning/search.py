@@ -111,8 +111,11 @@ def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
     part = alone(judge.array, device, size)
     if part is None:
         return math.inf
+    least_s = work_bound_s(network, part, batch, execution)
     cores = first_cores(judge.array, device, size)
     replicated = execution.update in ("", "replicated")
     if execution.model == "published" or cores is None or not replicated:
-        return work_bound_s(network, part, batch, execution)
+        return least_s
+    if least_s >= judge.best_s:  # enough: what products take at least is a longer way to find
+        return least_s
     return tables_of(network, batch, cores, execution).products_s

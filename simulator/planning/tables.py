@@ -82,6 +82,7 @@ class Tables:
         self._alike: dict[int, Costs] = {}
         self._leasts: dict[int, float] = {}
         self._relays: dict[Any, Floats] = {}
+        self._moved: dict[Any, tuple[Ints, Ints, Ints]] = {}
         shards = [self._shard(v) for v in range(len(self.graph))]
         gradients = [
             0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
@@ -145,14 +146,38 @@ class Tables:
         one, other = self.nodes[holder], self.nodes[reader]
         key = (id(one), held, id(other), read, whole_bytes, seconds)
         if key not in self._relays:
-            own = [mask[:, np.newaxis] for mask in layouts_by_level(one.states, held)]
-            asked = layouts_by_level(other.states, read)
+            parts, which = np.unique(fraction, return_inverse=True)
+            changes, gathers, number = self._moves(one.states, held, other.states, read)
+            pairs = number * len(parts) + which.reshape(-1)
+            found = np.zeros(len(changes) * len(parts))
+            busy = ~(one.hollow[:, np.newaxis] | other.hollow)
+            found[pairs[busy]] = 1.0
+            occurs = found.nonzero()[0]
+            move, part = np.divmod(occurs, len(parts))
+            size = whole_bytes * parts[part]
+            found[occurs] = (seconds or self.relaid_s)(changes[move], gathers[move], size)
+            self._relays[key] = np.where(busy, found[pairs], 0.0)
+        return self._relays[key]
+
+    def _moves(
+        self,
+        one: States,
+        held: Sequence[PartitionType],
+        other: States,
+        read: Sequence[PartitionType],
+    ) -> tuple[Ints, Ints, Ints]:
+        """Distinct sets of levels that change and that gather, and by pair of states which."""
+        key = (id(one), held, id(other), read)
+        if key not in self._moved:
+            own = [mask[:, np.newaxis] for mask in layouts_by_level(one, held)]
+            asked = layouts_by_level(other, read)
             changes = (own[I] & asked[II]) | (own[II] & asked[I])
             gathers = (own[I] | own[II]) & asked[III]
-            busy = ~(one.hollow[:, np.newaxis] | other.hollow)
-            size = np.where(busy, whole_bytes * fraction, 0.0)
-            self._relays[key] = (seconds or self.relaid_s)(changes, gathers, size)
-        return self._relays[key]
+            both, number = np.unique(changes << self.cores.levels | gathers, return_inverse=True)
+            rest = (1 << self.cores.levels) - 1
+            moved = both >> self.cores.levels, both & rest, number.reshape(changes.shape)
+            self._moved[key] = moved
+        return self._moved[key]
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
         """Seconds until cores have so many bytes, of parts that change places and are gathered."""

@@ -28,6 +28,8 @@ from workloads import Network, load_network
         (
             PUBLISHED,
             DEPLOYED,
+            replace(PUBLISHED, mode="inference"),
+            replace(DEPLOYED, mode="inference"),
             Execution("deployed", overlap=False),
             Execution("deployed", whole_shards=False, bucket_bytes=0),
         )
