@@ -66,7 +66,8 @@ def search(
     with_other_buckets(judge)
     best = judge.best or judge.smallest
     if best is None:
-        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}")
+        why = f": {judge.refused}" if judge.refused else ""
+        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}{why}")
     return replace(priced(network, array, best, objective), planner=NAME)
 
 

@@ -314,5 +314,6 @@ class Tables:
         if not self.bucket_bytes:
             return self.curves.of_masks("all-reduce", masks, size_bytes)
         most = np.full(masks.shape, max(self.largest_bucket, 1.0))
-        found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
-        return found
+        with np.errstate(invalid="ignore"):  # of nothing, by an algorithm that does not apply
+            found = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
+        return np.where(size_bytes > 0, found, 0.0)

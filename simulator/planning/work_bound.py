@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from hardware import Array, Group
+from hardware.array import cores_in
 from planners.order import Phase
 from planners.order import flops as flops_of
 from planners.partition import WHOLE, Shard, sizes
@@ -72,7 +73,7 @@ def _published_flops(network: Network) -> Callable[[int, int], list[tuple[float,
 
 def _deployed_s(network: Network, group: Group, batch: int, execution: Execution) -> float:
     cores = [
-        (core_of(device, whole=execution.whole_shards), device.cores * count)
+        (core_of(device, whole=execution.whole_shards), cores_in(device, group.unit) * count)
         for device, count in group.kinds
     ]
     work = list(_work(network, batch, [core for core, _ in cores], inference=execution.inference))

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from hardware import Array, load_array
 from planners import BASELINES, PLANNERS, TIME, Plan, PlanError
 from simulator import DEPLOYED, Execution, simulate
+from simulator.collectives.algorithms import CollectiveError
 from simulator.lowering.models import MODELS
 from simulator.planning.bounds import is_layout, step_bound
 from simulator.planning.candidates import with_one_share
@@ -100,12 +101,13 @@ def rivals(network: Network, array: Array, batch: int) -> Iterator[Rival]:
 def seconds(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
     """What a plan takes; forever where it cannot be run.
 
-    A bus runs no plan with idle halves, and one share for all may leave less
-    than two groups where the plan's own left enough to part them again.
+    A bus runs no plan with idle halves, one share for all may leave less
+    than two groups where the plan's own left enough to part them again, and an
+    algorithm that is asked for may not be for the groups of a plan.
     """
     try:
         return simulate(network, plan, array, execution).iteration_s
-    except PlanError:
+    except (PlanError, CollectiveError):
         return math.inf
 
 
