@@ -24,7 +24,6 @@ from simulator.lowering.written import splits_of
 from simulator.planning.updates import candidates
 from workloads import Network
 
-
 REFUSED = (PlanError, CollectiveError)
 """A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 

@@ -53,7 +53,9 @@ def _published_s(network: Network, group: Group, batch: int, phases: int) -> flo
 
 @once_for_each
 def _published_flops(network: Network) -> Callable[[int, int], list[tuple[float, float]]]:
-    """By batch and number of phases: of every product its FLOPs, fused, and how many fewer each part of it has.
+    """Of every product its FLOPs, fused, and how many fewer each part of it has.
+
+    By batch and number of phases.
 
     Kept, as comparisons ask for it again for every planner and array.
     """
