@@ -34,7 +34,7 @@ from simulator.planning.hollow import sums_s, whole_of
 from simulator.planning.states import (
     States,
     Types,
-    layouts_by_level,
+    moves,
     states_near,
     states_of,
 )
@@ -82,7 +82,6 @@ class Tables:
         self._alike: dict[int, Costs] = {}
         self._leasts: dict[int, float] = {}
         self._relays: dict[Any, Floats] = {}
-        self._moved: dict[Any, tuple[Ints, Ints, Ints]] = {}
         shards = [self._shard(v) for v in range(len(self.graph))]
         gradients = [
             0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
@@ -147,7 +146,7 @@ class Tables:
         key = (id(one), held, id(other), read, whole_bytes, seconds)
         if key not in self._relays:
             parts, which = np.unique(fraction, return_inverse=True)
-            changes, gathers, number = self._moves(one.states, held, other.states, read)
+            changes, gathers, number = moves(one.states, held, other.states, read)
             pairs = number * len(parts) + which.reshape(-1)
             found = np.zeros(len(changes) * len(parts))
             busy = ~(one.hollow[:, np.newaxis] | other.hollow)
@@ -158,26 +157,6 @@ class Tables:
             found[occurs] = (seconds or self.relaid_s)(changes[move], gathers[move], size)
             self._relays[key] = np.where(busy, found[pairs], 0.0)
         return self._relays[key]
-
-    def _moves(
-        self,
-        one: States,
-        held: Sequence[PartitionType],
-        other: States,
-        read: Sequence[PartitionType],
-    ) -> tuple[Ints, Ints, Ints]:
-        """Distinct sets of levels that change and that gather, and by pair of states which."""
-        key = (id(one), held, id(other), read)
-        if key not in self._moved:
-            own = [mask[:, np.newaxis] for mask in layouts_by_level(one, held)]
-            asked = layouts_by_level(other, read)
-            changes = (own[I] & asked[II]) | (own[II] & asked[I])
-            gathers = (own[I] | own[II]) & asked[III]
-            both, number = np.unique(changes << self.cores.levels | gathers, return_inverse=True)
-            rest = (1 << self.cores.levels) - 1
-            moved = both >> self.cores.levels, both & rest, number.reshape(changes.shape)
-            self._moved[key] = moved
-        return self._moved[key]
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
         """Seconds until cores have so many bytes, of parts that change places and are gathered."""
