@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from hardware import Array
-from planners import Objective, Plan, PlanError, Planner, Staging, load_planner, planned_in_stages
+from planners import (
+    BASELINES,
+    PLANNERS,
+    Objective,
+    Plan,
+    PlanError,
+    Planner,
+    Staging,
+    load_planner,
+    planned_in_stages,
+)
 from planners.balance import balanced
 from planners.place import Place
 from planners.staging import micro_batch, named_cuts, places_of
 from planners.strangers import takes_execution
-from simulator import Execution
+from simulator import Execution, OutOfMemoryError, simulate
+from simulator.collectives.algorithms import CollectiveError
 from simulator.lowering.layer_times import layer_times
+from simulator.planning.updates import with_updates
 from workloads import Network, partition_graph
 
 
@@ -28,15 +42,42 @@ def staged_plan(
 ) -> Plan:
     """The plan of a pipeline; each stage is planned by ``planner``.
 
-    ``array`` is as the execution model plans for it. Raises PlanError for stages
-    that fit neither network nor array.
+    ``array`` is as the execution model plans for it. The search judges a stage as a step by
+    itself, which is not what the stage adds to a pipeline: it takes the fastest of its own
+    pipeline and the other planners'. Raises PlanError for stages that fit neither network
+    nor array.
     """
     places = places_of(array, staging.stages)
     firsts = first_layers(network, array, batch, execution, staging, places)
-    asks = takes_execution(load_planner(planner))
-    told: dict[str, Any] = {"execution": replace(execution, staging=None)} if asks else {}
-    step = (planner, network, array, batch, staging, firsts, places, objective)
-    return planned_in_stages(*step, **told)
+    alone = replace(execution, staging=None)
+
+    def planned_by(one: str | Planner) -> Plan:
+        told: dict[str, Any] = {"execution": alone} if takes_execution(load_planner(one)) else {}
+        step = (one, network, array, batch, staging, firsts, places, objective)
+        return planned_in_stages(*step, **told)
+
+    own = planned_by(planner)
+    if load_planner(planner) is not load_planner("search"):
+        return own
+    plans = [own, *_plans(planned_by, [*PLANNERS, *BASELINES])]
+    fastest = min(plans, key=lambda plan: _seconds(network, plan, array, execution))
+    return replace(fastest, planner=own.planner)
+
+
+def _plans(planned_by: Callable[[str], Plan], names: Iterable[str]) -> Iterator[Plan]:
+    """Those of planners that can plan this."""
+    for name in names:
+        with suppress(PlanError):
+            yield planned_by(name)
+
+
+def _seconds(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
+    """What a step of a pipeline takes; forever where it cannot be run."""
+    try:
+        updated = with_updates(network, plan, array, execution)
+        return simulate(network, updated, array, execution).iteration_s
+    except (PlanError, CollectiveError, OutOfMemoryError):
+        return math.inf
 
 
 def first_layers(

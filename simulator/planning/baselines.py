@@ -77,5 +77,6 @@ def _start(
 def _best(judge: Judge, objective: Objective, name: str) -> Plan:
     best = judge.best or judge.smallest
     if best is None:
-        raise PlanError(f"{name}: data parallelism cannot be run on {judge.array.name!r}")
+        why = f": {judge.refused}" if judge.refused else ""
+        raise PlanError(f"{name}: data parallelism cannot be run on {judge.array.name!r}{why}")
     return replace(priced(judge.network, judge.array, best, objective), planner=name)

@@ -43,9 +43,13 @@ def with_one_share(plan: Plan, group: Group) -> Iterator[Plan]:
 
 def proportions(group: Group, split: Split | None = None) -> list[tuple[float, ...]]:
     """Shares of each kind of device, by what they have, and as a plan has them in the mean."""
+    kinds = [replace(group, kinds=(kind,)) for kind in group.kinds]
     found = [
-        tuple(count * device.peak_flops_per_s for device, count in group.kinds),
-        tuple(count * device.chips * device.hbm_bytes_per_s for device, count in group.kinds),
+        tuple(kind.peak_flops_per_s for kind in kinds),
+        tuple(
+            kind.cores * device.hbm_bytes_per_s / device.cores_per_chip
+            for kind, (device, _) in zip(kinds, group.kinds, strict=True)
+        ),
         tuple(float(leaves_of(group, device)) for device, _ in group.kinds),
     ]
     if split is not None:

@@ -72,6 +72,8 @@ class Chain:
         self._waits = waits_of(tables.graph, tables.operators.nodes)
         self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
         """What is between neighbours, for the weight that was asked for last."""
+        self.near: dict[Hashable, list[tuple[float, tuple[int, ...]]]] = {}
+        """What other states of neighbours would add (``local``)."""
 
     @property
     def ends(self) -> bool:
@@ -195,7 +197,9 @@ class Chain:
             return np.array([products + sums] * 2)
         both = self.matmul(v)
         backward = costs.backward_s + (costs.gradient_s if both else 0.0)
-        own = costs.forward_s + stay * backward + weight * costs.stream_s
+        with np.errstate(invalid="ignore"):  # an algorithm that does not apply takes forever
+            stream_s = np.where(np.isinf(costs.stream_s), np.inf, weight * costs.stream_s)
+        own = costs.forward_s + stay * backward + stream_s
         if not v and not both:
             own = own + stay * costs.gradient_s
         if v == len(self.nodes) - 1:
@@ -213,6 +217,12 @@ class Chain:
         if id(both) not in known:
             known[id(both)] = forward + (1.0 - weight) * backward
         return known[id(both)]
+
+    def sort_of(self, start: int, end: int) -> Hashable:
+        """Equal where nodes cost as much, by themselves and with the two around them."""
+        own = [id(costs) for costs in self.nodes[start:end]]
+        pairs = [id(both) for both in self._pairs[max(start - 1, 0) : end]]
+        return start == 0, end == len(self.nodes), *own, *pairs
 
     @cached_property
     def _pairs(self) -> list[tuple[Floats, Floats]]:

@@ -44,8 +44,7 @@ class Contention:
         """Seconds of its latencies, in which it holds no link."""
         if way not in self._idle_s:
             collective, mask = way
-            found = self.curves.of_masks(collective, np.array([mask]), np.ones(1))
-            self._idle_s[way] = float(found[0])
+            self._idle_s[way] = self.curves.seconds(collective, mask, 1.0)
         return self._idle_s[way]
 
     def _of(self, way: Way) -> Floats:

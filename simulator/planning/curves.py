@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,6 +25,7 @@ Relaid = Callable[[Ints, Ints, Floats], Floats]
 SAMPLES = np.array([0.0, 1.0, *(4.0**i for i in range(4, 20)), 4.0**24])
 """Bytes at which collectives are timed. A way's time is concave in its size, so that lines
 between two samples lie below it."""
+_SAMPLES: list[float] = SAMPLES.tolist()
 
 
 def curves_of(wires: Wires, first: int, levels: int, algorithm: str) -> Curves:
@@ -49,6 +52,7 @@ class Curves:
     levels: int
     algorithm: str = "auto"
     _known: dict[str, Floats] = field(default_factory=dict)
+    _ends: dict[tuple[str, int, int], tuple[float, float]] = field(default_factory=dict)
 
     def of_masks(self, collective: str, masks: Ints, size_bytes: Floats) -> Floats:
         """What a collective takes at least, each of its own size among groups of its own mask.
@@ -67,6 +71,22 @@ class Curves:
             between = low + far * (high - low)
         found[busy] = np.where(np.isinf(high), np.inf, between)
         return found
+
+    def seconds(self, collective: str, mask: int, size_bytes: float) -> float:
+        """What ``of_masks`` has of one."""
+        if not mask or not size_bytes > 0:
+            return 0.0
+        above = min(max(bisect_left(_SAMPLES, size_bytes), 1), len(_SAMPLES) - 1)
+        key = collective, mask, above
+        if key not in self._ends:
+            curves = self._curves(collective, np.array([mask]), np.array([above]))
+            self._ends[key] = float(curves[mask, above - 1]), float(curves[mask, above])
+        low_s, high_s = self._ends[key]
+        if high_s == math.inf:
+            return high_s
+        first, last = _SAMPLES[above - 1], _SAMPLES[above]
+        far = (min(size_bytes, _SAMPLES[-1]) - first) / (last - first)
+        return low_s + far * (high_s - low_s)
 
     def _curves(self, collective: str, masks: Ints, above: Ints) -> Floats:
         """By mask and sample, seconds: of those that are asked for, and of others what is known."""

@@ -7,12 +7,14 @@ such groups: they are made core by core, as the simulator makes them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from hardware import Wires
 from planners.partition import III, PartitionType, Shard
+from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
@@ -41,7 +43,10 @@ def sums_s(
     if not busy.all():
         ways.append(block.groups(together, np.ones_like(busy)))
     at = Lattice(first)
-    found = [offer(wires, "all-reduce", way.at(at), size_bytes, algorithm) for way in ways]
+    try:
+        found = [offer(wires, "all-reduce", way.at(at), size_bytes, algorithm) for way in ways]
+    except CollectiveError:  # an algorithm that was asked for does not apply
+        return math.inf
     return min(one.alone_ps for one in found) / PICOSECONDS
 
 

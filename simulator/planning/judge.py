@@ -10,6 +10,7 @@ from hardware import Array, Device
 from planners import Plan, PlanError
 from planners.order import Phase
 from planners.partition import Shard
+from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
@@ -22,6 +23,9 @@ from simulator.lowering.training_step import training_step
 from simulator.lowering.written import splits_of
 from simulator.planning.updates import candidates
 from workloads import Network
+
+REFUSED = (PlanError, CollectiveError)
+"""A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,8 @@ class Judge:
     best: Plan | None = None
     best_s: float = math.inf
     smallest: Plan | None = None
+    refused: str = ""
+    """Why the last plan was that was refused."""
     spent: int = 0
     evaluations: int = 0
     _known: dict[bytes, float] = field(default_factory=dict)
@@ -62,7 +68,8 @@ class Judge:
         """The ways to update weights that the execution model asks for."""
         try:
             return candidates(self.network, plan, self.array, self.execution)
-        except PlanError:  # as one that a bus refuses
+        except REFUSED as why:
+            self.refused = str(why)
             return ()
 
     def _simulated(self, plan: Plan) -> float:
@@ -72,7 +79,8 @@ class Judge:
             if self._products_s(rules) >= self.best_s:
                 return math.inf
             program = training_step(rules)
-        except PlanError:  # as a bus refuses halves that differ
+        except REFUSED as why:
+            self.refused = str(why)
             return math.inf
         self.spent += sum(len(worker.template) for worker in program.workers)
         return run(program).iteration_s if self._fits(plan, program) else math.inf
@@ -107,6 +115,8 @@ class Judge:
     @property
     def _phases(self) -> Sequence[Phase]:
         """Those in which something is computed: published, nothing updates weights."""
+        if self.execution.inference:
+            return (Phase.FORWARD,)
         return tuple(Phase)[: 3 if self.execution.model == "published" else 4]
 
     def _fits(self, plan: Plan, program: Program) -> bool:

@@ -23,11 +23,11 @@ def first_cores(array: Array, device: Device, size: int) -> Cores | None:
     most = leaves_of(array.group, device)
     if size & (size - 1) or most & (most - 1) or size > MOST_CORES:
         return None
-    first = 0
-    for other, count in array.group.kinds:
+    first = array.first
+    for other, _ in array.group.kinds:
         if other == device:
             break
-        first += other.cores * count
+        first += leaves_of(array.group, other)
     return Cores(array, device, first, size.bit_length() - 1)
 
 

@@ -97,8 +97,22 @@ def _ranked(picks: Picks, chains: dict[int, Chain], weight: float) -> Iterator[P
 
 def _near(
     chain: Chain, picks: Sequence[int], start: int, width: int, weight: float
-) -> Iterator[tuple[float, dict[int, int]]]:
-    """Other states for one node, or both of two neighbours, with what they add by the chain."""
+) -> list[tuple[float, dict[int, int]]]:
+    """Other states for one node, or both of two neighbours, with what they add by the chain.
+
+    Found once for the states around them: most stay the same from change to change.
+    """
+    end = start + width
+    around = tuple(picks[max(start - 1, 0) : end + 1])
+    key = chain.sort_of(start, end), weight, around
+    if key not in chain.near:
+        chain.near[key] = list(_nearest(chain, picks, start, width, weight))
+    return [(gain, dict(enumerate(states, start))) for gain, states in chain.near[key]]
+
+
+def _nearest(
+    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float
+) -> Iterator[tuple[float, tuple[int, ...]]]:
     end = start + width
     price = chain.own(start, weight)[1]
     if start:
@@ -118,7 +132,7 @@ def _near(
     ].tolist():
         states = tuple(int(i) for i in np.unravel_index(place, gain.shape))
         if all(state != old for state, old in zip(states, now, strict=True)):
-            yield float(gain[states]), dict(enumerate(states, start))
+            yield float(gain[states]), states
 
 
 def _alike(

@@ -8,10 +8,9 @@ once on the same links slow each other (``contention``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Contention, Way
@@ -43,7 +42,10 @@ class Schedule:
         """What the first core's step takes, about; with buckets as the tables', or of this size."""
         self.spent += len(picks)
         full = self.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
-        return run(_Script(self, picks, full).write(), self._contention)
+        lines = _Script(self, picks, full).write()
+        if any(line.seconds == math.inf for line in lines):  # a collective that does not apply
+            return math.inf
+        return run(lines, self._contention)
 
     def whole_bytes(self, edge: int, v: int) -> float:
         """Of the tensor that a node reads through an edge."""
@@ -55,8 +57,9 @@ class Schedule:
         """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""
         key = changes, gathers, size_bytes
         if key not in self._relaid:
-            masks = np.array([changes]), np.array([gathers])
-            (self._relaid[key],) = self.tables.relaid_s(*masks, np.array([size_bytes])).tolist()
+            curves, pieces = self.tables.curves, 1 << gathers.bit_count()
+            exchanged_s = curves.seconds(EXCHANGE, changes, size_bytes / pieces)
+            self._relaid[key] = exchanged_s + curves.seconds(GATHER, gathers, size_bytes)
         return self._relaid[key]
 
     def _listed(self, costs: Costs, join: bool) -> _Lists:
@@ -211,10 +214,9 @@ class _Script:
         if not self._bucket:
             return
         mask = self._mask(self._bucket[0])
-        curves = self._tables.curves
-        (seconds,) = curves.of_masks(REDUCE, np.array([mask]), np.array([self._bucket_bytes]))
+        seconds = self._tables.curves.seconds(REDUCE, mask, self._bucket_bytes)
         needs = _all([*(self._gradients[v] for v in self._bucket), self._stream])
-        self._stream = self._add(float(seconds), needs, (REDUCE, mask))
+        self._stream = self._add(seconds, needs, (REDUCE, mask))
         for v in self._bucket:
             self._gradients[v] = self._stream
         self._bucket, self._bucket_bytes = [], 0.0

@@ -66,7 +66,8 @@ def search(
     with_other_buckets(judge)
     best = judge.best or judge.smallest
     if best is None:
-        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}")
+        why = f": {judge.refused}" if judge.refused else ""
+        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}{why}")
     return replace(priced(network, array, best, objective), planner=NAME)
 
 
@@ -111,8 +112,11 @@ def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
     part = alone(judge.array, device, size)
     if part is None:
         return math.inf
+    least_s = work_bound_s(network, part, batch, execution)
     cores = first_cores(judge.array, device, size)
     replicated = execution.update in ("", "replicated")
     if execution.model == "published" or cores is None or not replicated:
-        return work_bound_s(network, part, batch, execution)
+        return least_s
+    if least_s >= judge.best_s:  # enough: what products take at least is a longer way to find
+        return least_s
     return tables_of(network, batch, cores, execution).products_s

@@ -10,7 +10,7 @@ from itertools import combinations, combinations_with_replacement, groupby, pair
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import IV, USUAL, PartitionType
+from planners.partition import II, III, IV, USUAL, I, PartitionType
 
 Ints = NDArray[np.int64]
 Types = tuple[PartitionType, ...]
@@ -101,6 +101,23 @@ def layouts_by_level(states: States, as_type: Sequence[PartitionType]) -> list[I
     for kind in USUAL:
         found[as_type[kind]] |= states.masks[kind]
     return found
+
+
+@lru_cache(maxsize=16)
+def moves(
+    one: States, held: Sequence[PartitionType], other: States, read: Sequence[PartitionType]
+) -> tuple[Ints, Ints, Ints]:
+    """What re-laying changes and gathers: distinct pairs of sets of levels, and which of them.
+
+    The last by the holder's and the reader's state.
+    """
+    own = [mask[:, np.newaxis] for mask in layouts_by_level(one, held)]
+    asked = layouts_by_level(other, read)
+    changes = (own[I] & asked[II]) | (own[II] & asked[I])
+    gathers = (own[I] | own[II]) & asked[III]
+    levels = one.types.shape[1]
+    both, number = np.unique(changes << levels | gathers, return_inverse=True)
+    return both >> levels, both & ((1 << levels) - 1), number.reshape(changes.shape)
 
 
 def is_state(

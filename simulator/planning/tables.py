@@ -34,7 +34,7 @@ from simulator.planning.hollow import sums_s, whole_of
 from simulator.planning.states import (
     States,
     Types,
-    layouts_by_level,
+    moves,
     states_near,
     states_of,
 )
@@ -145,13 +145,17 @@ class Tables:
         one, other = self.nodes[holder], self.nodes[reader]
         key = (id(one), held, id(other), read, whole_bytes, seconds)
         if key not in self._relays:
-            own = [mask[:, np.newaxis] for mask in layouts_by_level(one.states, held)]
-            asked = layouts_by_level(other.states, read)
-            changes = (own[I] & asked[II]) | (own[II] & asked[I])
-            gathers = (own[I] | own[II]) & asked[III]
+            parts, which = np.unique(fraction, return_inverse=True)
+            changes, gathers, number = moves(one.states, held, other.states, read)
+            pairs = number * len(parts) + which.reshape(-1)
+            found = np.zeros(len(changes) * len(parts))
             busy = ~(one.hollow[:, np.newaxis] | other.hollow)
-            size = np.where(busy, whole_bytes * fraction, 0.0)
-            self._relays[key] = (seconds or self.relaid_s)(changes, gathers, size)
+            found[pairs[busy]] = 1.0
+            occurs = found.nonzero()[0]
+            move, part = np.divmod(occurs, len(parts))
+            size = whole_bytes * parts[part]
+            found[occurs] = (seconds or self.relaid_s)(changes[move], gathers[move], size)
+            self._relays[key] = np.where(busy, found[pairs], 0.0)
         return self._relays[key]
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
@@ -289,5 +293,6 @@ class Tables:
         if not self.bucket_bytes:
             return self.curves.of_masks("all-reduce", masks, size_bytes)
         most = np.full(masks.shape, max(self.largest_bucket, 1.0))
-        found: Floats = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
-        return found
+        with np.errstate(invalid="ignore"):  # of nothing, by an algorithm that does not apply
+            found = self.curves.of_masks("all-reduce", masks, most) / most * size_bytes
+        return np.where(size_bytes > 0, found, 0.0)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from hardware import Array, Group
+from hardware.array import cores_in
 from planners.order import Phase
 from planners.order import flops as flops_of
 from planners.partition import WHOLE, Shard, sizes
@@ -33,34 +34,38 @@ PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT, Phase.UPDATE)
 def work_bound_s(network: Network, array: Array, batch: int, execution: Execution) -> float:
     """Seconds that no plan of any types and shares undercuts, on all devices or on some."""
     if execution.model == "published":
-        return _published_s(network, array.group, batch)
+        phases = 1 if execution.inference else 3
+        return _published_s(network, array.group, batch, phases)
     return _deployed_s(network, array.group, batch, execution)
 
 
-def _published_s(network: Network, group: Group, batch: int) -> float:
-    """All FLOPs at the peak of all boards.
+def _published_s(network: Network, group: Group, batch: int, phases: int) -> float:
+    """All FLOPs of the first phases at the peak of all boards.
 
     A dot product of n terms is 2n - 1 FLOPs, and cut in d parts 2n - d: so
     that much less of each is sure.
     """
     parts = 0 if group.arithmetic.fused else group.size
-    work = (max(0.0, full - parts * saved) for full, saved in _published_flops(network)(batch))
+    found = _published_flops(network)(batch, phases)
+    work = (max(0.0, full - parts * saved) for full, saved in found)
     return math.fsum(work) / group.peak_flops_per_s
 
 
 @once_for_each
-def _published_flops(network: Network) -> Callable[[int], list[tuple[float, float]]]:
-    """By batch: of every product its FLOPs, fused, and how many fewer each part of it has.
+def _published_flops(network: Network) -> Callable[[int, int], list[tuple[float, float]]]:
+    """Of every product its FLOPs, fused, and how many fewer each part of it has.
+
+    By batch and number of phases.
 
     Kept, as comparisons ask for it again for every planner and array.
     """
 
     @lru_cache(maxsize=8)
-    def of(batch: int) -> list[tuple[float, float]]:
+    def of(batch: int, phases: int) -> list[tuple[float, float]]:
         work = []
         for node in partition_graph(network):
             once, fused = (sizes(node, batch, WHOLE, fused=saved) for saved in (False, True))
-            for phase in PHASES[:3]:
+            for phase in PHASES[:phases]:
                 full = flops_of(phase, fused)
                 work.append((full, full - flops_of(phase, once)))
         return work
@@ -70,20 +75,22 @@ def _published_flops(network: Network) -> Callable[[int], list[tuple[float, floa
 
 def _deployed_s(network: Network, group: Group, batch: int, execution: Execution) -> float:
     cores = [
-        (core_of(device, whole=execution.whole_shards), device.cores * count)
+        (core_of(device, whole=execution.whole_shards), cores_in(device, group.unit) * count)
         for device, count in group.kinds
     ]
-    work = list(_work(network, batch, [core for core, _ in cores]))
+    work = list(_work(network, batch, [core for core, _ in cores], inference=execution.inference))
     return max(_weighted_s(work, cores, mix) for mix in MIXES)
 
 
-def _work(network: Network, batch: int, cores: Sequence[Core]) -> Iterator[tuple[float, float]]:
+def _work(
+    network: Network, batch: int, cores: Sequence[Core], *, inference: bool
+) -> Iterator[tuple[float, float]]:
     """FLOPs and HBM bytes of every operator, of whole layers and without padding.
 
     FLOPs that are done faster than most (attention, Winograd) are counted as so many fewer.
     """
     plain = Core(1.0, 1.0, 1.0, 0.0, tile=False, pad_matrix_unit=0, bytes=cores[0].bytes)
-    step = operators(network)
+    step = operators(network, inference=inference)
     for node, work in zip(step.graph, step.nodes, strict=True):
         outputs = node.out_channels / node.groups
         shard = Shard(batch, node.in_channels / node.groups, outputs, node.groups)

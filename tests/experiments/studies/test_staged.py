@@ -1,13 +1,15 @@
 """Where a case is cut, and which accelerators each stage has."""
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.studies.staged import first_layers, staged_plan
 from hardware import Array, Device, Group, load_array
-from planners import PlanError, Staging
+from planners import BASELINES, PLANNERS, PlanError, Staging
 from planners.objective import TIME
 from planners.staging import places_of
-from simulator import DEPLOYED, PUBLISHED
+from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.lowering.layer_times import layer_times
 from workloads import Builder, Network, load_network, partition_graph
 
@@ -87,3 +89,15 @@ def test_the_plan_is_of_all_that() -> None:
 def test_no_virtual_stages_at_all() -> None:
     with pytest.raises(PlanError, match="0 stages a place"):
         firsts(alike(3), load_array("accpar-homogeneous"), stages=2, virtual=0)
+
+
+@pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED])
+def test_pipelines_of_the_search_lose_to_no_other(execution: Execution) -> None:
+    """A stage is no step: what is best by itself need not be best among others."""
+    array = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
+    asked = replace(execution, staging=Staging(2, 4))
+    step = load_network("lenet"), asked.planned(array), 64, TIME, asked, Staging(2, 4)
+    plans = {name: staged_plan(name, *step) for name in ("search", *PLANNERS, *BASELINES)}
+    taken = {n: simulate(step[0], plan, array, asked).iteration_s for n, plan in plans.items()}
+    assert taken["search"] == min(taken.values())
+    assert plans["search"].planner == "search"

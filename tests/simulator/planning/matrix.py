@@ -8,6 +8,7 @@ the search took to plan, its step, the best rival's and AccPar's, and the bound.
     python -m tests.simulator.planning.matrix                      all, hours
     python -m tests.simulator.planning.matrix --case "alexnet tpu" those with these words
     python -m tests.simulator.planning.matrix --output found.csv
+    python -m tests.simulator.planning.matrix --execution published
 
 Exit code 1 where the search loses.
 """
@@ -27,6 +28,8 @@ from typing import Any, NamedTuple
 from hardware import Array, load_array
 from planners import BASELINES, PLANNERS, TIME, Plan, PlanError
 from simulator import DEPLOYED, Execution, simulate
+from simulator.collectives.algorithms import CollectiveError
+from simulator.lowering.models import MODELS
 from simulator.planning.bounds import is_layout, step_bound
 from simulator.planning.candidates import with_one_share
 from simulator.planning.lifting import alone, lifted, powers_of_two
@@ -98,12 +101,13 @@ def rivals(network: Network, array: Array, batch: int) -> Iterator[Rival]:
 def seconds(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
     """What a plan takes; forever where it cannot be run.
 
-    A bus runs no plan with idle halves, and one share for all may leave less
-    than two groups where the plan's own left enough to part them again.
+    A bus runs no plan with idle halves, one share for all may leave less
+    than two groups where the plan's own left enough to part them again, and an
+    algorithm that is asked for may not be for the groups of a plan.
     """
     try:
         return simulate(network, plan, array, execution).iteration_s
-    except PlanError:
+    except (PlanError, CollectiveError):
         return math.inf
 
 
@@ -145,13 +149,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Go through the cases; 1 where the search loses."""
     parser = argparse.ArgumentParser(description="the search against every rival")
     parser.add_argument("--case", default="", help="words that a case's name has")
+    parser.add_argument("--execution", choices=MODELS, default="deployed")
     parser.add_argument("--output", type=Path, help="a CSV to add lines to")
     asked = parser.parse_args(arguments)
     lost = 0
     for case in cases():
         if not all(word in str(case) for word in asked.case.split()):
             continue
-        found = row(case)
+        found = row(case, Execution(asked.execution))
         ours_s, rival_s = found["search_s"], found["rival_s"]
         wins = ours_s <= rival_s
         lost += not wins

@@ -22,6 +22,7 @@ from workloads.transforms import transformed
 
 SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ROUNDING = 1 + 1e-9
+MODES = st.sampled_from(("training", "inference"))
 
 
 @SLOW
@@ -82,11 +83,16 @@ def test_more_than_eight_cores_have_a_part_of_every_layer() -> None:
         assert is_layout(network, few, array) is covered
 
 
-@given(st.data(), networks(4), arrays(3, 3), st.booleans(), EXECUTIONS)
+@given(st.data(), networks(4), arrays(3, 3), st.booleans(), EXECUTIONS, MODES)
 def test_no_plan_at_all_undercuts_its_work(
-    data: st.DataObject, network: Network, whole: Array, published: bool, execution: Execution
+    data: st.DataObject,
+    network: Network,
+    whole: Array,
+    published: bool,
+    execution: Execution,
+    mode: str,
 ) -> None:
-    execution = PUBLISHED if published else execution
+    execution = replace(PUBLISHED if published else execution, mode=mode)
     array = execution.planned(whole)
     plan = data.draw(plans(network, array, 12))
     step = simulate(network, plan, whole, execution)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hardware import Array, Group, load_array
 from planners import PLANNERS, TIME, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution, OutOfMemoryError, simulate
+from simulator.planning.layouts import first_cores
 from simulator.planning.search import search
 from tests.simulator.planning.matrix import CLUSTER, Case, cases, rivals, row, seconds
 from tests.strategies import arrays, networks
@@ -28,6 +29,8 @@ from workloads import Network, load_network
         (
             PUBLISHED,
             DEPLOYED,
+            replace(PUBLISHED, mode="inference"),
+            replace(DEPLOYED, mode="inference"),
             Execution("deployed", overlap=False),
             Execution("deployed", whole_shards=False, bucket_bytes=0),
         )
@@ -84,6 +87,30 @@ def test_three_kinds_of_boards() -> None:
         ours = simulate(network, plan, array, execution).iteration_s
         for rival in rivals(network, planned, 64):
             assert ours <= seconds(network, rival.plan, array, execution)
+
+
+@pytest.mark.parametrize("algorithm", ["hierarchical", "torus", "binomial"])
+@pytest.mark.parametrize("name", ["tpu-v3-8", "ring-8"])
+def test_plans_that_an_algorithm_refuses_are_passed_over(name: str, algorithm: str) -> None:
+    """A single core, if no other, exchanges nothing."""
+    network, array = load_network("lenet"), load_array(name)
+    execution = replace(DEPLOYED, algorithm=algorithm)
+    plan = search(network, execution.planned(array), 64, execution=execution)
+    ours = simulate(network, plan, array, execution).iteration_s
+    for rival in rivals(network, execution.planned(array), 64):
+        assert ours <= seconds(network, rival.plan, array, execution)
+
+
+def test_part_of_an_array_has_its_own_cores() -> None:
+    """Eight cores of the first kind and a board of the second: those start at core 16 of all."""
+    array = load_array("tpu-mixed", ["devices.0.count=2", "devices.1.count=2"])
+    part = DEPLOYED.planned(array).part(8, 12)
+    (first, _), (second, _) = part.group.kinds
+    ours = [first_cores(part, first, 8), first_cores(part, second, 4)]
+    assert [cores and cores.first for cores in ours] == [8, 16]
+    network = load_network("lenet")
+    plan = search(network, part, 64, execution=DEPLOYED)
+    assert plan.root is not None
 
 
 def test_with_strict_memory_it_takes_what_fits() -> None:
