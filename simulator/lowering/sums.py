@@ -108,7 +108,7 @@ class Sums:
         Twelve are six and six, these three and three, of which one half is two cores and the
         other one: no block, but one collective all the same.
         """
-        if len(part.group.kinds) > 1 or part.idle:
+        if part.idle or len({device for device, _ in part.group.kinds}) > 1:
             return False
         if not part.halves:
             return all(map(self._joins, part.types))
