@@ -57,57 +57,80 @@ def step_bound(
     *,
     layout: bool,
     bucket_bytes: float | None = None,
+    worth_s: float = 0.0,
 ) -> StepBound | None:
     """The best bound that covers a plan, which is a ``layout`` (``is_layout``) or is not.
 
     ``array`` is as the execution model has it (``execution.planned``), ``bucket_bytes`` what the
-    plan says: then layouts with such buckets are covered. None where nothing takes any time.
+    plan says: then layouts with such buckets are covered. A bound of layouts that is below
+    ``worth_s`` is not looked for to the end. None where nothing takes any time.
     """
     found = [StepBound(work_bound_s(network, array, batch, execution), EVERY_PLAN)]
     planned = execution.bucket_bytes is None and bucket_bytes is not None
     if planned:
         execution = replace(execution, bucket_bytes=bucket_bytes)
-    if layout and (near := layouts_bound(network, array, batch, execution)) is not None:
+    if layout and (near := layouts_bound(network, array, batch, execution, worth_s)):
         said = f"{near.covers}, {bucket_words(execution.bucket_of())}"
         found.append(replace(near, covers=said) if planned else near)
     best = max(found, key=lambda bound: bound.seconds)
     return best if best.seconds > 0 else None
 
 
-@lru_cache(maxsize=64)
 def layouts_bound(
-    network: Network, array: Array, batch: int, execution: Execution
+    network: Network, array: Array, batch: int, execution: Execution, worth_s: float = 0.0
 ) -> StepBound | None:
     """What no layout of like cores undercuts; None where it takes too long to find, or is unknown.
 
-    The least over all numbers of cores of each kind.
+    The least over all numbers of cores of each kind; None, too, where the layouts that
+    are looked at first show that it is below ``worth_s``.
     """
-    kinds = array.group.kinds
-    if execution.model == "published" or any(
-        device.units is not None and execution.overlap for device, _ in kinds
-    ):
-        return None  # the tables have one operator after the other
-    most = max(leaves_of(array.group, device) for device, _ in kinds)
-    cores = [
-        first_cores(array, device, 1 << level)
-        for device, _ in kinds
-        for level in range(leaves_of(array.group, device).bit_length())
-    ]
-    if most >> MOST_LEVELS > 1 or None in cores:
+    first_s = _first_s(network, array, batch, execution)
+    if first_s is None or first_s < worth_s:
+        return None
+    return _of_all(network, array, batch, execution)
+
+
+@lru_cache(maxsize=64)
+def _first_s(network: Network, array: Array, batch: int, execution: Execution) -> float | None:
+    """The bound of the layouts that the search looks at first; None where none is found."""
+    cores = _cores(array)
+    if (
+        execution.model == "published"
+        or any(device.units is not None and execution.overlap for device, _ in array.group.kinds)
+        or max(one.levels for one in cores if one) > MOST_LEVELS
+        or None in cores
+    ):  # with units, the tables have one operator after the other
         return None
     how = network, batch, execution
-    every = [_size(*how, one, RUNS) for one in cores if one]
-    if max(map(_pairs, every)) > MOST_WORK:
+    if max(_pairs(_size(*how, one, RUNS)) for one in cores if one) > MOST_WORK:
         return None
-    seconds = least_s([_size(*how, one) for one in cores if one])
-    if most.bit_length() - 1 > MANY_LEVELS:  # those that the search looks at first, and more
+    return least_s([_size(*how, one) for one in cores if one])
+
+
+@lru_cache(maxsize=64)
+def _of_all(network: Network, array: Array, batch: int, execution: Execution) -> StepBound:
+    """That of all layouts that are covered."""
+    cores, how = _cores(array), (network, batch, execution)
+    every = [_size(*how, one, RUNS) for one in cores if one]
+    seconds = _first_s(network, array, batch, execution) or 0.0
+    levels = max(one.levels for one in cores if one)
+    if levels > MANY_LEVELS:
         seconds = at_most_s(every, seconds)
-    covers = LAYOUTS.format(most, " of one kind" if len(kinds) > 1 else "")
-    if most > FEW_CORES:
+    covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
+    if 1 << levels > FEW_CORES:
         covers += FILLED.format(FEW_CORES)
     if not all(states.complete for one in every for states in _states(one)):
         covers += FEW_RUNS.format(RUNS - 1)
     return StepBound(seconds, covers)
+
+
+def _cores(array: Array) -> list[Cores | None]:
+    """The first 1, 2, 4, ... cores of each kind; None where they are no such."""
+    return [
+        first_cores(array, device, 1 << level)
+        for device, _ in array.group.kinds
+        for level in range(leaves_of(array.group, device).bit_length())
+    ]
 
 
 def _size(
