@@ -92,6 +92,8 @@ def carried(known: tuple[str, str], asked: tuple[str, str]) -> float:
     0.63 of its 5, and in fp4 6.3, 0.42 of its 15. Of H100 the calibration rows say 0.62 of
     peak at 700 W and 0.47 at 500 W (bf16; 0.44 by this rule), 0.56 and 0.37 (fp8; 0.40).
     """
+    if known == asked:
+        return 1.0
     (chip, format_), (other, to_format) = known, asked
     of, to = MACHINES[chip], MACHINES[other]
     watts = to.watts / of.watts if of.watts and to.watts else 1.0

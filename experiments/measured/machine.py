@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.measured.rows import Row
 from experiments.output import UsageError
-from hardware import load_array
+from hardware import SpecError, load_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,16 @@ class Machine:
     watts: float = 0.0
 
     def peak(self, precision: str) -> float:
-        """A chip's FLOP/s in a format; raises SpecError for one that it has not."""
-        array = load_array(self.array, (f"precision={precision}",))
+        """A chip's FLOP/s in a format; raises SpecError for one that it has not.
+
+        In bf16 those of fp16 where it has that alone, as V100 does: no chip has both unlike.
+        """
+        try:
+            array = load_array(self.array, (f"precision={precision}",))
+        except SpecError:
+            if precision != "bf16":
+                raise
+            return self.peak("fp16")
         return array.group.kinds[0][0].chip_peak_flops_per_s
 
 

@@ -87,7 +87,7 @@ def layouts_bound(
     first_s = _first_s(network, array, batch, execution)
     if first_s is None or first_s < worth_s:
         return None
-    return _of_all(network, array, batch, execution)
+    return _of_all(network, array, batch, execution, first_s)
 
 
 @lru_cache(maxsize=64)
@@ -108,11 +108,12 @@ def _first_s(network: Network, array: Array, batch: int, execution: Execution) -
 
 
 @lru_cache(maxsize=64)
-def _of_all(network: Network, array: Array, batch: int, execution: Execution) -> StepBound:
-    """That of all layouts that are covered."""
+def _of_all(
+    network: Network, array: Array, batch: int, execution: Execution, seconds: float
+) -> StepBound:
+    """That of all layouts that are covered, of which the first have one of so many seconds."""
     cores, how = _cores(array), (network, batch, execution)
     every = [_size(*how, one, RUNS) for one in cores if one]
-    seconds = _first_s(network, array, batch, execution) or 0.0
     levels = max(one.levels for one in cores if one)
     if levels > MANY_LEVELS:
         seconds = at_most_s(every, seconds)

@@ -80,6 +80,14 @@ def test_watts_and_bits_set_the_pace() -> None:
     assert carried(("A100-80", "bf16"), ("A100-80", "fp32")) == 1.0  # without tensor cores
 
 
+def test_a_chip_that_has_fp16_alone() -> None:
+    """V100 in fp16, whose share is kept as bf16's: 125 TFLOP/s, and 15.7 without tensor cores."""
+    for format_, factor in (("bf16", 1.0), ("fp32", 2 * 15.7 / 125)):
+        constants = Constants({("V100-32", format_): 0.5}, {}, {})
+        share, _ = constants.share(small(hw="V100-32", precision="fp16"))
+        assert share == pytest.approx(0.5 * factor, rel=1e-3)
+
+
 def test_h100_at_500_watts() -> None:
     """Both were calibrated, each on rows of its own: the rule is right within a twelfth."""
     known = {("H100", "bf16"): 0.618, ("H100", "fp8"): 0.556}
