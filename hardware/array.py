@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +18,14 @@ class SpecError(ValueError):
 Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
+
+
+def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
+    """The same (device, boards), the chips of each kind waiting for the slowest of them."""
+    return tuple(
+        (replace(device, roofline=device.roofline.waiting(count * device.chips)), count)
+        for device, count in kinds
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def device_of(label: str, table: DeviceTable) -> Device:
             host_s=table.roofline.host,
             concurrent=table.roofline.concurrent,
             winograd=table.roofline.winograd,
+            variation=table.roofline.variation,
         ),
         arithmetic=_arithmetic(table.arithmetic),
         energy=_energy(table.energy),

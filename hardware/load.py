@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from hardware.array import Array, Group, Setting, SpecError
+from hardware.array import Array, Group, Setting, SpecError, waiting
 from hardware.build import device_of, in_order, topology_of, written_format
 from hardware.device import Device
 from hardware.faults import faults_of
@@ -73,7 +73,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     _raise(faults)
     if stack:
         stack.check_chips(device.name.partition(",")[0] for device, _ in kinds)
-    group = Group(_merge_alike(kinds))
+    group = Group(waiting(_merge_alike(kinds)))
     if table.nodes > 1 and len(group.kinds) > 1:
         what = f"{table.nodes} nodes of unlike devices; write counts of the whole array instead"
         _raise([f"{own['nodes'].origin}: nodes: {what}"])

@@ -34,6 +34,8 @@ KEYS = {
     "roofline.host_s": ("roofline.host",),
     "roofline.concurrent": ("roofline.concurrent",),
     "roofline.winograd": ("roofline.winograd",),
+    "roofline.variation": ("roofline.variation",),
+    "roofline.slowest": ("roofline.variation",),
     "chip_attention_flops_per_s": ("arithmetic.attention",),
     "product_bytes": ("arithmetic.compute",),
     "arithmetic.element_bytes": ("arithmetic.element",),

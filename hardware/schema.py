@@ -107,6 +107,7 @@ class RooflineTable(Table):
     host = key(DURATION, _DEFAULT.host_s)
     concurrent = key(number(0, 1), _DEFAULT.concurrent)
     winograd = key(number(1, 16), _DEFAULT.winograd)
+    variation = key(number(0, 0.5), _DEFAULT.variation)
 
 
 class ArithmeticTable(Table):
@@ -219,6 +220,8 @@ def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
     arithmetic, peaks = table.arithmetic, peaks_of(table)
     if table.units is not None:
         yield from units_faults(table.units, arithmetic.element)
+        if table.roofline.variation:
+            yield "roofline.variation", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
     for use, format_ in (("compute", arithmetic.compute), ("attention", arithmetic.attention)):

@@ -33,7 +33,8 @@ class EfficiencyTable(Table):
     """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
 
     ``host`` is the least time of an operator, ``overhead`` what each takes besides;
-    ``winograd`` how many times fewer products convolutions of 3 x 3 compute.
+    ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
+    by how much alike chips differ in time, all of which wait for the slowest.
     """
 
     products = key(EFFICIENCY, None)
@@ -51,6 +52,7 @@ class EfficiencyTable(Table):
     host = key(DURATION, None)
     concurrent = key(number(0, 1), None)
     winograd = key(number(1, 16), None)
+    variation = key(number(0, 0.5), None)
 
 
 class HabitsTable(Table):
@@ -88,6 +90,7 @@ _KEYS = {
     "host": "roofline.host",
     "concurrent": "roofline.concurrent",
     "winograd": "roofline.winograd",
+    "variation": "roofline.variation",
 }
 """A key of a stack's efficiencies to that of a device."""
 

@@ -89,8 +89,8 @@ def carried(known: tuple[str, str], asked: tuple[str, str]) -> float:
     Large products take all the power that a board may have. The same cores do as many more
     FLOPs as they have more watts, and in a format of half the bits twice as many. B200 (1,000 W,
     4.5 PFLOP/s in fp8) at a share of 0.5 does 2.25 PFLOP/s. GB300 (1,400 W) does 3.15 then,
-    0.63 of its 5, and in fp4 6.3, 0.42 of its 15. Of H100 the calibration rows say 0.62 of
-    peak at 700 W and 0.47 at 500 W (bf16; 0.44 by this rule), 0.56 and 0.37 (fp8; 0.40).
+    0.63 of its 5, and in fp4 6.3, 0.42 of its 15. Of H100 the calibration rows say 0.65 of
+    peak at 700 W and 0.49 at 500 W (bf16; 0.46 by this rule), 0.61 and 0.41 (fp8; 0.43).
     """
     if known == asked:
         return 1.0

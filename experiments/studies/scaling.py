@@ -10,6 +10,7 @@ from experiments.output import UsageError
 from experiments.studies.comparison import Options, comparisons
 from experiments.studies.speedups import Comparison
 from hardware import Array, Group
+from hardware.array import waiting
 from planners import Planner
 from workloads import Network
 
@@ -36,7 +37,7 @@ def scaled(array: Array, levels: int) -> Array:
             f"--levels {levels}: {wanted} accelerators cannot have the proportions of "
             f"{array.name} ({counts})"
         )
-    kinds = tuple((device, count * wanted // size) for device, count in array.group.kinds)
+    kinds = waiting((device, count * wanted // size) for device, count in array.group.kinds)
     topology = replace(array.topology, shape=())
     settings = tuple(s for s in array.settings if not s.key.endswith((".count", "topology.shape")))
     sizes = ".count=", "topology.shape="

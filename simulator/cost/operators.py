@@ -84,7 +84,8 @@ class Operator:
     of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and
     output channel; a product of ``each_sample`` has no operand that samples share, one with a
     ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
-    spectra, the others transforms; ``attention`` is a fused kernel.
+    spectra, the others transforms; ``attention`` is a fused kernel. A product is ``wide``
+    that computes in the format of activations, however narrow that of the others is.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -105,6 +106,7 @@ class Operator:
     block: int = 1
     spectral: float = 0.0
     attention: bool = False
+    wide: bool = False
 
     def updating(self, fraction: float) -> Operator:
         """An update of so much of the parameters."""

@@ -76,10 +76,10 @@ class Core:
     winograd: float = 1.0
 
     def rate(self, operator: Operator) -> float:
-        """FLOP/s of an operator: those of fused attention, of computed operands, of weights."""
+        """FLOP/s of an operator: those of fused attention, of wide operands, of weights."""
         if operator.attention:
             return self.attention_flops_per_s or self.flops_per_s
-        if operator.each_sample:
+        if operator.each_sample or operator.wide:
             return self.computed_flops_per_s or self.flops_per_s
         return self.flops_per_s * (self.winograd if operator.kernel == WINOGRAD else 1.0)
 
@@ -95,10 +95,11 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
     model, cores = device.roofline, device.cores_per_chip
     share, narrow = model.matrix_efficiency, device.product_bytes or each.activation
     fused = share if model.attention_efficiency is None else model.attention_efficiency
-    peak = (device.chip_attention_flops_per_s or device.chip_peak_flops_per_s) / cores
+    of_chip = cores * model.slowest  # what the slowest chip does less, all do
+    peak = (device.chip_attention_flops_per_s or device.chip_peak_flops_per_s) / of_chip
     return Core(
-        flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / cores,
-        hbm_bytes_per_s=model.memory_efficiency * device.hbm_bytes_per_s / cores,
+        flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / of_chip,
+        hbm_bytes_per_s=model.memory_efficiency * device.hbm_bytes_per_s / of_chip,
         hbm_capacity_bytes=device.hbm_capacity_bytes / cores,
         overhead_s=model.overhead_s,
         tile=model.tile and whole,
@@ -146,8 +147,8 @@ def casts(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost
     twice, once transposed. Of an activation in bfloat16 2 B are read for fp8 and 1 B
     written twice, which is 4 B. Weights are cast once a step, which is not counted.
     """
-    with_weights = operator.macs and not operator.each_sample and not operator.attention
-    if core.cast_bytes and with_weights and operator.phase is not Phase.GRADIENT:
+    wide = operator.each_sample or operator.attention or operator.wide
+    if core.cast_bytes and operator.macs and not wide and operator.phase is not Phase.GRADIENT:
         each = core.cast_bytes / core.bytes.activation
         moved = each * map_bytes(operator.reads[0], shard, core) * operator.reads[0].share
         seconds = moved / core.hbm_bytes_per_s + core.overhead_s

@@ -82,3 +82,11 @@ def test_a_plan_that_loses_is_said_for_each_size(capsys: pytest.CaptureFixture[s
     assert "batch 65536, deployed" in " ".join(table.split())
     for levels in (1, 2):
         assert f"{levels} levels: owt is slower than data parallelism for lenet." in table
+
+
+def test_fewer_chips_have_a_less_slow_slowest_one() -> None:
+    """Chips that differ wait for each other: 16 boards for the slowest of 64 chips."""
+    array = load_array("tpu-v3-pod", ["devices.0.roofline.variation=0.02"])
+    ((device, boards),) = scaled(array, 4).group.kinds
+    assert boards == 16
+    assert device.roofline == array.group.kinds[0][0].roofline.waiting(64)
