@@ -74,7 +74,7 @@ def split_of(row: Row, machine: Machine) -> Split:
     if row.gbs is None:
         raise LeftOutError("the batch is not stated")
     tp, pp = taken(row.tp, "tp", 1), taken(row.pp, "pp", 1)
-    vp = taken(row.vp, "vp", 1) if pp > 1 else 1
+    vp = taken(row.vp, "vp", _interleaved(row, pp)) if pp > 1 else 1
     cp, ep = row.cp or 1, row.ep or 1
     dp = row.dp or max(row.gpus // (tp * pp * cp), 1)
     if dp * tp * pp * cp != row.gpus:
@@ -101,6 +101,18 @@ def split_of(row: Row, machine: Machine) -> Split:
         assumed=tuple(assumed),
         more=more,
     )
+
+
+def _interleaved(row: Row, pp: int) -> int:
+    """How many stages a place is taken to have where a row does not say it: one.
+
+    Where sends between stages go on beside computing, stages are interleaved (Megatron-LM,
+    arguments.py: no overlap of them else): then as few as can be, of 96 layers at 8 places 2.
+    """
+    if "pp" not in row.overlap.split(","):
+        return 1
+    each = math.ceil((row.layers or 0) / pp)
+    return next((vp for vp in range(2, each + 1) if each % vp == 0), 1)
 
 
 def _zero(row: Row, assumed: list[str]) -> int:

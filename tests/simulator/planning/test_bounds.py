@@ -13,7 +13,7 @@ from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.planning.bounds import is_layout, layouts_bound, step_bound
 from simulator.planning.search import search
 from simulator.planning.work_bound import work_bound_s
-from tests.simulator.planning.brute_force import all_layouts
+from tests.simulator.planning.brute_force import all_layouts, best_s
 from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores, unlike_cores
 from tests.simulator.planning.matrix import CLUSTER
 from tests.strategies import arrays, networks, plans
@@ -41,6 +41,26 @@ def test_no_layout_undercuts_the_bound_and_the_search_finds_the_best(
     assert work_bound_s(network, array, batch, execution) <= least_s * ROUNDING
     found = search(network, array, batch, execution=execution)
     assert simulate(network, found, whole, execution).iteration_s <= least_s * 1.02
+
+
+@pytest.mark.slow
+def test_of_200_random_cases_it_finds_the_best_of_nearly_all() -> None:
+    """Up to four layers, and a shortcut, on up to four cores: half an hour."""
+    over: list[float] = []
+
+    @settings(SLOW, max_examples=200, derandomize=True, database=None)
+    @given(chains(4), like_cores(), BATCHES, EXECUTIONS)
+    def compare(network: Network, whole: Array, batch: int, execution: Execution) -> None:
+        array = execution.planned(whole)
+        least_s = best_s(network, array, batch, execution)
+        near = layouts_bound(network, array, batch, execution)
+        assert near is None or near.seconds <= least_s * ROUNDING
+        found = search(network, array, batch, execution=execution)
+        over.append(simulate(network, found, whole, execution).iteration_s / least_s)
+
+    compare()
+    assert max(over) <= 1.02
+    assert sum(one <= ROUNDING for one in over) >= 0.95 * len(over)
 
 
 @SLOW
