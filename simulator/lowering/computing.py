@@ -31,13 +31,18 @@ def computed(
         Kind.COMPUTE,
         phase,
         layer,
-        duration_ps=duration_ps(math.fsum(cost.seconds for cost in done), 1.0),
+        duration_ps=lasts_ps(done),
         flops=flops,
         hbm_bytes=moved,
         energy_j=computing_j(device, flops, moved),
         bound_s=bounds(done, core),
         unit=unit,
     )
+
+
+def lasts_ps(done: Sequence[OperatorCost]) -> int:
+    """Picoseconds of operators one after the other."""
+    return duration_ps(math.fsum([one.seconds for one in done]), 1.0)
 
 
 def on_units(

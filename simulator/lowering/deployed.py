@@ -184,6 +184,12 @@ class Deployed(ExchangesOnWires):
         """One core's operators of a node and phase, one after the other on the roofline."""
         return self._products(device).of(v, phase, self.held(v, shard), updated)
 
+    def product_ps(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> int:
+        """The same without the operation: planners ask for thousands."""
+        return self._products(device).lasts_ps(v, phase, self.held(v, shard), updated)
+
     def units(self, device: Device) -> tuple[str, ...]:
         """Those of its spec; without overlap a core does one thing after the other."""
         return device.units.names if device.units is not None and self.overlap else ()

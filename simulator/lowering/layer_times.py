@@ -44,8 +44,8 @@ def layer_times(
         seconds = dict.fromkeys(Phase, 0.0)
         for phase in Phase:
             if deployed or not (node.join or phase in (Phase.UPDATE, Phase.RECOMPUTE)):
-                product = rules.product(v, phase, shards[v], device)
-                seconds[phase] = product.duration_ps / PICOSECONDS if product else 0.0
+                lasts_ps = rules.product_ps(v, phase, shards[v], device)
+                seconds[phase] = lasts_ps / PICOSECONDS
         found.append(
             LayerTime(
                 node.name,

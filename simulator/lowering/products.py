@@ -12,7 +12,7 @@ from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.operations import Operation
-from simulator.lowering.computing import computed
+from simulator.lowering.computing import computed, lasts_ps
 from simulator.lowering.execution import Execution
 from workloads import Network
 from workloads.kept import once_for_each
@@ -36,6 +36,7 @@ class Products:
         self._step = operators(network, **execution.computing)
         self._sorts = sorts_of(self._step)
         self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
+        self._lasts_ps: dict[tuple[int, Phase, Shard, float], int] = {}
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -43,13 +44,25 @@ class Products:
         ``held`` is what the operators find on the core (``Deployed.held``), of whose
         weights it updates a part.
         """
+        done, name = self._costs(v, phase, held, updated), self._step.graph[v].name
+        return computed(phase, name, done, self._device, self.core) if done else None
+
+    def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
+        """How long that operation takes; 0 without any."""
+        key = self._sorts[v], phase, held, updated
+        if key not in self._lasts_ps:
+            if len(self._lasts_ps) >= MOST:
+                self._lasts_ps.clear()
+            self._lasts_ps[key] = lasts_ps(self._costs(v, phase, held, updated))
+        return self._lasts_ps[key]
+
+    def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
         key = self._sorts[v], phase, held, updated
         if key not in self._known:
             if len(self._known) >= MOST:
                 self._known.clear()
             self._known[key] = costs(self.operators(v, phase, updated), held, self.core)
-        done, name = self._known[key], self._step.graph[v].name
-        return computed(phase, name, done, self._device, self.core) if done else None
+        return self._known[key]
 
     def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
         """A node's operators of a phase, of which an update is of a part of the weights."""

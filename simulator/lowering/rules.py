@@ -138,6 +138,13 @@ class Rules(ABC):
         Of its weights it updates the fraction ``updated``.
         """
 
+    def product_ps(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> int:
+        """What the same takes; nothing where there is nothing to do."""
+        made = self.product(v, phase, shard, device, updated)
+        return made.duration_ps if made else 0
+
     @property
     def bucket_bytes(self) -> float:
         """Of gradients that travel together, where the execution model has buckets."""

@@ -106,9 +106,9 @@ class Judge:
             key = device, v, shard, updated[v]
             if key not in self._products:
                 made = (
-                    rules.product(v, phase, shard, device, updated[v]) for phase in self._phases
+                    rules.product_ps(v, phase, shard, device, updated[v]) for phase in self._phases
                 )
-                self._products[key] = sum(one.duration_ps for one in made if one)
+                self._products[key] = sum(made)
             found += self._products[key]
         return found / PICOSECONDS / (len(rules.units(device)) or 1)
 

@@ -183,11 +183,7 @@ class Tables:
         if key not in self._leasts:
             kinds, levels = usual(self.graph[v]), self.cores.levels
             self._leasts[key] = min(
-                sum(
-                    product.duration_ps / PICOSECONDS
-                    for phase in Phase
-                    if (product := self.rules.product(v, phase, shard, self.cores.device))
-                )
+                sum(self._product_s(v, phase, shard) for phase in Phase)
                 for shard in {
                     self._shard(v, self._cuts(v, taken))
                     for taken in combinations_with_replacement(kinds, levels)
@@ -195,6 +191,9 @@ class Tables:
                 }
             )
         return self._leasts[key]
+
+    def _product_s(self, v: int, phase: Phase, shard: Shard) -> float:
+        return self.rules.product_ps(v, phase, shard, self.cores.device) / PICOSECONDS
 
     def _cuts(self, v: int, types: Sequence[PartitionType]) -> list[int]:
         """How often each dimension is halved; type III replicates a join."""
@@ -223,8 +222,7 @@ class Tables:
             return np.array(values, dtype=np.float64)[number]
 
         def product(phase: Phase) -> Floats:
-            found = [self.rules.product(v, phase, s, self.cores.device) for s in shards]
-            return each([one.duration_ps / PICOSECONDS if one else 0.0 for one in found])
+            return each([self._product_s(v, phase, shard) for shard in shards])
 
         def sums(phase: Phase) -> Floats:
             shown = 0.0 if node.join else self.rules.shown(phase)

@@ -150,11 +150,9 @@ class Prices:
     def _update_s(self, part: Part, v: int) -> float:
         """The longest update of a part's devices."""
         device, updated = part.group.kinds[0][0], self._updated[id(part)][v]
-        made = (
-            self._rules.product(v, Phase.UPDATE, shard, device, updated)
-            for shard in dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
-        )
-        return max((one.duration_ps / PICOSECONDS for one in made if one), default=0.0)
+        shards = dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
+        lasts = (self._rules.product_ps(v, Phase.UPDATE, one, device, updated) for one in shards)
+        return max(lasts, default=0) / PICOSECONDS
 
 
 def _lowest(part: Part, above: tuple[int, ...]) -> Iterator[tuple[Part, tuple[int, ...]]]:
