@@ -90,9 +90,9 @@ def _factors(chain: Chain, weight: float, kept: list[Ints]) -> Iterator[Factor]:
             pair = chain.pair(v, weight)
             yield Factor((v - 1, v), pair[np.ix_(kept[v - 1], states)])
     for producer, edge, v in _others(chain):
-        ahead, back = tables.forward_relay(edge, v), tables.backward_relay(edge, v)
-        both = ahead + (1.0 - weight) * back
-        yield Factor((producer, v), both[np.ix_(kept[producer], kept[v])])
+        some = np.ix_(kept[producer], kept[v])
+        ahead, back = tables.forward_relay(edge, v)[some], tables.backward_relay(edge, v)[some]
+        yield Factor((producer, v), ahead + (1.0 - weight) * back)
 
 
 def _unwaited(chain: Chain, v: int, weight: float) -> Floats:

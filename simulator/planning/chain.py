@@ -72,6 +72,8 @@ class Chain:
         self._waits = waits_of(tables.graph, tables.operators.nodes)
         self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
         """What is between neighbours, for the weight that was asked for last."""
+        self._owned: dict[Hashable, Floats] = {}
+        self._reached: dict[float, list[Floats]] = {}
         self.near: dict[Hashable, list[tuple[float, tuple[int, ...]]]] = {}
         """What other states of neighbours would add (``local``)."""
 
@@ -80,7 +82,7 @@ class Chain:
         """Whether the backward products wait for the last node's sums."""
         return self._waits.ends
 
-    @property
+    @cached_property
     def nodes(self) -> list[Costs]:
         """The costs of every node."""
         return self.tables.nodes
@@ -149,6 +151,11 @@ class Chain:
 
     def reached(self, weight: float) -> list[Floats]:
         """By node, whether a gradient is in the stream so far, and state: the least sum so far."""
+        if weight not in self._reached:
+            self._reached[weight] = self._reach(weight)
+        return self._reached[weight]
+
+    def _reach(self, weight: float) -> list[Floats]:
         found: list[Floats] = []
         for v in range(len(self.nodes)):
             starts = self.starts(v)
@@ -156,9 +163,7 @@ class Chain:
                 come = np.array([np.zeros(len(starts)), np.full(len(starts), np.inf)])
             else:
                 pair = self.pair(v, weight)
-                come = np.array(
-                    [(before[:, np.newaxis] + pair).min(axis=0) for before in found[-1]]
-                )
+                come = np.array([_least_to(pair, before) for before in found[-1]])
             joined = np.array(
                 [np.where(starts, np.inf, come[0]), np.where(starts, come.min(axis=0), come[1])]
             )
@@ -180,9 +185,14 @@ class Chain:
 
     def own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
-        hollow = self.nodes[v].hollow
-        found = self._own(v, weight) + self.byte_s * self.nodes[v].held_bytes
-        return np.where(hollow, np.inf, found) if self.filled and not hollow.all() else found
+        costs, last = self.nodes[v], v == len(self.nodes) - 1
+        key = id(costs), v == 0, last, self.matmul(v), weight
+        if key not in self._owned:
+            found = self._own(v, weight) + self.byte_s * costs.held_bytes
+            if self.filled and not costs.hollow.all():
+                found = np.where(costs.hollow, np.inf, found)
+            self._owned[key] = found
+        return self._owned[key]
 
     def _own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself: a row where no gradient before it is in the stream, and one.
@@ -282,3 +292,12 @@ class Chain:
         """Which states put the node's gradient into the stream."""
         found: NDArray[np.bool_] = self.nodes[v].stream_s > 0
         return found
+
+
+def _least_to(pair: Floats, before: Floats) -> Floats:
+    """By state, the least of what is before it and what is between; most may be without any."""
+    there = np.isfinite(before)
+    if not there.any():
+        return np.full(pair.shape[1], np.inf)
+    found: Floats = (before[there, np.newaxis] + pair[there]).min(axis=0)
+    return found
