@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -64,19 +65,29 @@ class _Run:
             if line.way is not None and not line.needs:
                 self._move(number)
         self._compute()
-        while self._ends or self._moving:
-            first = min(self._moving, key=lambda one: one.left_s / one.rate, default=None)
-            through_s = self._now_s + first.left_s / first.rate if first else float("inf")
-            if self._ends and self._ends[0][0] <= through_s:
-                self._pass(self._ends[0][0])
-                _, number = heappop(self._ends)
+        ends = self._ends
+        while ends or self._moving:
+            first, through_s = self._first_through()
+            if first is None or (ends and ends[0][0] <= through_s):
+                over_s, number = heappop(ends)
+                self._pass(over_s)
                 self._over(number)
-            elif first:
+            else:
                 self._pass(through_s)
                 self._moving.remove(first)
                 self._rate()
-                heappush(self._ends, (through_s + first.idle_s, first.number))
+                heappush(ends, (through_s + first.idle_s, first.number))
         return self._now_s
+
+    def _first_through(self) -> tuple[_Moving | None, float]:
+        """The exchange whose bytes are through first, if any move, and when they are."""
+        moving = self._moving
+        if not moving:
+            return None, math.inf
+        first = moving[0]
+        if len(moving) > 1:
+            first = min(moving, key=lambda one: one.left_s / one.rate)
+        return first, self._now_s + first.left_s / first.rate
 
     def _pass(self, until_s: float) -> None:
         gone_s = until_s - self._now_s
@@ -86,18 +97,20 @@ class _Run:
         self._now_s = until_s
 
     def _over(self, number: int) -> None:
-        if self._lines[number].way is None:
+        lines, missing = self._lines, self._missing
+        if lines[number].way is None:
             self._busy = False
         for other in self._after[number]:
-            self._missing[other] -= 1
-            if not self._missing[other] and self._lines[other].way is not None:
+            missing[other] -= 1
+            if not missing[other] and lines[other].way is not None:
                 self._move(other)
-        self._compute()
+        if not self._busy:
+            self._compute()
 
     def _compute(self) -> None:
         """The core's next product, if it can begin."""
         number = self._next
-        if not self._busy and number >= 0 and not self._missing[number]:
+        if number >= 0 and not self._missing[number]:
             self._busy = True
             heappush(self._ends, (self._now_s + self._lines[number].seconds, number))
             self._next = next(self._products, -1)

@@ -21,6 +21,8 @@ from simulator.planning.tables import Tables
 
 Needs = tuple[int, ...]
 """Lines that something waits for, by their numbers."""
+Moved = tuple[float, Way]
+"""Seconds of what is re-laid, and which collective decides what it shares links with."""
 REDUCE, GATHER, EXCHANGE = "all-reduce", "all-gather", "all-to-all"
 
 
@@ -33,25 +35,58 @@ class Schedule:
         self.spent = 0
         """Nodes of all layouts that were estimated."""
         self._lists: dict[int, _Lists] = {}
+        self._known: dict[tuple[tuple[int, ...], float], float] = {}
         self._relaid: dict[tuple[int, int, float], float] = {}
+        self._moved: dict[tuple[int, int, int, int, bool], Moved | None] = {}
         self._bytes: dict[tuple[int, int], float] = {}
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
 
     def seconds(self, picks: Sequence[int], bucket_bytes: float | None = None) -> float:
-        """What the first core's step takes, about; with buckets as the tables', or of this size."""
+        """What the first core's step takes, about; with buckets as the tables', or of this size.
+
+        Found once; what is asked for again counts as often.
+        """
         self.spent += len(picks)
         full = self.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
-        lines = _Script(self, picks, full).write()
-        if any(line.seconds == math.inf for line in lines):  # a collective that does not apply
-            return math.inf
-        return run(lines, self._contention)
+        key = tuple(picks), full
+        if key not in self._known:
+            lines = _Script(self, picks, full).write()
+            never = any(line.seconds == math.inf for line in lines)  # what does not apply
+            self._known[key] = math.inf if never else run(lines, self._contention)
+        return self._known[key]
 
     def whole_bytes(self, edge: int, v: int) -> float:
         """Of the tensor that a node reads through an edge."""
         if (edge, v) not in self._bytes:
             self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
         return self._bytes[edge, v]
+
+    def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
+        """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
+
+        By the states of who made it and who reads it, ``forward`` for who reads it, else its
+        errors for who made it.
+        """
+        key = edge, v, made, read, forward
+        if key not in self._moved:
+            self._moved[key] = self._moves(*key)
+        return self._moved[key]
+
+    def _moves(self, edge: int, v: int, made: int, read: int, forward: bool) -> Moved | None:
+        maker, reader = self.nodes[self.tables.graph[v].producers[edge]], self.nodes[v]
+        if maker.hollow[made] or reader.hollow[read]:
+            return None
+        held = [layout[made] for layout in maker.makes]
+        other = [layout[read] for layout in reader.reads]
+        (rows, columns, _), asked = (held, other) if forward else (other, held)
+        changes = (rows & asked[II]) | (columns & asked[I])
+        gathers = (rows | columns) & asked[III]
+        if not changes and not gathers:
+            return None
+        part = reader.part_read[read] if forward else maker.part_made[made]
+        seconds = self.relaid_s(changes, gathers, self.whole_bytes(edge, v) * part)
+        return seconds, (GATHER, gathers) if gathers else (EXCHANGE, changes)
 
     def relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
         """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""
@@ -177,21 +212,8 @@ class _Script:
     def _relay(self, needs: Needs, edge: int, v: int, *, forward: bool) -> Needs:
         """Re-lay the tensor of an edge, for who reads it or, its errors, for who made it."""
         u = self._graph[v].producers[edge]
-        made, read = self._picks[u], self._picks[v]
-        maker, reader = self._schedule.nodes[u], self._schedule.nodes[v]
-        if maker.hollow[made] or reader.hollow[read]:
-            return needs
-        held = [layout[made] for layout in maker.makes]
-        other = [layout[read] for layout in reader.reads]
-        (rows, columns, _), asked = (held, other) if forward else (other, held)
-        changes = (rows & asked[II]) | (columns & asked[I])
-        gathers = (rows | columns) & asked[III]
-        if not changes and not gathers:
-            return needs
-        part = reader.part_read[read] if forward else maker.part_made[made]
-        size = self._schedule.whole_bytes(edge, v) * part
-        seconds = self._schedule.relaid_s(changes, gathers, size)
-        return self._add(seconds, needs, (GATHER, gathers) if gathers else (EXCHANGE, changes))
+        moved = self._schedule.moved(edge, v, self._picks[u], self._picks[v], forward=forward)
+        return needs if moved is None else self._add(moved[0], needs, moved[1])
 
     def _put(self, v: int) -> None:
         """Add a gradient to the bucket, which goes when it is full."""
@@ -223,4 +245,6 @@ class _Script:
 
 
 def _all(needs: Sequence[Needs]) -> Needs:
+    if len(needs) == 1:
+        return needs[0]
     return tuple(sorted({line for some in needs for line in some}))
