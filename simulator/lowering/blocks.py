@@ -64,7 +64,7 @@ class Block:
             found = children[found].ravel()
         return found
 
-    @property
+    @cached_property
     def largest(self) -> Shards:
         """What the first core holds: nobody else more."""
         sort = 0
@@ -74,8 +74,19 @@ class Block:
 
     def busy(self, nodes: Sequence[int]) -> Mask:
         """Which of the shards have something of any of these nodes."""
+        if self.full:
+            return self._everyone
         found: Mask = np.any(self._having[list(nodes)], axis=0)
         return found
+
+    @cached_property
+    def full(self) -> bool:
+        """Whether every core has something of every node."""
+        return bool(self._having.all())
+
+    @cached_property
+    def _everyone(self) -> Mask:
+        return np.ones(len(self.shards), dtype=np.bool_)
 
     @cached_property
     def _having(self) -> Mask:

@@ -289,9 +289,9 @@ class ExchangesOnWires(Rules):
         if node.join and outputs:
             outputs = shard.inputs * node.out_channels / node.in_channels
         if shard.positions == node.out_area:
-            return shard._replace(outputs=outputs, positions=1.0)
+            return Shard(shard.rows, shard.inputs, outputs, shard.groups, 1.0)
         part = shard.positions / node.out_area
-        return shard._replace(rows=shard.rows * part, outputs=outputs, positions=part)
+        return Shard(shard.rows * part, shard.inputs, outputs, shard.groups, part)
 
     def _alike(self, u: int, v: int) -> bool:
         """Whether two layers' gradients, or new weights, are exchanged by the same groups."""

@@ -126,15 +126,16 @@ class Relay:
 
     def _collectives(self, part: Part, old: float, new: float) -> None:
         """All cores do the same: an all-to-all where a dimension changes, then all-gathers."""
-        block = part.block
-        if block is None:
+        block, changes = part.block, part.together(self._changes)
+        gathers = part.together(self._gathers)
+        if block is None or not (new or any(changes) or any(gathers)):
             return
         busy = block.busy(self.nodes)
-        if any((block.busy((node,)) != busy).any() for node in self.nodes):
+        if not block.full and any((block.busy((node,)) != busy).any() for node in self.nodes):
             busy = np.ones_like(busy)  # those who hold, those who read, and who stands between
         exchanged, gathered, needed = (
-            block.groups(part.together(joined), busy)
-            for joined in (self._changes, self._gathers, self._needs_all)
+            block.groups(together, busy)
+            for together in (changes, gathers, part.together(self._needs_all))
         )
         reads = self._largest(part, block)
         if old and exchanged.size > 1:

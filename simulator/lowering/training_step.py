@@ -25,8 +25,8 @@ STEPS = Kept()
 """Those of the process that were written last."""
 
 
-def training_step(rules: Rules) -> Program:
-    """The program of one training step by these rules.
+def training_step(rules: Rules, *, memory: bool = True) -> Program:
+    """The program of one training step by these rules; whose ``memory`` nobody asks for, without.
 
     Folded, a worker stands for all devices that do the same, and a site for
     all splits; without it every device is a worker, and every split a site.
@@ -35,11 +35,11 @@ def training_step(rules: Rules) -> Program:
     key = rules.apart_from_speeds
     if key is not None and (before := STEPS.get(key)) is not None:
         return before.again(rules)
-    writer, memory = Writer(rules), step_memory(rules)
+    writer, held = Writer(rules, memory=memory), step_memory(rules) if memory else ()
     for item in rules.items():
         writer.write(item)
-    written = writer.written(memory)
-    if key is not None:
+    written = writer.written(held)
+    if key is not None and memory:
         STEPS.put(key, written.without_wires())
     return written.program
 
@@ -66,8 +66,9 @@ class Writer:
     Devices that share a script although each is a worker are set ``apart``.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, *, memory: bool = True) -> None:
         self.rules = rules
+        self._memory = memory
         self.apart = rules.shared and not rules.folded
         self.flow = Dataflow(rules.graph, rules.plan.updates)
         self._under: dict[int, tuple[Script, ...]] = {}
@@ -89,7 +90,7 @@ class Writer:
 
     def _script(self, part: Part, alike: Alike, updated: Sequence[float]) -> Script:
         device = part.group.kinds[0][0]
-        use = self.rules.memory_use(device, alike.shards, updated)
+        use = self.rules.memory_use(device, alike.shards, updated) if self._memory else None
         return Script(
             device,
             alike.shards,

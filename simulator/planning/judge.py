@@ -78,7 +78,7 @@ class Judge:
             rules = rules_of(self.network, plan, self.array, free, folded=True)
             if self._products_s(rules) >= self.best_s:
                 return math.inf
-            program = training_step(rules)
+            program = training_step(rules, memory=self.execution.strict_memory)
         except REFUSED as why:
             self.refused = str(why)
             return math.inf
