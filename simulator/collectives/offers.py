@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil, floor, sqrt
 
 from hardware import Wires
@@ -17,6 +17,7 @@ from simulator.collectives.groups import Groups
 from simulator.collectives.kept import KEPT
 from simulator.collectives.phases import CollectivePhase
 from simulator.collectives.quotient import Quotient
+from simulator.collectives.sections import Ends
 from simulator.engine.jobs import Job, Load
 from simulator.engine.picoseconds import whole_ps
 
@@ -145,10 +146,16 @@ def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed
         Timed(
             phase,
             byte_s(phase.load, wires),
-            wires.message_latency_s(*phase.far),
+            _latency_s(groups, phase.far),
         )
         for phase in algorithm.pattern(collective, groups)
     )
+
+
+def _latency_s(groups: Groups, far: Ends) -> float:
+    """The longest latency among a few messages: most groups' farthest ones are those of others."""
+    key = groups.speeds, *(cores.tobytes() for cores in far)
+    return KEPT.get("latency", key, partial(groups.wires.message_latency_s, *far))
 
 
 def byte_s(load: Load, wires: Wires) -> float:
