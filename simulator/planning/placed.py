@@ -79,16 +79,17 @@ class Placing:
     def _likely(self) -> list[_Found]:
         """The likely best layouts of every number of cores, the best first, by estimate."""
         best_s, found = self.judge.best_s, list[_Found]()
+        sure = not self.judge.execution.strict_memory  # else what fits counts
         for work_s, device, size in self._ranked():
             if work_s >= best_s:
                 break
             subset = subset_of(self.judge, device, size, self.batch, self.byte_s, best_s)
-            if subset is None:
+            if subset is None or (sure and subset.least_s() > FAR * best_s):
                 continue
             layouts_ = subset.estimated()
             found += ((*one, subset) for one in layouts_[: _most(len(layouts_))])
-            sure = (seconds for seconds, picks in layouts_ if not subset.hollow(picks))
-            best_s = min(best_s, next(sure, best_s))
+            filled = (seconds for seconds, picks in layouts_ if not subset.hollow(picks))
+            best_s = min(best_s, next(filled, best_s))
         return sorted(found, key=lambda one: one[0])
 
     def _ranked(self) -> list[tuple[float, Device, int]]:

@@ -65,6 +65,11 @@ class Subset:
         pairs = zip(self.chain.nodes, picks, strict=True)
         return any(costs.hollow[pick] for costs, pick in pairs)
 
+    def least_s(self) -> float:
+        """What any of its layouts should take; 0 where some may leave cores without some nodes."""
+        hollow = any(costs.hollow.all() for costs in self.chain.nodes)
+        return 0.0 if hollow or self.loose is not self.chain else self.chain.best()[0].bound_s
+
     def judged(self, most_nodes: int = ESTIMATED_NODES, size: float | None = None) -> Judged:
         """Estimates of so many nodes together, with buckets of a size (None: the usual)."""
         schedule = self.schedule
