@@ -6,6 +6,7 @@ computing it takes, and which exchanges it needs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from simulator.lowering.blocks import Alike
 from simulator.lowering.dataflow import MADE, Dataflow
 from simulator.lowering.placement import Part, parts
 from simulator.lowering.rules import Exchange, Rules
+from simulator.lowering.so_far import SoFar
 from simulator.lowering.tasks import Key, Script
 from simulator.lowering.unit_order import compute_on_units, order_by_units
 from simulator.lowering.written import Kept, Made, Written, devices_of, followed
@@ -25,21 +27,36 @@ STEPS = Kept()
 """Those of the process that were written last."""
 
 
-def training_step(rules: Rules, *, memory: bool = True) -> Program:
-    """The program of one training step by these rules; whose ``memory`` nobody asks for, without.
+def training_step(rules: Rules) -> Program:
+    """The program of one training step by these rules.
 
     Folded, a worker stands for all devices that do the same, and a site for
     all splits; without it every device is a worker, and every split a site.
     What differs in speeds alone from a step written lately is not written again.
     """
-    key = rules.apart_from_speeds
+    program = step_below(rules, math.inf)
+    if program is None:
+        raise AssertionError
+    return program
+
+
+def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> Program | None:
+    """The same; None as soon as what is written of it surely takes longer than ``enough_s``.
+
+    If nobody asks for its ``memory``, without that.
+    """
+    alike = rules.apart_from_speeds
+    key = None if alike is None else (alike, memory)
     if key is not None and (before := STEPS.get(key)) is not None:
         return before.again(rules)
-    writer, held = Writer(rules, memory=memory), step_memory(rules) if memory else ()
+    writer, so_far = Writer(rules, memory=memory), SoFar(rules)
+    held = step_memory(rules) if memory else ()
     for item in rules.items():
         writer.write(item)
+        if enough_s < math.inf and so_far.follow(writer.scripts) > enough_s:
+            return None
     written = writer.written(held)
-    if key is not None and memory:
+    if key is not None:
         STEPS.put(key, written.without_wires())
     return written.program
 

@@ -19,11 +19,13 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.placement import parts
 from simulator.lowering.rules import Rules
-from simulator.lowering.training_step import training_step
+from simulator.lowering.training_step import step_below
 from simulator.lowering.written import splits_of
 from simulator.planning.updates import candidates
 from workloads import Network
 
+HOPELESS = 1.2
+"""Plans are not written to their ends that surely take so many times as long as the best."""
 REFUSED = (PlanError, CollectiveError)
 """A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 
@@ -78,9 +80,12 @@ class Judge:
             rules = rules_of(self.network, plan, self.array, free, folded=True)
             if self._products_s(rules) >= self.best_s:
                 return math.inf
-            program = training_step(rules, memory=self.execution.strict_memory)
+            memory = self.execution.strict_memory
+            program = step_below(rules, HOPELESS * self.best_s, memory=memory)
         except REFUSED as why:
             self.refused = str(why)
+            return math.inf
+        if program is None:
             return math.inf
         self.spent += sum(len(worker.template) for worker in program.workers)
         return run(program).iteration_s if self._fits(plan, program) else math.inf

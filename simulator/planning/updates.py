@@ -16,8 +16,6 @@ from hardware import Array
 from planners import Pipeline, Plan, PlanError, Update
 from planners.order import Item, Kind, Phase
 from planners.updates import Updates, updates_of
-from simulator.collectives.offers import byte_s
-from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
@@ -25,6 +23,7 @@ from simulator.lowering.models import MODELS, rules_of
 from simulator.lowering.pipeline import pipelined
 from simulator.lowering.placement import Part, parts
 from simulator.lowering.rules import Rules
+from simulator.lowering.so_far import alone_s
 from simulator.lowering.training_step import training_step
 from workloads import Network
 
@@ -141,7 +140,7 @@ class Prices:
         at: dict[int, float] = {}
         for exchange in (exchange for item in items for exchange in self._rules.exchanges(item)):
             where = id(exchange.part)
-            at[where] = at.get(where, 0.0) + _alone_s(self._rules, self._rules.carry(exchange))
+            at[where] = at.get(where, 0.0) + alone_s(self._rules, self._rules.carry(exchange))
         return max(
             math.fsum(at.get(one, 0.0) for one in above) + self._update_s(part, v)
             for part, above in self._lowest
@@ -162,12 +161,3 @@ def _lowest(part: Part, above: tuple[int, ...]) -> Iterator[tuple[Part, tuple[in
         yield part, here
     for half in part.distinct():
         yield from _lowest(half, here)
-
-
-def _alone_s(rules: Rules, operation: Operation) -> float:
-    """An exchange when nobody else uses its links."""
-    if rules.wires is None:
-        return operation.duration_ps / PICOSECONDS
-    return math.fsum(
-        byte_s(job.load, rules.wires) * job.flow_bytes + job.latency_s for job in operation.jobs
-    )
