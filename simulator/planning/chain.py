@@ -69,7 +69,7 @@ class Chain:
         self.filled = filled
         self._sure = sure
         self.overlap = tables.execution.overlap
-        self._waits = waits_of(tables.graph, tables.operators.nodes)
+        self.waits = waits_of(tables.graph, tables.operators.nodes)
         self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
         """What is between neighbours, for the weight that was asked for last."""
         self._owned: dict[Hashable, Floats] = {}
@@ -80,7 +80,7 @@ class Chain:
     @property
     def ends(self) -> bool:
         """Whether the backward products wait for the last node's sums."""
-        return self._waits.ends
+        return self.waits.ends
 
     @cached_property
     def nodes(self) -> list[Costs]:
@@ -109,33 +109,6 @@ class Chain:
                     break
                 low, high = (middle, high) if self._slope(middle) > 0 else (low, middle)
         return sorted(tried, key=lambda found: -found.bound_s)
-
-    def floor_s(self) -> float:
-        """What no layout undercuts, found without any re-laid tensor: each node by itself."""
-        nodes = range(len(self.nodes))
-        return max(
-            sum(float((self.own(v, weight) + self._waited(v, weight)).min()) for v in nodes)
-            for weight in (0.0, 0.5, MOST_WEIGHT)[: 3 if self.overlap else 1]
-        )
-
-    def _waited(self, v: int, weight: float) -> Floats:
-        """By a node's state, what of its own lies between its products and its neighbours'.
-
-        Sums of 3 ms that the node before waits for, beside a gradient of 2 ms, make 3.
-        """
-        costs, waits = self.nodes[v], self._waits
-        found = np.zeros(len(costs.states))
-        if not self.overlap:  # sums and gradients are its own then
-            return found
-        if v + 1 < len(self.nodes) and waits.forward[v + 1] and self._read(v + 1):
-            found = found + costs.forward_sums_s
-        if not v:
-            return found
-        summed = waits.backward[v] and waits.computes[v] and bool(self._read(v))
-        back = costs.backward_sums_s if summed else np.zeros(len(found))
-        return found + (1.0 - weight) * (
-            back if self.matmul(v) else np.maximum(back, costs.gradient_s)
-        )
 
     def _slope(self, found: Found) -> float:
         """How fast a layout's sum grows with the weight."""
@@ -260,16 +233,16 @@ class Chain:
         known: dict[Hashable, tuple[Floats, Floats]] = {}
         found: list[tuple[Floats, Floats]] = []
         for v in range(1, len(self.nodes)):
-            read = self._read(v)
+            read = self.read(v)
             whole = [self.tables.whole_bytes(edge, v) for edge in read]
-            waits = self._waits.forward[v], self._waits_back(v)
+            waits = self.waits.forward[v], self._waits_back(v)
             key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
             if key not in known:
                 known[key] = self._between(v, read)
             found.append(known[key])
         return found
 
-    def _read(self, v: int) -> list[int]:
+    def read(self, v: int) -> list[int]:
         """The edge by which a node reads the one before it, if it does."""
         producers = self.tables.graph[v].producers
         return [edge for edge, producer in enumerate(producers) if producer == v - 1][:1]
@@ -280,23 +253,23 @@ class Chain:
 
     def errors(self, v: int) -> int | None:
         """The edge whose errors the core waits for before it goes on with the node before."""
-        return self._read(v)[0] if self._waits_back(v) else None
+        return self.read(v)[0] if self._waits_back(v) else None
 
     def _waits_back(self, v: int) -> bool:
-        return self._waits.backward[v] and (self._waits.computes[v] or not self._sure)
+        return self.waits.backward[v] and (self.waits.computes[v] or not self._sure)
 
     def _between(self, v: int, read: Sequence[int]) -> tuple[Floats, Floats]:
         before, costs, tables = self.nodes[v - 1], self.nodes[v], self.tables
         ahead = back = np.zeros((len(before.states), len(costs.states)))
         serial = not self.overlap
         for edge in read:
-            if self._waits.forward[v] or serial:
+            if self.waits.forward[v] or serial:
                 ahead = tables.forward_relay(edge, v)
             if self._waits_back(v) or serial:
                 back = tables.backward_relay(edge, v)
         if serial:
             return ahead, back
-        if read and self._waits.forward[v]:
+        if read and self.waits.forward[v]:
             ahead = ahead + before.forward_sums_s[:, np.newaxis]
         if read and self._waits_back(v):
             back = back + costs.backward_sums_s

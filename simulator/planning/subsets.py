@@ -13,6 +13,7 @@ from itertools import islice, product
 
 from hardware import Device
 from simulator.planning.chain import Chain
+from simulator.planning.floor import floor_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
 from simulator.planning.local import Judged, Picks, improve
@@ -124,7 +125,7 @@ def subset_of(
         return None
     chain = Chain(tables, filled=True, byte_s=byte_s)
     loose = Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
-    if loose.floor_s() >= enough_s:
+    if floor_s(loose) >= enough_s:
         return None
     kinds = [kind for kind, _ in judge.array.group.kinds]
     return Subset(device, size, kinds.index(device), chain, Schedule(tables), loose)

@@ -10,6 +10,7 @@ from planners.min_sum import (
     Factor,
     Pending,
     TooWideError,
+    _least,
     add_tables,
     adjacency,
     elimination_order,
@@ -45,6 +46,20 @@ def test_elimination_equals_brute_force(problem: tuple[list[int], list[Factor]])
     cost, choice = minimise(domains, factors)
     assert cost == least
     assert total(factors, tuple(choice)) == least
+
+
+@given(problems(), st.integers(1, 9))
+def test_a_few_rows_at_a_time_are_the_whole_table(
+    problem: tuple[list[int], list[Factor]], at_hand: int
+) -> None:
+    domains, factors = problem
+    axes = tuple(range(len(domains)))
+    sums = add_tables(factors, axes, domains)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("planners.min_sum.AT_HAND", at_hand)
+        best, places = _least(factors, axes, domains)
+    assert (best == sums.min(axis=-1)).all()
+    assert (places == sums.argmin(axis=-1)).all()
 
 
 @given(st.integers(1, 7), st.data())

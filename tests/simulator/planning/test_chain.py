@@ -12,6 +12,8 @@ from planners.min_sum import Factor
 from simulator import DEPLOYED, Execution
 from simulator.planning.branches import _factors, _joined, with_branches
 from simulator.planning.chain import Chain
+from simulator.planning.floor import WEIGHTS as FLOOR_WEIGHTS
+from simulator.planning.floor import floor_s
 from simulator.planning.layouts import first_cores
 from simulator.planning.tables import Tables
 from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
@@ -108,7 +110,26 @@ def test_no_layout_undercuts_the_floor() -> None:
     """Each node's least, without pairs, lies below the chain's bound."""
     for name in ("alexnet", "resnet18"):
         chain = chain_on(load_network(name), load_array("tpu-v3-8"), 512, DEPLOYED)
-        assert 0 < chain.floor_s() <= chain.best()[0].bound_s
+        assert 0 < floor_s(chain) <= chain.best()[0].bound_s
+
+
+@SLOW
+@given(chains(4), like_cores(2), BATCHES, EXECUTIONS)
+def test_the_floor_is_that_of_a_weight(
+    network: Network, whole: Array, batch: int, execution: Execution
+) -> None:
+    """Below the least sum of one of its weights, whatever is waited for."""
+    chain = chain_on(network, whole, batch, execution)
+    bounds = [chain.least(weight).bound_s for weight in FLOOR_WEIGHTS]
+    assert floor_s(chain) <= max(bounds) * (1 + 1e-12)
+
+
+def test_the_floor_counts_sums_that_are_waited_for() -> None:
+    """And gradients, which a core computes between two backward products."""
+    chain = chain_on(load_network("alexnet"), load_array("tpu-v3-8"), 512, DEPLOYED)
+    alone_s = sum(float(chain.own(v, 0.0).min()) for v in range(len(chain.nodes)))
+    gradients_s = sum(float(costs.gradient_s.min()) for costs in chain.nodes[1:])
+    assert floor_s(chain) >= alone_s + gradients_s > 1.2 * alone_s
 
 
 def test_pairs_are_weighed_as_they_are_asked_for() -> None:

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from hardware import load_array
-from planners import PLANNERS, TIME
+from planners import BASELINES, PLANNERS, TIME
 from simulator import DEPLOYED, simulate
-from simulator.planning.judge import Judge
+from simulator.lowering.models import rules_of
+from simulator.planning.judge import HOPELESS, Judge
 from workloads import load_network
 
 NETWORK = load_network("alexnet")
@@ -42,6 +43,18 @@ def test_what_cannot_be_better_is_not_run() -> None:
     alone = replace(plan, root=lifted(None, ARRAY.group, device, 1, len(plan.nodes)))
     assert judge.seconds(alone) == float("inf")
     assert simulate(NETWORK, alone, ARRAY, DEPLOYED).iteration_s > judge.best_s
+
+
+def test_a_hopeless_plan_is_not_written_to_its_end() -> None:
+    """Of a step that takes long for its exchanges, with a best that is far below."""
+    judge = Judge(NETWORK, ARRAY, DEPLOYED)
+    plan = BASELINES["model_parallel"](NETWORK, ARRAY, 512, TIME)
+    seconds = simulate(NETWORK, plan, ARRAY, DEPLOYED).iteration_s
+    judge.best_s = seconds / HOPELESS / 1.01
+    rules = rules_of(NETWORK, plan, ARRAY, DEPLOYED, folded=True)
+    assert judge._products_s(rules) < judge.best_s
+    assert judge.seconds(plan) == float("inf")
+    assert judge.spent == 0
 
 
 def test_a_plan_with_an_idle_half_is_another() -> None:

@@ -74,3 +74,24 @@ def test_too_slow_a_subset_is_left_out() -> None:
     assert subset_of(*args, 1e3 * floor_s) is not None
     with pytest.raises(KeyError):
         one.number([()] * len(one.chain.nodes))
+
+
+def test_what_a_subset_takes_at_least_is_below_all_its_layouts() -> None:
+    one, _ = subset(2, 512)
+    assert 0 < one.least_s() <= one.estimated()[0][0]
+
+
+def test_nothing_is_known_of_cores_that_may_be_left_without_a_node() -> None:
+    """Of up to eight cores layouts may leave some without work: estimates of these are too low."""
+    assert subset(1, 64)[0].least_s() == 0
+
+
+def test_a_layout_is_estimated_once() -> None:
+    """What is asked for again counts all the same: the effort does not depend on what is kept."""
+    one, _ = subset(1, 64)
+    picks = one.estimated()[0][1]
+    spent, known = one.schedule.spent, len(one.schedule._known)
+    one.schedule.seconds(picks)
+    assert (one.schedule.spent, len(one.schedule._known)) == (spent + len(picks), known)
+    one.schedule.seconds(picks, 0.0)  # with buckets of another size it is another
+    assert len(one.schedule._known) == known + 1
