@@ -1,9 +1,10 @@
 """When a step can be over at the earliest, by the lines of it that are written so far.
 
 A core computes one product after the other, each behind what it waits for, and an exchange
-takes as long at least as if nobody else used its links. Products of 2 and 3, and
-between them an exchange of 4 that the second waits for, end at 9, whatever comes behind. What
-others do meanwhile only adds to that.
+takes as long at least as if nobody else used its links. A product of 2 and an
+exchange of 4, and behind them one of 3 that waits for both, end at 9; if the core has
+products of 5 to compute besides, of which nothing is written yet, at 14. What others do meanwhile
+only adds to that.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from planners.order import Phase
 from simulator.collectives.offers import byte_s
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import PICOSECONDS
+from simulator.lowering.execution import Execution
 from simulator.lowering.rules import Rules
 from simulator.lowering.tasks import Script
 
@@ -27,36 +30,59 @@ def alone_s(rules: Rules, operation: Operation) -> float:
     )
 
 
+def phases_of(execution: Execution) -> tuple[Phase, ...]:
+    """Those in which something is computed, once at least: published, nothing updates weights."""
+    if execution.inference:
+        return (Phase.FORWARD,)
+    return tuple(Phase)[: 3 if execution.model == "published" else 4]
+
+
 class SoFar:
     """The earliest end of a step in the making; of cores with units nothing is known."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
+        self._phases = phases_of(rules.execution)
         self._lasts: dict[Operation, float] = {}
         self._ends: dict[int, list[float]] = {}
         """Of every line of a script."""
         self._core: dict[int, float] = {}
         """When a script's last product is over."""
+        self._rest: dict[int, float] = {}
+        """What its products take that are not written yet."""
         self.seconds = 0.0
 
     def follow(self, scripts: Iterable[Script]) -> float:
         """When all lines are over at the earliest, those included that are new."""
         for script in scripts:
             if not script.units:
+                if id(script) not in self._ends:
+                    self._ends[id(script)], self._core[id(script)] = [], 0.0
+                    self._rest[id(script)] = self._products_s(script)
                 self._follow(script)
         return self.seconds
 
+    def _products_s(self, script: Script) -> float:
+        rules, device = self._rules, script.device
+        return (
+            sum(
+                rules.product_ps(v, phase, shard, device, script.updated[v])
+                for v, shard in enumerate(script.shards)
+                for phase in self._phases
+            )
+            / PICOSECONDS
+        )
+
     def _follow(self, script: Script) -> None:
-        ends = self._ends.setdefault(id(script), [])
+        one, ends = id(script), self._ends[id(script)]
         for task in script.tasks[len(ends) :]:
             operation = task.operation
             if operation not in self._lasts:
                 self._lasts[operation] = alone_s(self._rules, operation)
-            begins = max([ends[line] for line in task.needs], default=0.0)
+            lasts = self._lasts[operation]
+            end = max([ends[line] for line in task.needs], default=0.0) + lasts
             if not task.parties:
-                begins = max(begins, self._core.get(id(script), 0.0))
-            end = begins + self._lasts[operation]
-            if not task.parties:
-                self._core[id(script)] = end
-            self.seconds = max(self.seconds, end)
+                end = self._core[one] = max(end, self._core[one] + lasts)
+                self._rest[one] -= lasts if operation.phase in self._phases else 0.0
             ends.append(end)
+            self.seconds = max(self.seconds, end, self._core[one] + self._rest[one])

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from hardware import Array, Device
 from planners import Plan, PlanError
-from planners.order import Phase
 from planners.partition import Shard
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
@@ -19,6 +18,7 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.placement import parts
 from simulator.lowering.rules import Rules
+from simulator.lowering.so_far import phases_of
 from simulator.lowering.training_step import step_below
 from simulator.lowering.written import splits_of
 from simulator.planning.updates import candidates
@@ -111,18 +111,12 @@ class Judge:
             key = device, v, shard, updated[v]
             if key not in self._products:
                 made = (
-                    rules.product_ps(v, phase, shard, device, updated[v]) for phase in self._phases
+                    rules.product_ps(v, phase, shard, device, updated[v])
+                    for phase in phases_of(self.execution)
                 )
                 self._products[key] = sum(made)
             found += self._products[key]
         return found / PICOSECONDS / (len(rules.units(device)) or 1)
-
-    @property
-    def _phases(self) -> Sequence[Phase]:
-        """Those in which something is computed: published, nothing updates weights."""
-        if self.execution.inference:
-            return (Phase.FORWARD,)
-        return tuple(Phase)[: 3 if self.execution.model == "published" else 4]
 
     def _fits(self, plan: Plan, program: Program) -> bool:
         if not self.execution.strict_memory:

@@ -9,6 +9,7 @@ import pytest
 from hardware import load_array
 from planners import BASELINES, PLANNERS, TIME
 from planners.order import Kind, Phase
+from planners.partition import WHOLE
 from simulator import DEPLOYED, Execution, simulate
 from simulator.engine.operations import Operation, Task
 from simulator.engine.replay import run
@@ -29,11 +30,18 @@ def test_by_hand() -> None:
         Task(Operation(Kind.SUMS, Phase.FORWARD, "a", duration_ps=4 * S), (0,), parties=1),
         Task(Operation(Kind.COMPUTE, Phase.FORWARD, "b", duration_ps=3 * S), (1,)),
     ]
-    rules = cast("Rules", SimpleNamespace(wires=None))
-    so_far, script = SoFar(rules), cast("Any", SimpleNamespace(tasks=tasks, units=()))
-    assert so_far.follow([script]) == 9
-    tasks.append(Task(Operation(Kind.COMPUTE, Phase.FORWARD, "c", duration_ps=S)))
-    assert so_far.follow([script]) == 10  # waits for nothing but the core
+    some = {
+        "wires": None,
+        "execution": DEPLOYED,
+        "product_ps": lambda *of: 10 * S * (of[1] is Phase.FORWARD),
+    }
+    rules = cast("Rules", SimpleNamespace(**some))
+    of = {"device": None, "shards": (WHOLE,), "updated": (1.0,)}
+    script = cast("Any", SimpleNamespace(tasks=tasks, units=(), **of))
+    so_far = SoFar(rules)
+    assert so_far.follow([script]) == 9 + 5  # of products of 10 s 5 are written
+    tasks.append(Task(Operation(Kind.COMPUTE, Phase.FORWARD, "c", duration_ps=5 * S)))
+    assert so_far.follow([script]) == 14  # it waits for nothing but the core
     script.units = ("matrix", "vector")
     assert SoFar(rules).follow([script]) == 0
 
