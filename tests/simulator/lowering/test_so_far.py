@@ -41,7 +41,9 @@ def test_by_hand() -> None:
     so_far = SoFar(rules)
     assert so_far.follow([script]) == 9 + 5  # of products of 10 s 5 are written
     tasks.append(Task(Operation(Kind.COMPUTE, Phase.FORWARD, "c", duration_ps=5 * S)))
-    assert so_far.follow([script]) == 14  # it waits for nothing but the core
+    assert so_far.follow([script]) == 14
+    written = cast("Rules", SimpleNamespace(**some | {"product_ps": lambda *_: 0}))
+    assert SoFar(written).follow([script]) == 14  # the last waits for nothing but the core
     script.units = ("matrix", "vector")
     assert SoFar(rules).follow([script]) == 0
 
