@@ -6,9 +6,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from experiments.output import UsageError
@@ -110,7 +109,7 @@ class Runner:
     def _workers(self) -> AbstractContextManager[Spread]:
         if self.cluster:
             return on_cluster(self.cluster)
-        return nullcontext(partial(on_cores, self.jobs or os.cpu_count() or 1))
+        return on_cores(self.jobs or os.cpu_count() or 1)
 
     def _forewarn(self, cases: Mapping[K, Case]) -> None:
         """Tell of a long or large run, but for what the store has already."""

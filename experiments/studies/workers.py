@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import multiprocessing.connection
 import os
+import pickle
 import sys
 import traceback
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -39,6 +40,7 @@ class Spread(Protocol):
 _NETWORKS: dict[str, Network] = {}
 """The last network of each name that this process had cases of."""
 _MOST_NETWORKS = 64
+_Cases = Sequence[tuple[Any, Case]]
 START = "fork" if sys.platform == "linux" else "spawn"
 """How processes are started here."""
 
@@ -65,21 +67,69 @@ def here(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> Iterator
     return (call(function, name, case) for name, case in cases.items())
 
 
-def on_cores(
-    jobs: int, function: Callable[[Case], Any], cases: Mapping[Any, Case]
-) -> Generator[tuple[Any, Any]]:
-    """Processes on this machine; results come in the order in which they finish.
+@contextmanager
+def on_cores(jobs: int) -> Iterator[Spread]:
+    """Calls in so many processes on this machine, which keep what they worked out till the end.
 
-    On Linux they are forked, and so have NumPy, the model and the cases from the
-    start: two are at work after 20 ms, where new ones take half a second to load
-    all that. Elsewhere forks are not safe, and cases are sent to new ones. What is raised
-    there is raised here, with the traceback as a note; RunError when one is killed.
+    They start when there are cases for two. Results come in the order in which they
+    finish; what is raised there is raised here, with the traceback as a note.
+    RunError when one is killed.
     """
-    if len(cases) < 2:
-        yield from here(function, cases)
-        return
-    with _working(min(jobs, len(cases)), function, list(cases.items())) as pipes:
-        numbers = iter(range(len(cases)))
+    team = _Team(jobs)
+    try:
+        yield team.spread
+    finally:
+        team.end()
+
+
+class _Team:
+    """Processes that are given cases, again and again.
+
+    On Linux they are forked, and so have NumPy, the model and the first cases from the
+    start: two are at work after 20 ms, where new ones take half a second to load
+    all that. Elsewhere forks are not safe, and cases are sent to new ones. Further cases
+    are sent, but for those that cannot be (a planner may be a function in a function):
+    these have processes of their own.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._working = ExitStack()
+        self._pipes: list[Connection] = []
+
+    def end(self) -> None:
+        """End the processes, whatever they do."""
+        self._pipes = []
+        self._working.close()
+
+    def spread(
+        self, function: Callable[[Case], Any], cases: Mapping[Any, Case]
+    ) -> Generator[tuple[Any, Any]]:
+        """See ``Spread``; one case is no work for others."""
+        if len(cases) < 2:
+            yield from here(function, cases)
+            return
+        try:
+            yield from self._results(self._told(function, list(cases.items())), len(cases))
+        except BaseException:  # nobody will hear what is under way
+            self.end()
+            raise
+
+    def _told(self, function: Callable[[Case], Any], cases: _Cases) -> list[Connection]:
+        """Processes that know these cases: those there are, or new ones."""
+        wanted = min(self._jobs, len(cases))
+        work = _sendable((function, cases)) if len(self._pipes) >= wanted else None
+        if work is None:
+            self.end()
+            self._pipes = self._working.enter_context(_working(wanted, function, cases))
+        else:
+            for pipe in self._pipes:
+                with suppress(OSError):  # it was killed, which is seen where its results are read
+                    pipe.send_bytes(work)
+        return self._pipes
+
+    def _results(self, pipes: Sequence[Connection], many: int) -> Generator[tuple[Any, Any]]:
+        numbers = iter(range(many))
         left = dict.fromkeys(pipes, 0)
         for pipe in [*pipes, *pipes]:  # one to work on, and one for the time until it hears more
             _give(pipe, numbers, left)
@@ -97,6 +147,14 @@ def on_cores(
                 left[pipe] -= 1
                 _give(pipe, numbers, left)
                 yield result
+
+
+def _sendable(work: tuple[Callable[[Case], Any], _Cases]) -> bytes | None:
+    """As processes that are at work already are sent it; None where it cannot be."""
+    try:
+        return pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
 
 
 def _give(pipe: Connection, numbers: Iterator[int], left: dict[Connection, int]) -> None:
@@ -140,13 +198,17 @@ def _work(
     pipe: Connection,
     parent: int,
     function: Callable[[Case], Any],
-    cases: Sequence[tuple[Any, Case]],
+    cases: _Cases,
 ) -> None:
-    """What a worker does: cases by their numbers, until it is ended."""
+    """What a worker does: cases by their numbers, of these and of others it is sent."""
     end_with(parent)
     gc.freeze()  # what the parent had is not looked through for garbage, nor copied for that
     while True:
-        name, case = cases[pipe.recv()]
+        asked = pipe.recv()
+        if not isinstance(asked, int):
+            function, cases = asked
+            continue
+        name, case = cases[asked]
         try:
             pipe.send((call(function, name, case), None))
         except Exception as error:  # whatever it is, it is the asker's

@@ -79,6 +79,7 @@ class Span(Done):
     turn: int
     start_ps: int
     cause: Done | None
+    """Forgotten once it is written down, or each would keep all that was before it."""
     next: Span
     chain: Chain | None = None
     first: int
@@ -136,6 +137,7 @@ class Cores:
                     )
                     span.number = span.first + span.chain.moves.start - 1
                     log.rows(self._memory, span.first, span.chain.moves)
+                    span.cause = None
                 log.rows(resource, span.first, span.chain.computes)
                 span = span.next
                 continue
@@ -143,6 +145,7 @@ class Cores:
                 span.number = log.over(
                     span.operation, span.turn, span.start_ps, span.end_ps, number_of(span.cause)
                 )
+                span.cause = None
             resources(resource)
             done(span.number)
             span = span.next

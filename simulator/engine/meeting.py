@@ -14,8 +14,8 @@ from simulator.engine.records import Log
 class Meeting(Done):
     """An exchange: where its parties come together, and the event of its end.
 
-    ``came`` has who came, in the order in which they did: each party's worker
-    and what it had waited for.
+    ``came`` has who came, in the order in which they did, until it is over: each party's
+    worker and what it had waited for.
     """
 
     operation: Operation
@@ -67,3 +67,4 @@ class Meeting(Done):
         link, operation, turn = self.link, self.operation, self.turn
         self.number = log.note(link, operation, turn, self.start_ps, self.end_ps, last)
         log.met.extend([self.number] * len(self.came))
+        self.came = []  # what they waited for is forgotten, as a core's is

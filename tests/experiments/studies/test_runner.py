@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,7 +23,7 @@ from experiments.studies.estimate import Estimate
 from experiments.studies.outputs import Outputs, run_case
 from experiments.studies.runner import Runner
 from experiments.studies.store import Store, StoreError
-from experiments.studies.workers import RunError, call, here, on_cores
+from experiments.studies.workers import RunError, Spread, call, here, on_cores
 from hardware import load_array
 from planners.owt import owt
 from workloads import Network, load_network
@@ -92,7 +93,7 @@ def test_the_largest_begin_first_where_several_run(
     monkeypatch: pytest.MonkeyPatch, ran: list[int]
 ) -> None:
     """And those of one size in the order given; one by one all are in that order."""
-    monkeypatch.setattr(module, "on_cores", lambda _, function, cases: here(function, cases))
+    monkeypatch.setattr(module, "on_cores", lambda _: nullcontext(here))
 
     def size(batch: int) -> float:
         return batch // 10
@@ -164,13 +165,16 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The batches that processes are given, time after time."""
     given: list[list[int]] = []
 
-    def spy(jobs: int, function: Any, asked: Mapping[Any, Case]) -> Iterator[tuple[Any, Any]]:
-        if asked:
-            given.append([case.batch for case in asked.values()])
-            assert jobs == 8
-        return here(function, asked)
+    def on_cores(jobs: int) -> AbstractContextManager[Spread]:
+        def spy(function: Any, asked: Mapping[Any, Case]) -> Iterator[tuple[Any, Any]]:
+            if asked:
+                given.append([case.batch for case in asked.values()])
+                assert jobs == 8
+            return here(function, asked)
 
-    monkeypatch.setattr(module, "on_cores", spy)
+        return nullcontext(spy)
+
+    monkeypatch.setattr(module, "on_cores", on_cores)
     return given
 
 
@@ -271,7 +275,7 @@ def test_a_number_of_processes_is_what_it_says(
 
 def test_the_published_comparison_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its 45 cases take less than they would cost, on any machine that runs it in two seconds."""
-    monkeypatch.setattr(module, "on_cores", lambda *_: pytest.fail("workers were started"))
+    monkeypatch.setattr(workers, "_working", lambda *_: pytest.fail("workers were started"))
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     assert len(list(Runner(jobs=None).run(cases(*range(1, 46))))) == 45
 
@@ -296,25 +300,52 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("start")
 def test_what_is_raised_there_is_raised_here() -> None:
-    with pytest.raises(UsageError, match="batch 2: not today") as caught:
-        list(on_cores(2, failing, cases(1, 2, 3)))
+    with (
+        pytest.raises(UsageError, match="batch 2: not today") as caught,
+        on_cores(2) as spread,
+    ):
+        list(spread(failing, cases(1, 2, 3)))
     assert "in failing" in caught.value.__notes__[0]
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.usefixtures("start")
 def test_processes_end_where_nobody_asks_further() -> None:
-    results = on_cores(3, run_case, cases(1, 2, 3, 4))
-    next(results)
-    assert len(multiprocessing.active_children()) == 3
-    results.close()
+    with on_cores(3) as spread:
+        results = cast("Generator[Any]", spread(run_case, cases(1, 2, 3, 4)))
+        next(results)
+        assert len(multiprocessing.active_children()) == 3
+        results.close()
+        assert not multiprocessing.active_children()
+
+
+@pytest.mark.usefixtures("start")
+def test_processes_stay_for_what_is_asked_later() -> None:
+    """Those of the first cases; others are started for more at once than these are for."""
+
+    def ran_by(*batches: int) -> set[int]:
+        return {process for _, process in spread(process_of, cases(*batches))}
+
+    with on_cores(3) as spread:
+        first = ran_by(1, 2)
+        assert ran_by(3, 4) <= first
+        ran_by(5, 6, 7)
+        assert len(multiprocessing.active_children()) == 3
+        assert dict(spread(run_case, cases(8, 9))) == dict(here(run_case, cases(8, 9)))
     assert not multiprocessing.active_children()
+
+
+def process_of(case: Case) -> int:
+    del case
+    return os.getpid()
 
 
 def test_forked_processes_take_what_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "START", "fork")
     asked = {1: Case(LENET, lambda *of, **_: owt(*of), ARRAY, 64), 2: cases(2)[2]}
-    assert dict(on_cores(2, planned_by, asked)) == {1: "<lambda>", 2: "owt"}
+    with on_cores(2) as spread:
+        for _ in range(2):
+            assert dict(spread(planned_by, asked)) == {1: "<lambda>", 2: "owt"}
 
 
 def planned_by(case: Case) -> str:
@@ -332,14 +363,16 @@ def test_equal_networks_that_were_sent_are_one() -> None:
 
 @pytest.mark.usefixtures("start")
 def test_a_killed_process_is_said() -> None:
-    with pytest.raises(RunError, match=r"a worker process was killed.*fewer --jobs"):
-        list(on_cores(2, dying, cases(1, 2, 3)))
+    killed = pytest.raises(RunError, match=r"a worker process was killed.*fewer --jobs")
+    with killed, on_cores(2) as spread:
+        list(spread(dying, cases(1, 2, 3)))
 
 
 @pytest.mark.usefixtures("start")
 def test_processes_give_what_one_gives() -> None:
     asked = cases(1, 2, 3)
-    assert dict(on_cores(2, run_case, asked)) == dict(here(run_case, asked))
+    with on_cores(2) as spread:
+        assert dict(spread(run_case, asked)) == dict(here(run_case, asked))
 
 
 COMMANDS = {
