@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +50,8 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
     weights that somebody still needs beside the newest takes as much as weights do.
     A stage that computes forward again holds its inputs alone meanwhile.
     """
-    walk = _Walk(worker, itinerary)
-    for one in walk.passes():
+    walk = _Walk(worker, itinerary, Sums(worker.template))
+    for one in walk.passes(by_class=True):
         level, extra = one.level, (one.versions - 1) * worker.weight_bytes
         moving = one.moving
         for task, most, more in walk.computations(one):
@@ -68,19 +69,24 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
             level, moving = level + more, moving + after
 
 
-def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
-    """The computation with the most, the first of such; None where there is none."""
-    walk, found, fullest = _Walk(worker, itinerary), None, None
-    for one in walk.passes():
+def peak(worker: Worker, itinerary: Itinerary, sums: Sums | None = None) -> Held | None:
+    """The computation with the most, the first of such; None where there is none.
+
+    ``sums`` are its template's, where others have it, too.
+    """
+    walk = _Walk(worker, itinerary, sums or Sums(worker.template))
+    found, fullest = None, 0
+    for number, one in enumerate(walk.passes()):
         summary, extra = walk.summary(one), (one.versions - 1) * worker.weight_bytes
         most = one.level + summary.most + extra
         if summary.operation is not None and (found is None or most > found.most):
             after = one.level + summary.more + extra
             where = summary.operation, one.action.turn
-            found, fullest = Held(*where, most, after, one.versions, one.in_flight), one
-    if found is None or fullest is None:
+            found, fullest = Held(*where, most, after, one.versions, one.in_flight), number
+    if found is None:
         return None
-    return found._replace(by_class=walk.by_class(fullest, found.operation))
+    then = next(islice(walk.passes(by_class=True), fullest, None))
+    return found._replace(by_class=walk.by_class(then, found.operation))
 
 
 def _nothing_less(moving: NDArray[np.float64]) -> tuple[float, ...]:
@@ -122,21 +128,79 @@ class _Pass(NamedTuple):
     versions: int
     in_flight: int
     moving: NDArray[np.float64]
-    """Of ``level`` what comes and goes, by class (MOVING)."""
+    """Of ``level`` what comes and goes, by class (MOVING), where that is asked for."""
+
+
+class Sums:
+    """What lines of a template hold, added up once for each sort of pass over some of them.
+
+    Sums of gradients that go on from turn to turn are counted where they are ``first`` held.
+    """
+
+    def __init__(self, template: Sequence[Task]) -> None:
+        self._template = template
+        self._tasks: dict[tuple[int, ...], list[Task]] = {}
+        self._changes: dict[tuple[tuple[int, ...], bool], NDArray[np.float64]] = {}
+        self._summaries: dict[tuple[tuple[int, ...], bool], Summary] = {}
+
+    def computations(
+        self, lines: tuple[int, ...], *, first: bool
+    ) -> Sequence[tuple[Task, float, float]]:
+        """Computations, the most that each holds and what is more after it (bytes)."""
+        if lines not in self._tasks:
+            tasks = [self._template[i] for i in lines]
+            self._tasks[lines] = [task for task in tasks if not task.parties and not task.receives]
+        found = []
+        for task in self._tasks[lines]:
+            going_on = 0.0 if first or task.operation.phase is Phase.UPDATE else task.once
+            found.append((task, task.held.most - going_on, task.held.more - going_on))
+        return found
+
+    def classes(
+        self, task: Task, *, first: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a computation holds of each of MOVING, and what is more after it."""
+        goes_on = np.zeros(len(MOVING))
+        if not first and task.operation.phase is not Phase.UPDATE:
+            goes_on[GRADIENTS] = task.once
+        held = task.held
+        return (held.most_by or goes_on) - goes_on, (held.more_by or goes_on) - goes_on
+
+    def changes(self, lines: tuple[int, ...], *, first: bool) -> NDArray[np.float64]:
+        """What is more of each class behind some lines."""
+        key = lines, first
+        if key not in self._changes:
+            computed = self.computations(lines, first=first)
+            changes = (self.classes(task, first=first)[1] for task, *_ in computed)
+            self._changes[key] = sum(changes, start=np.zeros(len(MOVING)))
+        return self._changes[key]
+
+    def summary(self, lines: tuple[int, ...], *, first: bool) -> Summary:
+        """Some lines as a whole."""
+        key = lines, first
+        if key not in self._summaries:
+            most, level = 0.0, 0.0
+            where: Operation | None = None
+            for task, at_most, more in self.computations(lines, first=first):
+                if where is None or level + at_most > most:
+                    most, where = level + at_most, task.operation
+                level += more
+            self._summaries[key] = Summary(most, where, level)
+        return self._summaries[key]
 
 
 class _Walk:
-    """A walk along a worker's actions; what each sort of pass holds is added up once."""
+    """A walk along a worker's actions."""
 
-    def __init__(self, worker: Worker, itinerary: Itinerary) -> None:
+    def __init__(self, worker: Worker, itinerary: Itinerary, sums: Sums) -> None:
         self._worker = worker
         self._itinerary = itinerary
-        self._tasks: dict[tuple[frozenset[Part], int], list[Task]] = {}
-        self._kinds: dict[tuple[frozenset[Part], int, bool], NDArray[np.float64]] = {}
+        self._sums = sums
+        self._lines: dict[tuple[frozenset[Part], int], tuple[int, ...]] = {}
         self._summaries: dict[tuple[frozenset[Part], int, bool], Summary] = {}
 
-    def passes(self) -> Iterator[_Pass]:
-        """All of them, forward that is computed again included."""
+    def passes(self, *, by_class: bool = False) -> Iterator[_Pass]:
+        """All of them, forward that is computed again included; what is ``moving`` if asked."""
         actions, inputs = self._itinerary.actions, self._itinerary.inputs
         level, in_flight, summing = self._worker.held_bytes, 0, set[int]()
         moving, ends = np.zeros(len(MOVING)), _through(self._itinerary)
@@ -149,13 +213,16 @@ class _Walk:
                 one = _Pass(again, level, first, versions, in_flight, moving)
                 yield one
                 level += self.summary(one).more - inputs.get(action.stage, 0.0)
-                moving = moving + self._changes(one) - kept.get(action.stage, 0.0)
+                if by_class:
+                    moving = moving + self._changes(one) - kept.get(action.stage, 0.0)
             one = _Pass(action, level, first, versions, in_flight, moving)
             yield one
             if forward and action.stage in inputs:
                 level, moving = level + inputs[action.stage], moving + kept[action.stage]
             else:
-                level, moving = level + self.summary(one).more, moving + self._changes(one)
+                level += self.summary(one).more
+                if by_class:
+                    moving = moving + self._changes(one)
             in_flight -= ends in action.parts
             if Part.WEIGHTS in action.parts:
                 summing.add(action.stage)
@@ -164,24 +231,11 @@ class _Walk:
 
     def computations(self, one: _Pass) -> Sequence[tuple[Task, float, float]]:
         """A pass's computations, the most that each holds and what is more after it (bytes)."""
-        key = one.action.parts, one.action.stage
-        if key not in self._tasks:
-            template = self._worker.template
-            tasks = [template[i] for i in self._itinerary.of(one.action)]
-            self._tasks[key] = [task for task in tasks if not task.parties and not task.receives]
-        found = []
-        for task in self._tasks[key]:
-            going_on = 0.0 if one.first or task.operation.phase is Phase.UPDATE else task.once
-            found.append((task, task.held.most - going_on, task.held.more - going_on))
-        return found
+        return self._sums.computations(self._of(one.action), first=one.first)
 
     def classes(self, one: _Pass, task: Task) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What a computation of a pass holds of each of MOVING, and what is more after it."""
-        goes_on = np.zeros(len(MOVING))
-        if not one.first and task.operation.phase is not Phase.UPDATE:
-            goes_on[GRADIENTS] = task.once
-        held = task.held
-        return (held.most_by or goes_on) - goes_on, (held.more_by or goes_on) - goes_on
+        return self._sums.classes(task, first=one.first)
 
     def by_class(self, one: _Pass, operation: Operation) -> tuple[float, ...]:
         """What is held of each of MOVING, at an operation of a pass."""
@@ -193,23 +247,20 @@ class _Walk:
             moving = moving + after
         return _nothing_less(moving)
 
-    def _changes(self, one: _Pass) -> NDArray[np.float64]:
-        """What is more of each class after a pass."""
-        key = one.action.parts, one.action.stage, one.first
-        if key not in self._kinds:
-            changes = (self.classes(one, task)[1] for task, *_ in self.computations(one))
-            self._kinds[key] = sum(changes, start=np.zeros(len(MOVING)))
-        return self._kinds[key]
-
     def summary(self, one: _Pass) -> Summary:
         """A pass as a whole."""
         key = one.action.parts, one.action.stage, one.first
-        if key not in self._summaries:
-            most, level = 0.0, 0.0
-            where: Operation | None = None
-            for task, at_most, more in self.computations(one):
-                if where is None or level + at_most > most:
-                    most, where = level + at_most, task.operation
-                level += more
-            self._summaries[key] = Summary(most, where, level)
-        return self._summaries[key]
+        found = self._summaries.get(key)
+        if found is None:
+            found = self._sums.summary(self._of(one.action), first=one.first)
+            self._summaries[key] = found
+        return found
+
+    def _changes(self, one: _Pass) -> NDArray[np.float64]:
+        return self._sums.changes(self._of(one.action), first=one.first)
+
+    def _of(self, action: Action) -> tuple[int, ...]:
+        key = action.parts, action.stage
+        if key not in self._lines:
+            self._lines[key] = self._itinerary.of(action)
+        return self._lines[key]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hardware import Array
 from planners.plan import Pipeline
 from simulator.engine.operations import Action, Itinerary, Worker
-from simulator.lowering.merged import merged
+from simulator.lowering.merged import Merged, merged
 from simulator.lowering.stage_writer import ComputingWriter, StageWriter
 from workloads import Cut
 from workloads.alike import first_alike
@@ -41,14 +41,19 @@ def computing_workers(
             writer.write_all()
         trees[stage] = [writer.tree() for writer in computing]
     found: list[tuple[Worker, Layers]] = []
+    written: dict[tuple[tuple[int, ...], int], Sequence[Merged]] = {}
     for rank, place in enumerate(pipeline.places):
         stages = range(rank, len(alike), len(pipeline.places))
+        models = tuple(alike[stage] for stage in stages)
         names = {k: v for stage in stages for k, v in _names(cut, alike[stage], stage).items()}
         for replica in range(place.replicas):
-            same = merged(stages, [trees[alike[stage]][replica] for stage in stages])
+            if (models, replica) not in written:
+                own = [trees[model][replica] for model in models]
+                written[models, replica] = merged(range(len(models)), own) or ()
             actions, versions = followed(rank, replica)
-            for worker, tasks, lines, _ in same or ():
-                way = Itinerary(actions, lines, rank=rank, replica=replica, versions=versions)
+            for worker, tasks, lines, _ in written[models, replica]:
+                mine = {(stages[chunk], part): some for (chunk, part), some in lines.items()}
+                way = Itinerary(actions, mine, rank=rank, replica=replica, versions=versions)
                 found.append((replace(worker, template=tasks, itinerary=way), names))
     return found
 
