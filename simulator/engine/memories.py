@@ -28,6 +28,7 @@ class Memories:
         self._first = first
         self._bandwidth = program.hbms
         self._own_bytes = [0.0] * len(program.hbms)
+        self._jobs: dict[tuple[int, float], Job] = {}
         self._traffic: dict[Operation, Operation] = {}
         users = Counter(worker.hbm for worker in program.workers)
         at_once = {worker.hbm for worker in program.workers if worker.units}
@@ -57,8 +58,11 @@ class Memories:
             self._own_bytes[hbm] += size_bytes
             through_ps = whole_ps(size_bytes / self._bandwidth[hbm])
             return self._env.timeout(through_ps), through_ps
-        load = Load(np.array([self._first + hbm]), np.ones(1))
-        return self._interconnect.submit(Job("hbm", load, size_bytes, 0.0)), None
+        job = self._jobs.get((hbm, size_bytes))
+        if job is None:
+            load = Load(np.array([self._first + hbm]), np.ones(1))
+            job = self._jobs[hbm, size_bytes] = Job("hbm", load, size_bytes, 0.0)
+        return self._interconnect.submit(job), None
 
     @property
     def bytes(self) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import simpy
 
 from simulator.engine.cores import Done
-from simulator.engine.interconnect import Appointment, Moved
+from simulator.engine.interconnect import Appointment, Ending, Moved
 from simulator.engine.machine import Machine
 
 
@@ -38,6 +38,6 @@ def _when(entry: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _known(event: simpy.Event, turn: int, now_ps: int) -> Hashable:
     """What is known of an event; of a memory's nothing but the time: its operation decides it."""
-    if isinstance(event, (Done, Moved, Appointment)):
+    if isinstance(event, (Done, Moved, Ending, Appointment)):
         return event.known(turn, now_ps)
     return type(event).__name__
