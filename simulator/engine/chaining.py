@@ -40,12 +40,12 @@ class Chaining:
         operations: Sequence[Operation],
         needs: tuple[tuple[int, ...], ...] | None = None,
     ) -> Chain | None:
-        """Several operations as one; None where pace, units or HBM forbid it.
+        """Some operations as one; None where pace, units or HBM forbid it.
 
         With what each ``needs`` of them exchanges go on meanwhile (``stretches``).
         """
         mine = self._program.workers[worker]
-        if len(operations) < 2 or not self._possible(worker):
+        if not self._possible(worker):
             return None
         bandwidth = None if mine.hbm is None else self._program.hbms[mine.hbm]
         exchange = any(operation.level >= 0 for operation in operations)

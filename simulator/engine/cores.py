@@ -63,6 +63,13 @@ def once(events: Sequence[Done], then: Callable[[], object]) -> None:
         event.callbacks.append(fired)
 
 
+def at_once(event: simpy.Event) -> None:
+    """Tell who waits for an event that it is over, without a place in the queue."""
+    waiting, event.callbacks = event.callbacks, None
+    for callback in waiting:
+        callback(event)
+
+
 def number_of(done: Done | None) -> int:
     """Its number in the log, or NO_ROW."""
     return NO_ROW if done is None else done.number

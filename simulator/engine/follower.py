@@ -11,6 +11,7 @@ from simulator.engine.chains import Chain, runs_of
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import Action, Itinerary, Operation, Part, Sent
+from simulator.engine.stretches import computes
 
 _Run = tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]
 """Lines that may be a chain, and which of them each needs where that is not the one before."""
@@ -233,6 +234,8 @@ class Follower:
         self, run: tuple[int, ...], needs: tuple[tuple[int, ...], ...] | None
     ) -> list[tuple[int, _Chained | None]]:
         """A run as a chain where there can be one, else line by line."""
+        if len(run) == 1 and not computes(self._template[run[0]]):
+            return [(run[0], None)]
         operations = [self._template[line].operation for line in run]
         chain = self._machine.chains.chain(self._worker, operations, needs)
         return [(line, None) for line in run] if chain is None else [(run[0], _Chained(chain, run))]

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulator.engine.cores import Done
+from simulator.engine.cores import Done, at_once
 from simulator.engine.fair import fair_rates
 from simulator.engine.jobs import Floats, Job, Load
 from simulator.engine.picoseconds import PICOSECONDS, whole_ps
@@ -33,12 +33,6 @@ class Moved(simpy.Event):
     def known(self, turn: int, now_ps: int) -> Hashable:
         """Which job for whom (see ``Done.known``)."""
         return self.job, self.of and self.of.known(turn, now_ps)
-
-    def over(self) -> None:
-        """Tell who waits for it, at once."""
-        waiting, self.callbacks = self.callbacks, None
-        for callback in waiting:
-            callback(self)
 
 
 class Ending(simpy.Event):
@@ -290,7 +284,7 @@ def _over(event: Ending) -> None:
     """A job ends as it was known to, if it still does."""
     if event.moves is not None:
         event.moves._ok, event.moves._value = True, event.moves.job
-        event.moves.over()
+        at_once(event.moves)
 
 
 class Interconnect:

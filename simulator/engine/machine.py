@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from simulator.engine.chaining import Chaining
 from simulator.engine.chains import Chain
 from simulator.engine.collecting import no_collecting
-from simulator.engine.cores import Cores, Done, Span, latest, once, pending
+from simulator.engine.cores import Cores, Done, Span, at_once, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Job
@@ -265,7 +265,9 @@ class Machine:
             moved.of = meeting
             moved.callbacks.append(lambda _: self._carry(meeting, jobs))
             return
-        self._fire(meeting, 0)
+        meeting._ok, meeting._value = True, None
+        meeting.end_ps = int(self.env.now)
+        at_once(meeting)
 
     def _check_all_is_done(self) -> None:
         """Raise DeadlockError where a process, or whoever came to a meeting, still waits."""
