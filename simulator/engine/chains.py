@@ -11,8 +11,10 @@ from array import array as column
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planners.order import Kind
 from simulator.engine.jobs import Ints, ints
@@ -62,14 +64,33 @@ def _alone(task: Task, in_turn: bool) -> bool:
     return operation.kind is not Kind.SEND
 
 
+ON_CORES, ON_MEMORY = -1, -2
+
+
+class Unrolled(NamedTuple):
+    """The lines of all chains: their numbers, what records say of each, and where it was done.
+
+    ``said`` are operation, turn, start, end and cause; ``met`` are those that are exchanges,
+    in which ``worker`` took part.
+    """
+
+    number: Ints
+    said: tuple[Ints, ...]
+    resource: Ints
+    worker: Ints
+    met: NDArray[np.bool_]
+    moved: NDArray[np.bool_]
+    """On a memory."""
+
+
 class Chain:
     """Some operations on cores with HBM of a ``bandwidth``, by their ``numbers`` in the log.
 
     Its lines are the operations, then what they move in HBM, numbered by
     ``traffic``. Columns say of each line its number, when it begins and ends in
     picoseconds from the chain's begin, and ``after`` which line that is (-1:
-    none of these). ``computes`` are the lines of cores, ``moves`` those of the HBM, and
-    ``meets`` those of exchanges, on ``sites``: the ``links`` of their levels.
+    none of these). ``computes`` are the lines of cores, and ``on`` says where each line is
+    recorded: ON_CORES, ON_MEMORY, or an exchange on which of the ``links``, by level.
 
     Each operation comes behind the one before it; or, where it is said which ones each
     ``needs``, cores compute in order, and exchanges go on meanwhile for as long as they
@@ -107,16 +128,14 @@ class Chain:
         self.begin = begins + begin
         self.end = schedule.ends + list(map(add, begin, through_ps))
         self.after = [*after, *(after[place] for place in crossing)]
-        self.moves = range(count, count + len(crossing))
-        self.meets = [place for place, one in enumerate(operations) if one.level >= 0]
-        self.sites = [links[operations[place].level] for place in self.meets]
+        self.count = count
+        self.on = [ON_CORES if one.level < 0 else links[one.level] for one in operations]
+        self.on += [ON_MEMORY] * len(crossing)
         self.exchanges = [one for one in operations if one.jobs]
         begin_of = zip(operations, begins, strict=True)
         self.exchanging_ps = min((begin for one, begin in begin_of if one.jobs), default=0)
         """When the first of its ``exchanges``, those on wires, begins."""
-        self.computes: Sequence[int] = range(count)
-        if self.meets:
-            self.computes = [place for place, one in enumerate(operations) if one.level < 0]
+        self.computes = [place for place, on in enumerate(self.on) if on == ON_CORES]
 
 
 class Schedule:
@@ -152,17 +171,30 @@ class Chains:
         self._offset: dict[Chain, int] = {}
         self._operation, self._after = column("i"), column("i")
         self._begin, self._end = column("q"), column("q")
+        self._on = column("i")
         # above a chain's lines from its offset on, below what is said whenever it is written
         self._line, self._size = column("i"), column("i")
         self._turn, self._start, self._cause, self._first = (column(kind) for kind in "iqii")
+        self._worker, self._core, self._memory = (column(kind) for kind in "iii")
         self.lines = 0
         """Of all of them together."""
 
     def __len__(self) -> int:
         return len(self._first)
 
-    def write(self, chain: Chain, turn: int, start_ps: int, cause: int, first: int) -> None:
-        """A chain that waited for the number ``cause``; its lines have those from ``first`` on."""
+    def write(
+        self,
+        chain: Chain,
+        by: tuple[int, int, int],
+        turn: int,
+        start_ps: int,
+        cause: int,
+        first: int,
+    ) -> None:
+        """A chain that waited for the number ``cause``; its lines have those from ``first`` on.
+
+        It was done ``by`` a worker, on a core and a memory, by their numbers.
+        """
         offset = self._offset.get(chain)
         if offset is None:
             offset = self._offset[chain] = len(self._end)
@@ -170,16 +202,21 @@ class Chains:
             self._begin.extend(chain.begin)
             self._end.extend(chain.end)
             self._after.extend(chain.after)
+            self._on.extend(chain.on)
         self._line.append(offset)
         self._size.append(len(chain.numbers))
         self._turn.append(turn)
         self._start.append(start_ps)
         self._cause.append(cause)
         self._first.append(first)
+        worker, core, memory = by
+        self._worker.append(worker)
+        self._core.append(core)
+        self._memory.append(memory)
         self.lines += len(chain.numbers)
 
-    def unroll(self) -> tuple[Ints, tuple[Ints, ...]]:
-        """The numbers of all lines, and of each its operation, turn, start, end and cause.
+    def unroll(self) -> Unrolled:
+        """All lines, each as often as it was written.
 
         Chain c has lines of two operations, 5 and 7, of 3 and 4 ps, and was written twice:
 
@@ -193,10 +230,15 @@ class Chains:
         line = ints(self._line)[which] + place
         first, start = ints(self._first)[which], ints(self._start)[which]
         after = ints(self._after)[line]
-        return first + place, (
+        on = ints(self._on)[line]
+        core, memory = ints(self._core)[which], ints(self._memory)[which]
+        said = (
             ints(self._operation)[line],
             ints(self._turn)[which],
             start + ints(self._begin)[line],
             start + ints(self._end)[line],
             np.where(after < 0, ints(self._cause)[which], first + after),
         )
+        moved = on == ON_MEMORY
+        resource = np.where(on == ON_CORES, core, np.where(moved, memory, on))
+        return Unrolled(first + place, said, resource, ints(self._worker)[which], on >= 0, moved)

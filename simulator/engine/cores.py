@@ -65,7 +65,7 @@ def once(events: Sequence[Done], then: Callable[[], object]) -> None:
 
 def at_once(event: simpy.Event) -> None:
     """Tell who waits for an event that it is over, without a place in the queue."""
-    waiting, event.callbacks = event.callbacks, None
+    waiting, event.callbacks = event.callbacks, None  # type: ignore[assignment]  # as SimPy does
     for callback in waiting:
         callback(event)
 
@@ -139,13 +139,12 @@ class Cores:
             if span.chain is not None:
                 if first:
                     cause = number_of(span.cause)
-                    span.first = log.chained(
-                        span.chain, self._worker, span.turn, span.start_ps, cause
-                    )
-                    span.number = span.first + span.chain.moves.start - 1
-                    log.rows(self._memory, span.first, span.chain.moves)
+                    by = self._worker, resource, self._memory
+                    span.first = log.chained(span.chain, by, span.turn, span.start_ps, cause)
+                    span.number = span.first + span.chain.count - 1
                     span.cause = None
-                log.rows(resource, span.first, span.chain.computes)
+                else:
+                    log.rows(resource, span.first, span.chain.computes)
                 span = span.next
                 continue
             if first:

@@ -80,27 +80,20 @@ class Log:
         self._cause.append(cause)
         return len(self._end) - 1 + self._chains.lines
 
-    def chained(self, chain: Chain, worker: int, turn: int, start_ps: int, cause: int) -> int:
-        """Write a worker's chain; returns the number of its first line, the others follow.
+    def chained(
+        self, chain: Chain, by: tuple[int, int, int], turn: int, start_ps: int, cause: int
+    ) -> int:
+        """Write a chain ``by`` a worker, on a core and a memory; returns its first line's number.
 
-        Exchanges are on their links already; on cores and HBM (``rows``) it is
-        for them to say. What ended meanwhile is written already: the records
-        are brought into order in the end.
+        The others follow. Further cores that did it write their ``rows``. What ended meanwhile
+        is written already: the records are brought into order in the end.
         """
         first = len(self._end) + self._chains.lines
-        self._chains.write(chain, turn, start_ps, cause, first)
-        if chain.meets:
-            self.resource.extend(chain.sites)
-            for place in chain.meets:
-                self.done.append(first + place)
-                self.worker.append(worker)
-                self.met.append(first + place)
-                after = chain.after[place]
-                self.waited_for.append(cause if after < 0 else first + after)
+        self._chains.write(chain, by, turn, start_ps, cause, first)
         return first
 
     def rows(self, resource: int, first: int, lines: Sequence[int]) -> None:
-        """Write that some lines of a chain were done on a resource."""
+        """Write that some lines of a chain were done on one more resource."""
         self.resource.extend([resource] * len(lines))
         self.done.extend([first + line for line in lines])
 
@@ -109,13 +102,21 @@ class Log:
         kept = self._operation, self._turn, self._start, self._end, self._cause
         resource, done = ints(self.resource), ints(self.done)
         said = [ints(one) for one in kept]
+        self._joins = [ints(one) for one in (self.worker, self.met, self.waited_for)]
         if self._chains:
-            number, lines = self._chains.unroll()
+            chains = self._chains.unroll()
+            number, met = chains.number, chains.met
             apart = np.ones(len(self._end) + len(number), dtype=bool)
             apart[number] = False
+            joins = chains.worker[met], number[met], chains.said[-1][met]
+            self._joins = [np.concatenate(both) for both in zip(self._joins, joins, strict=True)]
             said = [
-                _merged(apart, one, number, line) for one, line in zip(said, lines, strict=True)
+                _merged(apart, one, number, line)
+                for one, line in zip(said, chains.said, strict=True)
             ]
+            for some in (chains.moved, ~chains.moved):  # of those at once memories are first
+                resource = np.concatenate([resource, chains.resource[some]])
+                done = np.concatenate([done, number[some]])
             order = np.argsort(said[3][done], kind="stable")  # those at once as they were written
             resource, done = resource[order], done[order]
         self._row = np.zeros(len(said[0]) + 1, dtype=np.int64)
@@ -133,7 +134,7 @@ class Log:
 
     def joins(self) -> Joins:
         """Who took part in exchanges, in their order; after ``columns``."""
-        worker, met, waited_for = map(ints, (self.worker, self.met, self.waited_for))
+        worker, met, waited_for = self._joins
         row = self._row[met]
         order = np.argsort(row, kind="stable")
         found = worker[order], row[order], self._row[waited_for][order]

@@ -14,7 +14,7 @@ from planners.order import Kind, Phase
 from simulator import DEPLOYED, Operation, Program, Site, Task, Timeline, Worker
 from simulator.analysis.critical_path import critical_path
 from simulator.engine.chaining import Chaining
-from simulator.engine.chains import Chain, Chains, runs_of
+from simulator.engine.chains import ON_CORES, ON_MEMORY, Chain, Chains, runs_of
 from simulator.engine.jobs import Job, Load
 from simulator.engine.replay import run
 from tests.simulator.engine.programs import CORE, compute
@@ -168,13 +168,22 @@ def test_a_chain_takes_what_its_operations_take() -> None:
     ]
     assert (chain.duration_ps, chain.hbm_bytes) == (15, 20.0)
     assert (list(chain.numbers), list(chain.after)) == ([0, 1, 2, 3], [-1, 0, 1, 0])
-    assert (chain.computes, chain.moves, chain.meets) == (range(3), range(3, 4), [])
+    assert (chain.computes, chain.on) == ([0, 1, 2], [*[ON_CORES] * 3, ON_MEMORY])
 
 
 def test_exchanges_of_a_chain_are_on_the_links_of_their_levels() -> None:
     chain = Chain([compute("a", 5), sent("x", 1), sent("y", 0)], (0, 1, 2), links=(7, 8))
-    assert (list(chain.computes), chain.meets, chain.sites) == ([0], [1, 2], [8, 7])
+    assert (chain.computes, chain.on) == ([0], [ON_CORES, 8, 7])
     assert chain.duration_ps == 19
+
+
+def test_lines_of_chains_are_on_cores_memories_and_links() -> None:
+    operations = [compute("a", 5, hbm_bytes=2.0), sent("x", 1)]
+    chains, chain = Chains(), Chain(operations, (0, 1), 1e12, {operations[0]: 2}, links=(7, 8))
+    chains.write(chain, (3, 20, 21), 0, 0, 99, 0)
+    found = chains.unroll()
+    assert found.resource.tolist() == [20, 8, 21]
+    assert (found.met.tolist(), found.moved.tolist()) == ([0, 1, 0], [0, 0, 1])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), min_size=1, max_size=6))
@@ -184,12 +193,14 @@ def test_chains_are_unrolled_line_by_line(written: list[tuple[int, int]]) -> Non
     chains, expected, first = Chains(), list[tuple[int, ...]](), 0
     for turn, (which, start) in enumerate(written):
         chain = every[which]
-        chains.write(chain, turn, start, 99, first)
+        chains.write(chain, (turn, 20, 21), turn, start, 99, first)
         for i in range(len(chain.numbers)):
             begin, end = start + chain.begin[i], start + chain.end[i]
             expected.append((first + i, i, turn, begin, end, first + i - 1 if i else 99))
         first += len(chain.numbers) + turn
-    number, lines = chains.unroll()
-    assert list(zip(*(column.tolist() for column in (number, *lines)), strict=True)) == expected
+    found = chains.unroll()
+    lines = (column.tolist() for column in (found.number, *found.said))
+    assert list(zip(*lines, strict=True)) == expected
+    assert found.worker.tolist() == [turn for _, _, turn, *_ in expected]
     assert chains.lines == len(expected)
     assert len(chains) == len(written)
