@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from experiments.studies.case import Case
+from planners import Staging
 from simulator import PUBLISHED
 from workloads.kinds import PRODUCTS
 
@@ -42,9 +43,14 @@ UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
 PLACED = frozenset({"ring", "torus", "mesh"})
 """Wires on which it matters where a chip is."""
 
-PIPELINED = {"published": Rate(13e-6, 1.1e3), "deployed": Rate(290e-6, 2.6e3)}
+WRITTEN = 400e-6
+"""Seconds of a node in stages that axes make: those that are alike are written once."""
+PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
+"""Seconds of a micro-batch in a stage, there and back: 0.2 to 0.7 ms with llama3-70b and
+llama3-405b in 64 stages (24 November 2026)."""
+PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
-FILLING = 8
+FILLING = 4
 """Micro-batches for each stage after which a pipeline repeats itself: 1 to 5 are usual."""
 
 SEARCH = "search"
@@ -84,17 +90,29 @@ def estimate(case: Case) -> Estimate:
         seconds += levels * len(group.kinds) * (level_s + nodes * node_s)
     staging = case.execution.staging
     if staging is not None:
-        turns = staging.micro_batches * max(staging.batches, 1)
+        stages, turns = _passed(case, staging)
+        if staging.parallel and stages > 1 and case.folded:
+            seconds = EACH.seconds + nodes * WRITTEN
         if case.folded and staging.usual_schedule != "gpipe":
-            turns = min(turns, FILLING * staging.stages * staging.virtual)
-        passes = nodes * turns
-        seconds += passes * PIPELINED[model].seconds
-        held += passes * PIPELINED[model].held_bytes
+            turns = min(turns, FILLING * stages)
+        seconds += stages * turns * PASSED[model]
+        held += nodes * turns * PIPELINED_BYTES[model]
     if not case.folded or (deployed and _told_apart(case)):
         work = nodes * levels * group.size
         seconds += work * UNFOLDED[model].seconds
         held += work * UNFOLDED[model].held_bytes
     return Estimate(seconds, held)
+
+
+def _passed(case: Case, staging: Staging) -> tuple[int, int]:
+    """Stages, and micro-batches that go through each of them."""
+    axes, many = staging.parallel, staging.micro_batches * max(staging.batches, 1)
+    if axes is None:
+        return staging.stages * staging.virtual, many
+    devices = case.execution.planned(case.array).group.size
+    dp = axes.dp or max(devices // (axes.tp * axes.cp * axes.pp), 1)
+    samples = staging.samples(axes.pp)
+    return axes.pp * axes.vp, many if samples is None else max(case.batch // (dp * samples), 1)
 
 
 def _told_apart(case: Case) -> bool:
@@ -121,7 +139,8 @@ def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
     found = together(asked)
     if not found.large:
         return None
-    needed = Estimate(found.seconds / jobs, found.held_bytes * jobs)
+    at_once = min(jobs, len(asked))
+    needed = Estimate(found.seconds / at_once, found.held_bytes * at_once)
     steps = f"{len(asked):,} steps" if len(asked) > 1 else "this step"
     cheaper = []
     if any(not case.folded for case in asked):

@@ -113,7 +113,8 @@ class Runner:
 
     def _forewarn(self, cases: Mapping[K, Case]) -> None:
         """Tell of a long or large run, but for what the store has already."""
-        if forewarning(cases.values(), self.jobs or 1) is None:
+        jobs = self.jobs or os.cpu_count() or 1
+        if forewarning(cases.values(), jobs) is None:
             return
         known = set[K]()
         if self.store is not None:
@@ -121,7 +122,7 @@ class Runner:
             stored = dict(self.store.get(keys.values()))
             known = {name for name, key in keys.items() if key in stored}
         left = [case for name, case in cases.items() if name not in known]
-        if said := forewarning(left, self.jobs or 1):
+        if said := forewarning(left, jobs):
             self.tell(said if self.store else f"{said}. --store FILE keeps what is finished")
 
     def _alone(self, spent_s: float, done_s: float, left_s: float, left: int) -> bool:

@@ -14,13 +14,14 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.estimate import (
     LARGE_BYTES,
     LONG_S,
+    PASSED,
     Estimate,
     estimate,
     forewarning,
     together,
 )
 from hardware import load_array
-from planners import Staging
+from planners import AXES, Axes, Staging
 from simulator import DEPLOYED, PUBLISHED, Execution
 from workloads import load_network
 
@@ -42,6 +43,13 @@ CASES = {
         case("vgg11", "tpu-v3-pod", "devices.0.count=12"),
         planner="data_parallel",
         execution=DEPLOYED,
+    ),
+    "by axes": Case(
+        load_network("llama3-8b"),
+        AXES,
+        load_array("h100-cluster", ["nodes=4"]),
+        64,
+        execution=replace(DEPLOYED, staging=Staging(parallel=Axes.parse("pp=16,tp=2"))),
     ),
     "searched": replace(case("resnet18", "tpu-v3-pod", "devices.0.count=4"), planner="search"),
     "searched, deployed": replace(case("vgg16", "tpu-mixed"), planner="search", execution=DEPLOYED),
@@ -100,6 +108,7 @@ def test_only_what_takes_long_or_much_is_announced() -> None:
     assert said.startswith("1,000 steps will take about")
     assert "fewer networks, planners or values" in said
     assert forewarning(many, jobs=1000) is not None  # it is the work that is large
+    assert forewarning(many, jobs=2000) == forewarning(many, jobs=1000)
 
 
 def test_what_would_be_cheaper_is_said_with_what_it_takes() -> None:
@@ -171,20 +180,32 @@ def test_python_is_warned_as_the_command_line_is(monkeypatch: pytest.MonkeyPatch
 
 
 def test_micro_batches_take_their_time() -> None:
-    """A pipeline of 512 micro-batches is announced, one of a few is not."""
+    """Of every one that is followed; they repeat themselves where they are folded."""
     network, array = load_network("llama3-405b"), load_array("tpu-v3-pod")
-    few, many = (
-        estimate(
-            Case(
-                network,
-                "data_parallel",
-                array,
-                4096,
-                execution=replace(DEPLOYED, staging=Staging(64, micro_batches)),
-            )
-        )
-        for micro_batches in (1, 512)
+
+    def staged(micro_batches: int, *, folded: bool = True) -> Estimate:
+        execution = replace(DEPLOYED, staging=Staging(64, micro_batches))
+        one = Case(network, "data_parallel", array, 4096, execution=execution, folded=folded)
+        return estimate(one)
+
+    few, many = staged(1), staged(512)
+    assert many.seconds > few.seconds + 1
+    assert staged(4096) == many
+    assert staged(512, folded=False).seconds > 2 * many.seconds
+
+
+def by_axes(words: str, samples: int = 0) -> Estimate:
+    staging = Staging(parallel=Axes.parse(words), micro_batch=samples)
+    execution = replace(DEPLOYED, staging=staging)
+    array = load_array("h100-cluster", ["nodes=4"])
+    return estimate(Case(load_network("llama3-8b"), AXES, array, 64, execution=execution))
+
+
+def test_axes_make_stages_and_micro_batches() -> None:
+    """Of 64 samples in two ways 32 go through each stage, or 16 pairs."""
+    assert by_axes("pp=2,tp=8") == by_axes("dp=2,pp=2,tp=8")
+    one, two = by_axes("dp=2,pp=2,tp=8"), by_axes("dp=2,pp=2,tp=8", 2)
+    assert one.seconds == two.seconds  # both are more than repeats take
+    assert by_axes("dp=2,pp=2,tp=8", 8).seconds == pytest.approx(
+        one.seconds - (8 - 4) * 2 * PASSED["deployed"]
     )
-    assert not few.large
-    assert many.large
-    assert many.seconds > 10 * few.seconds
