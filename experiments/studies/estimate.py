@@ -47,7 +47,7 @@ WRITTEN = 400e-6
 """Seconds of a node in stages that axes make: those that are alike are written once."""
 PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
 """Seconds of a micro-batch in a stage, there and back: 0.2 to 0.7 ms with llama3-70b and
-llama3-405b in 64 stages (24 November 2026)."""
+llama3-405b in 64 stages (23 November 2026)."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
 FILLING = 4

@@ -31,6 +31,8 @@ from simulator.engine.operations import Action, Part
 from simulator.engine.rows import Repeat
 from simulator.engine.state import state
 
+RECENT = 32
+"""States that are kept whole: most rhythms are no longer than so many turns."""
 _BEHIND = simpy.events.EventPriority(3)
 """Priority of an event that comes after all others of its instant, the interconnect's too."""
 
@@ -41,6 +43,13 @@ class _Seen(NamedTuple):
     turn: int
     time_ps: int
     places: tuple[int, ...]
+
+
+class _Known(NamedTuple):
+    """A state, and when it was seen."""
+
+    state: Hashable
+    seen: _Seen
 
 
 class _Expected(NamedTuple):
@@ -54,8 +63,9 @@ class _Expected(NamedTuple):
 class Rhythm:
     """Looks at a machine's state each time that the first follower begins to go back.
 
-    States are long, so only their hashes are kept. One whose hash was seen before is kept
-    whole, and the rhythm is proven when it comes once more.
+    A rhythm is proven when a state comes again. States are long, so only the last ones are kept
+    whole, and of those before their hashes: one whose hash was seen before is kept, to come
+    once more.
     """
 
     def __init__(self, machine: Machine, followers: Sequence[Follower]) -> None:
@@ -63,6 +73,8 @@ class Rhythm:
         self._followers = followers
         self._turns: dict[int, int] = {}
         """By hash of a state, the turn at which it was seen last."""
+        self._recent: dict[int, _Known] = {}
+        """By hash, the last states."""
         self._expected: _Expected | None = None
         self.repeat: Repeat | None = None
         first = followers[0]
@@ -89,6 +101,13 @@ class Rhythm:
             self._proven(expected.seen, seen)
             return
         number = hash(now)
+        recent = self._recent.get(number)
+        if recent and recent.state == now:
+            self._proven(recent.seen, seen)
+            return
+        self._recent[number] = _Known(now, seen)
+        if len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
         late = expected is None or turn >= expected.seen.turn + expected.turns
         if late and number in self._turns:
             self._expected = _Expected(now, seen, turn - self._turns[number])
@@ -101,6 +120,7 @@ class Rhythm:
         times = self._times(one, other) - 1
         if times < 1:
             self._turns.clear()
+            self._recent.clear()
             self._expected = None
             return
         for follower, before, now in zip(self._followers, one.places, other.places, strict=True):
