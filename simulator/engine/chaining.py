@@ -15,7 +15,7 @@ from simulator.engine.own_links import lasting
 from simulator.engine.picoseconds import whole_ps
 from simulator.engine.records import Log
 from simulator.engine.stations import Stations
-from simulator.engine.stretches import Stretches
+from simulator.engine.stretches import Stretch, Stretches
 from simulator.engine.under_way import UnderWay
 
 
@@ -32,6 +32,7 @@ class Chaining:
         self._links = links
         self._known: dict[tuple[Hashable, ...], Chain] = {}
         self._runs: dict[int, list[tuple[int, ...]]] = {}
+        self._cuts: dict[Hashable, list[Stretch]] = {}
         self._often: Counter[Chain] = Counter()  # of those with exchanges on wires
 
     def chain(
@@ -80,7 +81,8 @@ class Chaining:
             through_ps = whole_ps(operation.hbm_bytes / bandwidth) if bandwidth else 0
             return max(operation.duration_ps, through_ps)
 
-        return Stretches(mine.template, computing_ps, self._lasting, self._links, apart)
+        lasting = self._lasting
+        return Stretches(mine.template, computing_ps, lasting, self._links, apart, self._cuts)
 
     def under_way(self) -> UnderWay:
         """For a worker that follows stretches to note its other exchanges in."""

@@ -6,7 +6,8 @@ one chain (``simulator.engine.chains``), and one event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ class Stretches:
 
     ``lasting`` has the exchanges that may be in one and the picoseconds that they take
     (``own_links``), ``computing_ps`` says how long a computation takes. Lines that are ``apart``
-    come behind what their needs do not say.
+    come behind what their needs do not say. In ``known`` is how lines like these were cut for
+    other workers: most stages are alike.
     """
 
     def __init__(
@@ -41,12 +43,41 @@ class Stretches:
         lasting: Mapping[Operation, int],
         links: Links,
         apart: Set[int] = frozenset(),
+        known: dict[Hashable, list[Stretch]] | None = None,
     ) -> None:
         self.template = template
         self.computing_ps = computing_ps
         self.lasting = lasting
         self.links = links
         self.apart = apart
+        self._known = {} if known is None else known
+
+    @cached_property
+    def _shape(self) -> Hashable:
+        """All that cutting depends on: what each line needs, how long it takes, on which links.
+
+        Links are told apart, whichever they are: the first that is named is 0.
+        """
+        numbers: dict[int, int] = {}
+        lines = tuple((task.needs, self._takes(task, numbers)) for task in self.template)
+        return lines, frozenset(self.apart)
+
+    def _takes(self, task: Task, numbers: dict[int, int]) -> Hashable:
+        """How long a line takes, and of an exchange each job on its links; None: not known."""
+        operation = task.operation
+        if computes(task):
+            return self.computing_ps(operation)
+        if not of_one(task) or operation not in self.lasting:
+            return None
+        jobs = [self.links.carry(job) for job in operation.jobs]
+        held = [
+            (
+                *parts_ps(job, self.links),
+                *(numbers.setdefault(n, len(numbers)) for n in job.load.links.tolist()),
+            )
+            for job in jobs
+        ]
+        return self.lasting[operation], tuple(held)
 
     def of(self, order: Sequence[int]) -> list[Stretch]:
         """The lines in this order, those of a stretch together.
@@ -60,6 +91,12 @@ class Stretches:
 
         if y has ended by the end of e, else (d), (y), (e).
         """
+        key = self._shape, tuple(order)
+        if key not in self._known:
+            self._known[key] = self._cut(order)
+        return self._known[key]
+
+    def _cut(self, order: Sequence[int]) -> list[Stretch]:
         found, over, place = list[Stretch](), set[int](), 0
         while place < len(order):
             stretch = self._from(order, place, over)
