@@ -178,3 +178,43 @@ def test_more_bandwidth_everywhere_never_slows_a_job_alone(
     slow, *_ = run(transfers, w.bandwidth.tolist())
     fast, *_ = run(transfers, (w.bandwidth * factor).tolist())
     assert all(f <= s for f, s in zip(fast, slow, strict=True))
+
+
+def events(*submitted: tuple[int, Job]) -> tuple[int, Interconnect]:
+    """How many SimPy events jobs take that are submitted at these instants."""
+    env = simpy.Environment(initial_time=0)
+    network, steps = Interconnect(env, np.full(4, 1e12)), 0
+    for at, job in submitted:
+        while env.peek() <= at:
+            env.step()
+            steps += 1
+        env._now = at
+        network.submit(job)
+    while env.peek() != float("inf"):
+        env.step()
+        steps += 1
+    return steps, network
+
+
+def test_a_job_that_is_alone_is_one_event() -> None:
+    one, two = (phase(Transfer(0, 1000, {i: Fraction(1)}, 500)) for i in (0, 1))
+    assert events((0, one), (10, two), (1000, one))[0] == 3  # its latency holds no link
+    assert events((0, one), (999, one))[0] > 4
+
+
+def test_bytes_of_who_was_disturbed_count_once() -> None:
+    both = phase(Transfer(0, 1000, {0: Fraction(1), 1: Fraction(2)}))
+    other = phase(Transfer(0, 300, {1: Fraction(1)}))
+    _, network = events((0, both), (100, other), (5000, both))
+    assert network.link_bytes.tolist() == [2000, 4300, 0, 0]
+
+
+def test_bytes_are_counted_once_they_are_through() -> None:
+    env = simpy.Environment(initial_time=0)
+    network = Interconnect(env, np.array([1e12]))
+    network.submit(phase(Transfer(0, 1000, {0: Fraction(1)}, 500)))
+    counted = []
+    for at in (999, 1001):
+        env.run(at)
+        counted += network.link_bytes.tolist()
+    assert counted == [0, 1000]

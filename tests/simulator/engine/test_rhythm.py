@@ -111,6 +111,22 @@ def test_the_rhythm_may_take_several_turns() -> None:
     assert followed(made) < 30
 
 
+def test_a_state_that_was_seen_lately_need_not_come_a_third_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = [Times(2, 1, 1), Times(1, 1, 1), Times(1, 1, 1)]
+    made = program(pipeline_of("1f1b", 3, 300, [1, 1, 1]), times, [8, 3])
+    early, whole = run(made), run(made, folded=False)
+    monkeypatch.setattr("simulator.engine.rhythm.RECENT", 0)
+    late = run(made)
+    repeats = [one.rows.repeat for one in (early, late)]
+    assert repeats[0] is not None
+    assert repeats[1] is not None
+    assert repeats[0].turns == repeats[1].turns
+    assert repeats[0].end_ps == repeats[1].end_ps - repeats[1].span_ps
+    assert early.makespan_ps == late.makespan_ps == whole.makespan_ps
+
+
 @pytest.mark.parametrize("replicas", [(2, 1), (1, 3), (2, 3), (4, 2)])
 def test_replicas_take_turns(replicas: tuple[int, ...]) -> None:
     pipeline = pipeline_of("1f1b", 2, 120, replicas)

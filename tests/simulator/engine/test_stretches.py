@@ -1,5 +1,6 @@
 """Passes with their own exchanges in one go, against the same passes line by line."""
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -87,6 +88,26 @@ def test_where_stretches_end() -> None:
     assert cut(again, takes) == [(0, 1, 2), (3,), (4,), (5,)]
     cutting = Stretches(whole, lambda one: one.duration_ps, takes, LINKS)
     assert cutting.of(range(4)) == [Stretch((0, 1, 2, 3), ((), (0,), (0,), (1,)))]
+
+
+def test_lines_of_those_that_are_alike_are_cut_once() -> None:
+    """Whatever links they are on; but not where one takes longer, or two are on one link."""
+    known: dict[Hashable, list[Stretch]] = {}
+    alike = EveryLink(np.full(3, 1e12))
+
+    def found(links: tuple[int, int], takes_ps: int = 5) -> list[Stretch]:
+        x, y = carried("x", job(links[0], 5.0)), carried("y", job(links[1], 5.0))
+        a, b = compute("a", 9), compute("b", 9)
+        template = (Task(a), Task(x, (0,), 1), Task(y, (0,), 1), Task(b, (1, 2)))
+        takes = {x: takes_ps, y: 3}
+        cutting = Stretches(template, lambda one: one.duration_ps, takes, alike, known=known)
+        return cutting.of(range(4))
+
+    assert found((0, 1)) is found((1, 2))
+    assert len(known) == 1
+    assert [one.lines for one in found((0, 1))] == [(0, 1, 2, 3)]
+    assert found((0, 0)) != found((0, 1))
+    assert found((0, 1), 6) is not found((0, 1))
 
 
 @st.composite
