@@ -15,7 +15,7 @@ from simulator.engine.own_links import lasting
 from simulator.engine.picoseconds import whole_ps
 from simulator.engine.records import Log
 from simulator.engine.stations import Stations
-from simulator.engine.stretches import Stretch, Stretches
+from simulator.engine.stretches import Known, Stretches
 from simulator.engine.under_way import UnderWay
 
 
@@ -32,7 +32,7 @@ class Chaining:
         self._links = links
         self._known: dict[tuple[Hashable, ...], Chain] = {}
         self._runs: dict[int, list[tuple[int, ...]]] = {}
-        self._cuts: dict[Hashable, list[Stretch]] = {}
+        self._cuts: Known = {}
         self._often: Counter[Chain] = Counter()  # of those with exchanges on wires
 
     def chain(

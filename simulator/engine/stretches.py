@@ -27,6 +27,10 @@ class Stretch(NamedTuple):
     needs: tuple[tuple[int, ...], ...]
 
 
+Known = dict[Hashable, dict[tuple[int, ...], list[Stretch]]]
+"""How lines were cut in their order, by all that this depends on."""
+
+
 class Stretches:
     """Cuts a worker's lines into stretches.
 
@@ -43,24 +47,25 @@ class Stretches:
         lasting: Mapping[Operation, int],
         links: Links,
         apart: Set[int] = frozenset(),
-        known: dict[Hashable, list[Stretch]] | None = None,
+        known: Known | None = None,
     ) -> None:
         self.template = template
         self.computing_ps = computing_ps
         self.lasting = lasting
         self.links = links
         self.apart = apart
-        self._known = {} if known is None else known
+        self._known: Known = {} if known is None else known
 
     @cached_property
-    def _shape(self) -> Hashable:
-        """All that cutting depends on: what each line needs, how long it takes, on which links.
+    def _cuts(self) -> dict[tuple[int, ...], list[Stretch]]:
+        """How lines were cut where all that this depends on is the same.
 
-        Links are told apart, whichever they are: the first that is named is 0.
+        That is what each line needs, how long it takes, and on which links. Links are told
+        apart, whichever they are: the first that is named is 0.
         """
         numbers: dict[int, int] = {}
         lines = tuple((task.needs, self._takes(task, numbers)) for task in self.template)
-        return lines, frozenset(self.apart)
+        return self._known.setdefault((lines, frozenset(self.apart)), {})
 
     def _takes(self, task: Task, numbers: dict[int, int]) -> Hashable:
         """How long a line takes, and of an exchange each job on its links; None: not known."""
@@ -91,10 +96,10 @@ class Stretches:
 
         if y has ended by the end of e, else (d), (y), (e).
         """
-        key = self._shape, tuple(order)
-        if key not in self._known:
-            self._known[key] = self._cut(order)
-        return self._known[key]
+        key = tuple(order)
+        if key not in self._cuts:
+            self._cuts[key] = self._cut(order)
+        return self._cuts[key]
 
     def _cut(self, order: Sequence[int]) -> list[Stretch]:
         found, over, place = list[Stretch](), set[int](), 0

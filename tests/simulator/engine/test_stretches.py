@@ -1,6 +1,5 @@
 """Passes with their own exchanges in one go, against the same passes line by line."""
 
-from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from simulator.engine.links import EveryLink
 from simulator.engine.operations import Action, Itinerary, Part
 from simulator.engine.own_links import lasting
 from simulator.engine.replay import run
-from simulator.engine.stretches import Stretch, Stretches
+from simulator.engine.stretches import Known, Stretch, Stretches
 from tests.simulator.engine.programs import CORE, compute
 from tests.simulator.engine.same_run import assert_same_sums
 from tests.simulator.engine.test_chains import rows
@@ -92,7 +91,7 @@ def test_where_stretches_end() -> None:
 
 def test_lines_of_those_that_are_alike_are_cut_once() -> None:
     """Whatever links they are on; but not where one takes longer, or two are on one link."""
-    known: dict[Hashable, list[Stretch]] = {}
+    known: Known = {}
     alike = EveryLink(np.full(3, 1e12))
 
     def found(links: tuple[int, int], takes_ps: int = 5) -> list[Stretch]:
