@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from hardware import Array
 from planners import Plan, PlanError
@@ -119,10 +119,8 @@ class _Writing:
 
     def _writer(self, stage: int, replica: int, step: tuple[Network, Plan, Array]) -> StageWriter:
         """What writes a replica's ``step``; of a stage like an earlier one it copies that."""
-
-        def rules() -> Rules:
-            return self._rules(*step, self._execution, folded=self._folded)
-
+        # not of self, which has all writers: circles are for the garbage collector to find
+        rules = partial(self._rules, *step, self._execution, folded=self._folded)
         model = self._alike[stage]
         if model == stage:
             return StageWriter(rules())

@@ -4,11 +4,13 @@ import gc
 import tracemalloc
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from experiments.studies.case import Case, plan_of, simulated
 from hardware import Array, load_array, wires_of
-from planners import load_planner
+from planners import AXES, Axes, Staging, load_planner
 from simulator import DEPLOYED, program_of, run, simulate
 from workloads import load_network
 
@@ -84,6 +86,23 @@ def test_a_run_leaves_a_switched_off_collector_off() -> None:
     try:
         run(program)
         assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_pipeline_goes_when_nobody_has_it_any_more() -> None:
+    """Scripts, records and what waited for what, without the collector: in no circle."""
+    machines = load_array("h100-cluster", ["nodes=2"])
+    network = load_network("gpt2:layers=8:seq=64")
+    staging = Staging(parallel=Axes.parse("pp=4,tp=2"), micro_batch=1)
+    case = Case(network, AXES, machines, 64, execution=replace(DEPLOYED, staging=staging))
+    plan = plan_of(case)
+    gc.collect()
+    gc.disable()
+    try:
+        timeline = simulated(case, plan)
+        many = len(timeline.rows.followed)
+        assert gc.collect() < many / 20
     finally:
         gc.enable()
 
