@@ -61,13 +61,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("fit: the published model has no memory; take --execution deployed")
     varied = VARIED if args.axes is None else varied_of(args.axes)
     asked = Fit(network_of(args.network, args.transform), array, args.batch, execution, varied)
-    cases, every = asked.cases(), sum(1 for _ in asked.choices())
-    rows = []
+    cases, every = asked.cases(), list(asked.choices())
+    found = {}
     with runner_of(args) as runner, progress_bar(len(cases)) as progress:
         for done in runner.run(cases, asked.heavier, run_choice, asked.passes):
-            rows.append(row_of(done.name, asked.case(done.name), done.outputs))
+            found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
             if not asked.heavier(done.name, done.outputs):
                 progress(str(done.name.axes))
+    rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     best = ranked(rows)
     if args.plot:
         from experiments.pictures.fit_plot import plot_fit
@@ -79,12 +80,12 @@ def run(args: argparse.Namespace) -> int:
         "batch": args.batch,
         "execution": str(execution),
         "varied": list(varied),
-        "combinations": every,
+        "combinations": len(every),
         "simulated": len(best),
         "fits": best,
         "others": [row for row in rows if row["reason"]],
     }
-    shown = Shown(data, lambda: [*best, *data["others"]], lambda: _tables(asked, rows, every))
+    shown = Shown(data, lambda: [*best, *data["others"]], lambda: _tables(asked, rows, len(every)))
     deliver(written(shown, args.format), args.output)
     return 0
 
