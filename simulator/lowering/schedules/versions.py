@@ -46,8 +46,12 @@ def versions_of(
 def alive(actions: Sequence[Action], versions: Mapping[int, int]) -> list[int]:
     """How many versions are there while each action goes on.
 
-    The newest, and every older one with which a turn is computed that is not through.
+    The newest, and every older one with which a turn is computed that is not through: none
+    where all are before the first update.
     """
+    first = next((n for n, one in enumerate(actions) if Part.UPDATE in one.parts), len(actions))
+    if not any(Part.WEIGHTS in action.parts for action in actions[first:]):
+        return [1] * len(actions)
     left: dict[int, int] = {}
     for action in actions:  # a turn goes through several stages of one place
         if Part.WEIGHTS in action.parts:
