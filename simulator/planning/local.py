@@ -17,8 +17,8 @@ import numpy as np
 
 from simulator.planning.chain import Chain
 
-FEW = 48
-"""Changes that are tried before a layout counts as the best near by."""
+FEW, MANY = 48, 600
+"""Changes that are tried before a layout counts as the best near by; MANY for the last one left."""
 SLACK = 1.002
 """A change whose estimate is more than so many times that of the layout is not judged."""
 WEIGHTS = (0.0, 0.4)
@@ -26,6 +26,8 @@ WEIGHTS = (0.0, 0.4)
 
 Picks = dict[int, tuple[int, ...]]
 """By kind of device, the numbers of its nodes' states."""
+Change = dict[int, int]
+"""Other states, by node."""
 Judgement = Callable[[Picks], float]
 """Seconds of a layout, estimated or simulated."""
 
@@ -47,30 +49,37 @@ class Judged:
 
 
 def improve(
-    picks: Picks, chains: dict[int, Chain], judged: Judged, estimated: Judged | None = None
+    picks: Picks,
+    chains: dict[int, Chain],
+    judged: Judged,
+    estimated: Judged | None = None,
+    few: int = FEW,
 ) -> Picks:
     """The best layout found from one on; ``chains`` has the costs of each kind.
 
-    What is also ``estimated``, and found to be worse, is not judged.
+    What is also ``estimated``, and found to be worse, is not judged. Of the ``few`` changes that
+    the chains rank first all are tried in turn, each on top of those that helped before it; then
+    they are ranked anew. (To rank them anew after each that helps would try most of the
+    others again: the same effort ends at 7.00 instead of 6.80 ms for ResNet-50 on 1,024 cores.)
     """
     best_s, idle = judged.judgement(picks), 0
     about_s = estimated.judgement(picks) if estimated else math.inf
     tried = {_key(picks)}
     while idle < len(WEIGHTS):
-        for change in _ranked(picks, chains, WEIGHTS[idle]):
-            if _key(change) in tried:
+        before_s = best_s
+        for kind, change in _ranked(picks, chains, WEIGHTS[idle], few):
+            other = _changed(picks, kind, change)
+            if _key(other) in tried:
                 continue
             if not judged.left() or (estimated and not estimated.left()):
                 return picks
-            tried.add(_key(change))
-            found_s = estimated.judgement(change) if estimated else math.inf
+            tried.add(_key(other))
+            found_s = estimated.judgement(other) if estimated else math.inf
             if estimated and found_s > about_s * SLACK:
                 continue
-            if (judged_s := judged.judgement(change)) < best_s:
-                picks, best_s, about_s, idle = change, judged_s, found_s, 0
-                break
-        else:
-            idle += 1
+            if (judged_s := judged.judgement(other)) < best_s:
+                picks, best_s, about_s = other, judged_s, found_s
+        idle = 0 if best_s < before_s else idle + 1
     return picks
 
 
@@ -78,40 +87,47 @@ def _key(picks: Picks) -> tuple[tuple[int, ...], ...]:
     return tuple(picks.values())
 
 
-def _ranked(picks: Picks, chains: dict[int, Chain], weight: float) -> Iterator[Picks]:
-    """The FEW changes that the chains find cheapest."""
-    found: list[tuple[float, int, dict[int, int]]] = []
+def _changed(picks: Picks, kind: int, change: Change) -> Picks:
+    """The same with other states of some nodes of one kind."""
+    changed = list(picks[kind])
+    for node, state in change.items():
+        changed[node] = state
+    return {**picks, kind: tuple(changed)}
+
+
+def _ranked(
+    picks: Picks, chains: dict[int, Chain], weight: float, few: int
+) -> list[tuple[int, Change]]:
+    """The changes that the chains find cheapest, with their kinds."""
+    found: list[tuple[float, int, Change]] = []
     for kind, chain in chains.items():
         now = picks[kind]
         for start in range(len(now)):
             for width in (1, 2):
                 if start + width <= len(now):
-                    found += ((g, kind, c) for g, c in _near(chain, now, start, width, weight))
-        found += ((g, kind, c) for g, c in _alike(chain, now, weight))
-    for _, kind, change in sorted(found, key=lambda one: one[0])[:FEW]:
-        changed = list(picks[kind])
-        for node, state in change.items():
-            changed[node] = state
-        yield {**picks, kind: tuple(changed)}
+                    near = _near(chain, now, start, width, weight, few)
+                    found += ((gain, kind, change) for gain, change in near)
+        found += ((gain, kind, change) for gain, change in _alike(chain, now, weight, few))
+    return [one[1:] for one in sorted(found, key=lambda one: one[0])[:few]]
 
 
 def _near(
-    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float
-) -> list[tuple[float, dict[int, int]]]:
+    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float, few: int
+) -> list[tuple[float, Change]]:
     """Other states for one node, or both of two neighbours, with what they add by the chain.
 
     Found once for the states around them: most stay the same from change to change.
     """
     end = start + width
     around = tuple(picks[max(start - 1, 0) : end + 1])
-    key = chain.sort_of(start, end), weight, around
+    key = chain.sort_of(start, end), weight, around, few
     if key not in chain.near:
-        chain.near[key] = list(_nearest(chain, picks, start, width, weight))
+        chain.near[key] = list(_nearest(chain, picks, start, width, weight, few))
     return [(gain, dict(enumerate(states, start))) for gain, states in chain.near[key]]
 
 
 def _nearest(
-    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float
+    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float, few: int
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     end = start + width
     price = chain.own(start, weight)[1]
@@ -125,7 +141,7 @@ def _nearest(
     now = tuple(picks[start:end])
     with np.errstate(invalid="ignore"):  # forever less forever: not to be taken
         gain = np.nan_to_num(price - price[now], nan=np.inf)
-    most = min(FEW // 4, gain.size)
+    most = min(few // 4, gain.size)
     nearest = np.argpartition(gain, most - 1, axis=None)[:most]
     for place in np.sort(nearest)[
         np.argsort(gain.ravel()[np.sort(nearest)], kind="stable")
@@ -136,8 +152,8 @@ def _nearest(
 
 
 def _alike(
-    chain: Chain, picks: Sequence[int], weight: float
-) -> Iterator[tuple[float, dict[int, int]]]:
+    chain: Chain, picks: Sequence[int], weight: float, few: int
+) -> Iterator[tuple[float, Change]]:
     """Another state for all nodes of a sort that have the same one."""
     groups = defaultdict[tuple[int, int], list[int]](list)
     for v, pick in enumerate(picks):
@@ -154,6 +170,6 @@ def _alike(
                 price = price + chain.pair(v + 1, weight)[:, picks[v + 1]]
         with np.errstate(invalid="ignore"):
             gain = np.nan_to_num(price - price[pick], nan=np.inf)
-        for state in np.argsort(gain, kind="stable")[: FEW // 8].tolist():
+        for state in np.argsort(gain, kind="stable")[: few // 8].tolist():
             if state != pick:
                 yield float(gain[state]), dict.fromkeys(nodes, int(state))

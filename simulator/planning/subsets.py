@@ -16,7 +16,7 @@ from simulator.planning.chain import Chain
 from simulator.planning.floor import floor_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
-from simulator.planning.local import Judged, Picks, improve
+from simulator.planning.local import FEW, MANY, Judged, Picks, improve
 from simulator.planning.placements import Piece
 from simulator.planning.schedule import Schedule
 from simulator.planning.states import MANY_LEVELS, Types
@@ -89,19 +89,22 @@ class Subset:
         ]
         return sorted(dict.fromkeys(found))
 
-    def improved(self, picks: Layout, judged: Judged | None = None) -> Layout:
+    def improved(self, picks: Layout, judged: Judged | None = None, few: int = FEW) -> Layout:
         """What is better by estimate, or the layout itself."""
-        start = {self.kind: picks}
-        return improve(start, {self.kind: self.loose}, judged or self.judged())[self.kind]
+        start, chains = {self.kind: picks}, {self.kind: self.loose}
+        return improve(start, chains, judged or self.judged(), few=few)[self.kind]
 
     def refined(self, picks: Layout) -> tuple[Subset, Layout]:
-        """The layout, or a better one of states near its own, which many cores have not else."""
+        """A better layout than one, by estimate: many more changes of its nodes are tried.
+
+        Many cores have then also states near its own, which they have not else.
+        """
         if self.chain.tables.cores.levels <= MANY_LEVELS:
-            return self, picks
+            return self, self.improved(picks, few=MANY)
         near = self._near(picks)
         start = near.number(self.types(picks))
         _, likely = min((near.schedule.seconds(start), start), *near.estimated())
-        return near, near.improved(likely)
+        return near, near.improved(likely, few=MANY)
 
     def _near(self, picks: Layout) -> Subset:
         known, near = self.chain.tables, self.types(picks)
