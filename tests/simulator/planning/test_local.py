@@ -1,0 +1,75 @@
+"""From a good layout to a better one: what is tried, and how often."""
+
+import math
+
+from hardware import load_array
+from simulator import DEPLOYED
+from simulator.planning.chain import Chain
+from simulator.planning.judge import Judge
+from simulator.planning.layouts import first_cores, tables_of
+from simulator.planning.lifting import whole
+from simulator.planning.local import FEW, MANY, Judged, Picks, improve
+from simulator.planning.subsets import subset_of
+from workloads import Builder, load_network
+
+NODES = 16
+EVERY = 100_000
+"""More changes than there are."""
+
+
+def small_chain() -> Chain:
+    """Fully connected layers of unlike widths on two cores: three states each."""
+    net = Builder("small", 8, 1, 1)
+    net.flatten("flatten")
+    for i in range(NODES):
+        net.fc(f"fc{i}", 8 * (i + 2))
+    array = DEPLOYED.planned(load_array("tpu-v3-8"))
+    cores = first_cores(array, array.group.kinds[0][0], 2)
+    assert cores is not None
+    return Chain(tables_of(net.build(), 64, cores, DEPLOYED))
+
+
+def test_changes_are_tried_on_top_of_those_that_helped() -> None:
+    """Every node has one state that helps, and one that harms: one sweep finds all that help.
+
+    Two more find nothing else. To begin anew with each that helps takes many more.
+    """
+    chain, many = small_chain(), 0
+    start = tuple(v % 3 for v in range(NODES))
+    wanted = tuple((v + 1 + v // 2 % 2) % 3 for v in range(NODES))
+
+    def judgement(one: Picks) -> float:
+        nonlocal many
+        many += 1
+        places = zip(one[0], start, wanted, strict=True)
+        return sum({begin: 1.0, end: 0.0}.get(state, 10.0) for state, begin, end in places)
+
+    changes = 2 * NODES + 4 * (NODES - 1)
+    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), few=EVERY)
+    assert found == {0: wanted}
+    assert many <= 1 + 3 * changes
+
+
+def test_effort_is_limited() -> None:
+    chain, many = small_chain(), 0
+
+    def judgement(one: Picks) -> float:
+        nonlocal many
+        many += 1
+        return math.fsum(one[0])
+
+    improve({0: (2,) * NODES}, {0: chain}, Judged(judgement, lambda: many, 5))
+    assert many == 5
+
+
+def test_among_many_changes_are_better_ones() -> None:
+    """ResNet-18 on 64 cores: some that help are ranked far down by the chain."""
+    array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=8"]))
+    judge = Judge(load_network("resnet18"), array, DEPLOYED)
+    ((device, size),) = whole(array)
+    one = subset_of(judge, device, size, 512, 0.0, math.inf)
+    assert one is not None
+    picks = one.estimated()[0][1]
+    few, many = (one.improved(picks, one.judged(), number) for number in (FEW, MANY))
+    assert one.schedule.seconds(many) < one.schedule.seconds(few)
+    assert one.refined(picks) == (one, many)
