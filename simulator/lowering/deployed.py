@@ -190,6 +190,10 @@ class Deployed(ExchangesOnWires):
         """The same without the operation: planners ask for thousands."""
         return self._products(device).lasts_ps(v, phase, self.held(v, shard), updated)
 
+    def products_ps(self, v: int, shard: Shard, device: Device) -> int:
+        """What all products of a node take, one after the other."""
+        return self._products(device).all_ps(v, self.held(v, shard))
+
     def units(self, device: Device) -> tuple[str, ...]:
         """Those of its spec; without overlap a core does one thing after the other."""
         return device.units.names if device.units is not None and self.overlap else ()

@@ -37,6 +37,7 @@ class Products:
         self._sorts = sorts_of(self._step)
         self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
         self._lasts_ps: dict[tuple[int, Phase, Shard, float], int] = {}
+        self._all_ps: dict[tuple[int, Shard], int] = {}
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -55,6 +56,16 @@ class Products:
                 self._lasts_ps.clear()
             self._lasts_ps[key] = lasts_ps(self._costs(v, phase, held, updated))
         return self._lasts_ps[key]
+
+    def all_ps(self, v: int, held: Shard) -> int:
+        """How long the operators of all phases take, its whole update among them."""
+        key = self._sorts[v], held
+        if key not in self._all_ps:
+            if len(self._all_ps) >= MOST:
+                self._all_ps.clear()
+            of = self._step.nodes[v]
+            self._all_ps[key] = sum(self.lasts_ps(v, one, held) for one in Phase if of.of(one))
+        return self._all_ps[key]
 
     def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
         key = self._sorts[v], phase, held, updated

@@ -183,7 +183,7 @@ class Tables:
         if key not in self._leasts:
             kinds, levels = usual(self.graph[v]), self.cores.levels
             self._leasts[key] = min(
-                sum(self._product_s(v, phase, shard) for phase in Phase)
+                self.rules.products_ps(v, shard, self.cores.device) / PICOSECONDS
                 for shard in {
                     self._shard(v, self._cuts(v, taken))
                     for taken in combinations_with_replacement(kinds, levels)

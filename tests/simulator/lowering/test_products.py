@@ -90,3 +90,13 @@ def test_a_part_of_the_update_takes_less() -> None:
     assert half is not None
     assert half.hbm_bytes == pytest.approx(whole.hbm_bytes / 2, rel=0.05)
     assert half.duration_ps < whole.duration_ps
+
+
+def test_all_phases_take_what_their_operations_do_one_after_the_other() -> None:
+    products = Products(NETWORK, DEVICE, DEPLOYED)
+    for v in range(len(operators(NETWORK).graph)):
+        for held in (shard(v, 4), shard(v, 3), shard(v, 4)):
+            made = [products.of(v, phase, held) for phase in Phase]
+            each = [one.duration_ps if one else 0 for one in made]
+            assert products.all_ps(v, held) == sum(each) > 0
+            assert [products.lasts_ps(v, phase, held) for phase in Phase] == each
