@@ -1,18 +1,18 @@
 """The operators of a training step, and what each reads, writes and multiplies.
 
-Each is described for any shard of its node: maps by their channels and
-areas, weights and products for each pair of input and output channels of a
-group. Which operators are fused, and what they read, is a compiler's doing:
-the table of docs/roofline.md, found to predict measured TPU steps.
+Each is described for any shard of its node: maps by their channels and areas, weights and products
+for each pair of input and output channels of a group. Which operators are fused, and what they
+read, is a compiler's doing: the table of docs/roofline.md, found to predict measured TPU steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from planners.order import Phase
 from simulator.cost.hbm_tensors import LINEAR, rides
+from simulator.cost.head import with_wide_head
 from simulator.cost.operands import Operands
 from simulator.cost.operators import NOTHING, Map, Moved, NodeOperators, Operator, Operators
 from simulator.cost.recompute import NONE, recomputed
@@ -69,30 +69,8 @@ def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
     sends = any(layer.operator == SENT for layer in network.layers)
-    found = _with_wide_head(Operators(step.all.graph, tuple(nodes), sends=sends))
+    found = with_wide_head(Operators(step.all.graph, tuple(nodes), sends=sends))
     return found if inference else recomputed(found, network, recompute, early_stop=early_stop)
-
-
-def _with_wide_head(of: Operators) -> Operators:
-    """The same, where no logits are made in fp8 or fp4, as nobody makes them.
-
-    Recipes of Transformer Engine and torchtitan leave a model's output head as it is, and
-    DeepSeek-V3 does (DeepSeek-AI 2024, section 3.3.1): 7 % of the FLOPs of Llama-3-8B.
-    """
-    if of.logits is None:
-        return of
-
-    def wide(some: Sequence[Operator]) -> tuple[Operator, ...]:
-        return tuple(replace(one, wide=bool(one.macs)) for one in some)
-
-    head = of.nodes[of.logits]
-    head = replace(
-        head,
-        forward=wide(head.forward),
-        backward=wide(head.backward),
-        gradient=wide(head.gradient),
-    )
-    return replace(of, nodes=(*of.nodes[: of.logits], head, *of.nodes[of.logits + 1 :]))
 
 
 class _TrainingOperators:

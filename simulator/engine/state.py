@@ -8,8 +8,8 @@ from typing import Any
 import simpy
 
 from simulator.engine.cores import Done
-from simulator.engine.interconnect import Appointment, Ending, Moved
 from simulator.engine.machine import Machine
+from simulator.engine.region import Appointment, Ending, Moved
 
 
 def state(machine: Machine, turn: int) -> Hashable:
