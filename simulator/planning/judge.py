@@ -24,9 +24,9 @@ from simulator.lowering.written import splits_of
 from simulator.planning.updates import candidates
 from workloads import Network
 
-HOPELESS = 1.01
-"""Plans are not written to their ends that surely take so many times as long as the best; not
-1, as the engine rounds to picoseconds."""
+HOPELESS = 1.06
+"""Plans are not written to their ends that surely take so many times as long as the best; those
+that take less may be improved (``placed.NEAR``)."""
 REFUSED = (PlanError, CollectiveError)
 """A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 

@@ -216,10 +216,13 @@ class _Script:
         return needs if moved is None else self._add(moved[0], needs, moved[1])
 
     def _put(self, v: int) -> None:
-        """Add a gradient to the bucket, which goes when it is full."""
-        size = self._schedule.nodes[v].gradient_bytes[self._picks[v]]
-        mask = self._mask(v)
-        if not size or not mask:
+        """Add a gradient to the bucket, which goes when it is full.
+
+        Where some cores have nothing of the node that counts nothing: perhaps only one has.
+        """
+        costs, mask = self._schedule.nodes[v], self._mask(v)
+        size = costs.gradient_bytes[self._picks[v]]
+        if not size or not mask or costs.hollow[self._picks[v]]:
             return
         if self._bucket and self._mask(self._bucket[0]) != mask:  # others are not in its groups
             self._send()
