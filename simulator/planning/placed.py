@@ -59,15 +59,15 @@ class Placing:
         found = self._likely()
         best_s = min((one[0] for one in found if not one[2].hollow(one[1])), default=judge.best_s)
         best_s = min(best_s, judge.best_s)
-        known = list[_Found]()
         for seconds, picks, subset in found:
-            hollow, taken_s = subset.hollow(picks), seconds
-            if hollow or judge.execution.strict_memory or seconds <= NEAR * best_s:
-                taken_s = self._judged(subset, picks)
-            known.append((taken_s if hollow else seconds, picks, subset))
-        known.sort(key=lambda one: one[0])
-        firsts = {id(one[2]): one for one in reversed(known) if one[0] <= FAR * best_s}
+            unsure = judge.execution.strict_memory or subset.hollow(picks)
+            if unsure or seconds <= NEAR * best_s:
+                self._judged(subset, picks)
+        firsts = {id(one[2]): one for one in reversed(found) if one[0] <= FAR * best_s}
         ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[0])
+        # what is estimated too low does not stand in the way of the best of its subset's others
+        filled = {id(one[2]): one for one in reversed(found) if not one[2].hollow(one[1])}
+        ranked += [filled.get(id(one[2]), one) for one in ranked if one[2].hollow(one[1])]
         better = [self._better(picks, subset) for _, picks, subset in ranked]
         better.sort(key=lambda one: one[0])
         better[:1] = [self._refined(*one) for one in better[:1]]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Contention, Way
 from simulator.planning.costs import Costs
+from simulator.planning.hollow import halved, whole_of
 from simulator.planning.lines import Line, run
 from simulator.planning.states import layouts_by_level
 from simulator.planning.tables import Tables
@@ -39,6 +40,7 @@ class Schedule:
         self._relaid: dict[tuple[int, int, float], float] = {}
         self._moved: dict[tuple[int, int, int, int, bool], Moved | None] = {}
         self._bytes: dict[tuple[int, int], float] = {}
+        self._exchanged: dict[tuple[int, int], float] = {}
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
 
@@ -61,6 +63,22 @@ class Schedule:
         if (edge, v) not in self._bytes:
             self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
         return self._bytes[edge, v]
+
+    def gradient_bytes(self, v: int, pick: int) -> float:
+        """What a core exchanges of a node's gradient; nothing where nobody else has one of it.
+
+        Of one sample on four cores, with type I at both levels, one core has the gradient.
+        """
+        costs = self.nodes[v]
+        if not costs.hollow[pick]:
+            return costs.gradient_bytes[pick]
+        if (v, pick) not in self._exchanged:
+            tables = self.tables
+            types = tables.nodes[v].states.at(pick)
+            block = halved(whole_of(tables.graph[v], tables.batch), types)
+            sharing = block.groups(tuple(kind is I for kind in types), block.busy((0,)))
+            self._exchanged[v, pick] = costs.gradient_bytes[pick] if sharing.size > 1 else 0.0
+        return self._exchanged[v, pick]
 
     def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
@@ -216,13 +234,9 @@ class _Script:
         return needs if moved is None else self._add(moved[0], needs, moved[1])
 
     def _put(self, v: int) -> None:
-        """Add a gradient to the bucket, which goes when it is full.
-
-        Where some cores have nothing of the node that counts nothing: perhaps only one has.
-        """
-        costs, mask = self._schedule.nodes[v], self._mask(v)
-        size = costs.gradient_bytes[self._picks[v]]
-        if not size or not mask or costs.hollow[self._picks[v]]:
+        """Add a gradient to the bucket, which goes when it is full."""
+        size, mask = self._schedule.gradient_bytes(v, self._picks[v]), self._mask(v)
+        if not size or not mask:
             return
         if self._bucket and self._mask(self._bucket[0]) != mask:  # others are not in its groups
             self._send()
