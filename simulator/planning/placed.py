@@ -67,7 +67,8 @@ class Placing:
         ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[0])
         # what is estimated too low does not stand in the way of the best of its subset's others
         filled = {id(one[2]): one for one in reversed(found) if not one[2].hollow(one[1])}
-        ranked += [filled.get(id(one[2]), one) for one in ranked if one[2].hollow(one[1])]
+        hollow = [id(subset) for _, picks, subset in ranked if subset.hollow(picks)]
+        ranked += [filled[of] for of in hollow if of in filled]
         better = [self._better(picks, subset) for _, picks, subset in ranked]
         better.sort(key=lambda one: one[0])
         better[:1] = [self._refined(*one) for one in better[:1]]
