@@ -89,6 +89,7 @@ def _arithmetic(table: ArithmeticTable) -> Arithmetic:
         master_bytes=table.master,
         moment_bytes=table.moments,
         gradient_buffer=table.gradient_buffer,
+        dummy_gradients=table.dummy_gradients,
     )
 
 

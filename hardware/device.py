@@ -72,7 +72,8 @@ class Arithmetic:
     activations (and their gradients), weights as operators read them, weights'
     gradients, and what the optimizer keeps of each weight: a master copy, which
     is the weight itself where both have as many bytes, and its moments. Gradients come and
-    go, or have a ``gradient_buffer`` that is there all the time (Megatron-LM's). With
+    go, or have a ``gradient_buffer`` that is there all the time (Megatron-LM's), beside which
+    there may be ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). With
     ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
     without, it costs 2n - 1 (AccPar).
     """
@@ -85,6 +86,7 @@ class Arithmetic:
     master_bytes: float
     moment_bytes: tuple[float, ...]
     gradient_buffer: bool = False
+    dummy_gradients: bool = False
 
     @classmethod
     def of(
@@ -98,6 +100,7 @@ class Arithmetic:
         master_bytes: float | None = None,
         moment_bytes: Sequence[float] | None = None,
         gradient_buffer: bool = False,
+        dummy_gradients: bool = False,
     ) -> Arithmetic:
         """What is not said follows the element.
 
@@ -115,6 +118,7 @@ class Arithmetic:
             wide if master_bytes is None else master_bytes,
             (wide,) if moment_bytes is None else tuple(moment_bytes),
             gradient_buffer,
+            dummy_gradients,
         )
 
 

@@ -50,6 +50,7 @@ KEYS = {
     "arithmetic.master_bytes": ("arithmetic.master", "arithmetic.weights", "arithmetic.element"),
     "arithmetic.moment_bytes": ("arithmetic.moments", "arithmetic.weights", "arithmetic.element"),
     "arithmetic.gradient_buffer": ("arithmetic.gradient_buffer",),
+    "arithmetic.dummy_gradients": ("arithmetic.dummy_gradients",),
     "energy.mac_j": ("energy.mac",),
     "energy.hbm_j_per_byte": ("energy.hbm",),
     "energy.transfer_j_per_byte": ("energy.transfer",),

@@ -126,6 +126,7 @@ class ArithmeticTable(Table):
     master = key(_NUMBER_BYTES, None)
     moments = key(list_of(_NUMBER_BYTES, 0, MOST_MOMENTS), None)
     gradient_buffer = key(flag, False)
+    dummy_gradients = key(flag, False)
 
 
 class EnergyTable(Table):

@@ -65,6 +65,7 @@ class HabitsTable(Table):
     gradients = key(one_of(("2 B", "4 B")), None)
     gradients_fp16 = key(one_of(("2 B", "4 B")), None)
     gradient_buffer = key(flag, None)
+    dummy_gradients = key(flag, None)
     overlap = key(one_of(("full", "none")), None)
     bucket = key(BYTES, None)
     hidden_tensor = key(number(0, 1), 0.0)
@@ -144,7 +145,7 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        for habit in ("gradients", "gradient_buffer"):
+        for habit in ("gradients", "gradient_buffer", "dummy_gradients"):
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
         return found

@@ -14,9 +14,9 @@ from workloads.kept import once_for_each
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The longest stretch of a graph that repeats itself.
+    """The longest stretch of a graph that repeats itself, and what beside it begins alike.
 
-    ``firsts`` are the first node of each repetition, ``end`` the one behind the last.
+    ``firsts`` are the first node of each block, ``end`` the one behind the last.
     """
 
     firsts: tuple[int, ...]
@@ -66,21 +66,33 @@ def blocks_of(graph: Graph) -> Blocks:
     cuts = _single_crossings(graph)
     ends = [*cuts[1:], len(graph)]
     signs = [_signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
-    best = Blocks((), 0)
-    most = 0
+    best, most = range(0), 0
     for period in range(1, len(signs) // 2 + 1):
         run = 0
         for k in range(len(signs) - period):
             run = run + 1 if signs[k] == signs[k + period] else 0
             first = k - run + 1
-            many = run // period + 1
-            if run >= period:
-                end = ends[first + many * period - 1]
-                if end - cuts[first] > most:
-                    most = end - cuts[first]
-                    at = range(first, first + many * period, period)
-                    best = Blocks(tuple(cuts[i] for i in at), end)
-    return best
+            at = range(first, first + (run // period + 1) * period, period)
+            if run >= period and ends[at[-1] + period - 1] - cuts[first] > most:
+                best, most = at, ends[at[-1] + period - 1] - cuts[first]
+    if not best:
+        return Blocks((), 0)
+    best = _with_neighbours(best, signs)
+    return Blocks(tuple(cuts[i] for i in best), ends[best[-1] + best.step - 1])
+
+
+def _with_neighbours(blocks: range, signs: Sequence[Hashable]) -> range:
+    """These and those beside them that begin alike, if they go on otherwise.
+
+    DeepSeek's first blocks have the attention of the others, and no experts behind it.
+    """
+    first, behind, period = blocks.start, blocks.stop, blocks.step
+    sign = signs[first]
+    while first >= period and signs[first - period] == sign:
+        first -= period
+    while behind + period <= len(signs) and signs[behind] == sign:
+        behind += period
+    return range(first, behind, period)
 
 
 def _single_crossings(graph: Graph) -> list[int]:

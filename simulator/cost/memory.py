@@ -21,6 +21,7 @@ from itertools import accumulate, groupby
 from hardware import Device
 from planners.order import Phase
 from planners.partition import Shard
+from simulator.cost import dummies
 from simulator.cost.in_parts import WHOLE, InParts, gathered, until_scattered
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
@@ -139,6 +140,10 @@ def memory_use(
             ),
         )
     ]
+    apart, dummy = parts.gradients, core.bytes.dummy
+    if dummy:
+        made = dummies.made(operators, mine, shards, apart)
+        held += [_Held(i, i, dummy * elements) for i, elements in made]
     accumulated: dict[tuple[int, Phase], float] = {}
     for item in gradients:
         begins = mine[item.first].node, mine[item.first].phase
@@ -148,7 +153,8 @@ def memory_use(
     many = sum(own)
     others = sum(part * held for part, held in zip(rest, own, strict=True))
     away = core.bytes.weight * sum(rest[v] * own[v] for v in sorted(parts.weights))
-    buffer = core.bytes.buffer * (many - sum(rest[v] * own[v] for v in sorted(parts.gradients)))
+    buffer = core.bytes.buffer * (many - sum(rest[v] * own[v] for v in sorted(apart)))
+    buffer += dummy * dummies.kept(operators, shards, apart) if dummy else 0.0
     state = buffer + core.bytes.state * many - (core.bytes.state - core.bytes.weight) * others
     state -= away
     return MemoryUse(

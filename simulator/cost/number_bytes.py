@@ -24,7 +24,8 @@ class NumberBytes(NamedTuple):
 
     ``update`` is what the optimizer reads and writes for one parameter,
     ``state`` what is held of one all the time, its gradient apart; ``buffer`` what of its
-    gradient is (0 where gradients come and go).
+    gradient is (0 where gradients come and go), ``dummy`` a number of what stands beside that for
+    a gradient (``simulator.cost.dummies``).
     """
 
     activation: float
@@ -33,6 +34,7 @@ class NumberBytes(NamedTuple):
     update: float
     state: float
     buffer: float = 0.0
+    dummy: float = 0.0
 
 
 def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
@@ -51,4 +53,5 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
         update=2 * arithmetic.gradient_bytes + 3 * master + 2 * moments,
         state=weight + (master if master != weight else 0.0) + moments,
         buffer=arithmetic.gradient_bytes if arithmetic.gradient_buffer else 0.0,
+        dummy=weight if arithmetic.gradient_buffer and arithmetic.dummy_gradients else 0.0,
     )

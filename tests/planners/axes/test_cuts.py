@@ -4,7 +4,7 @@ import pytest
 
 from planners import PlanError
 from planners.axes.cuts import blocks_of, first_nodes
-from workloads import load_network, partition_graph
+from workloads import Transformer, load_network, partition_graph, transformer
 
 
 def firsts(name: str, stages: int) -> list[str]:
@@ -31,6 +31,22 @@ def test_blocks_are_found_by_how_the_graph_repeats(name: str, blocks: int, first
     found = blocks_of(graph)
     assert [graph[v].name for v in found.firsts] == [f"layer{k}.{first}" for k in range(blocks)]
     assert graph[found.end - 1].name == f"layer{blocks - 1}.add2"
+
+
+@pytest.mark.parametrize("dense", [0, 1, 2, 3, 4])
+def test_blocks_that_begin_alike_are_blocks(dense: int) -> None:
+    """DeepSeek's: some dense ones, then experts; three stages have two each, whatever they are."""
+    sizes = Transformer(
+        "d", 6, 64, 4, 50, seq=16, ffn=96, gated=True, norm="rms_norm", positions="rotary",
+        biases=False, fused_qkv=False, experts=4, topk=2, moe_ffn=32, dense_layers=dense,
+    )  # fmt: skip
+    network = transformer(sizes)
+    graph = partition_graph(network)
+    found = blocks_of(graph)
+    assert [graph[v].name for v in found.firsts] == [f"layer{k}.query" for k in range(6)]
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    begins = first_nodes(graph, 3, [node.name in weighted for node in graph])
+    assert [graph[v].name for v in begins] == ["embedding", "layer2.query", "layer4.query"]
 
 
 def test_as_many_blocks_in_each_stage() -> None:
