@@ -53,11 +53,13 @@ def device_of(label: str, table: DeviceTable) -> Device:
             concurrent=table.roofline.concurrent,
             winograd=table.roofline.winograd,
             variation=table.roofline.variation,
+            align_bytes=table.roofline.align,
         ),
         arithmetic=_arithmetic(table.arithmetic),
         energy=_energy(table.energy),
         units=units,
         chip_attention_flops_per_s=peaks_of(table).get(table.arithmetic.attention or ""),
+        chip_vector_flops_per_s=peaks_of(table).get("fp32"),
         product_bytes=NARROW.get(table.arithmetic.compute or ""),
     )
 

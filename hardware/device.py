@@ -30,7 +30,8 @@ class Roofline:
     starts one. Of the shorter
     of computing and moving ``concurrent`` goes on beside the longer (1: all of it; 0: the
     two follow each other, as while a kernel fills and drains).
-    Convolutions of 3 x 3 compute ``winograd`` times fewer products than they have.
+    Convolutions of 3 x 3 compute ``winograd`` times fewer products than they have. Unfused
+    attention whose rows are no multiple of ``align_bytes`` does without the matrix units.
     Chips of a kind differ in how long they take by ``variation`` (its standard deviation, of the
     mean), and all that are in an array wait for the slowest, which takes ``slowest`` times as
     long as the mean (``waiting``).
@@ -45,6 +46,7 @@ class Roofline:
     host_s: float = 0.0
     concurrent: float = 1.0
     winograd: float = 1.0
+    align_bytes: float = 0.0
     variation: float = 0.0
     slowest: float = 1.0
 
@@ -141,7 +143,8 @@ class Device:
 
     Peak and HBM values are those of one chip, of which a core has an equal
     share; the peak is that of the format in which it computes, and the products of
-    attention have ``chip_attention_flops_per_s`` (None: the same). For products with weights
+    attention have ``chip_attention_flops_per_s`` (None: the same), those that do without the
+    matrix units ``chip_vector_flops_per_s`` (its peak in fp32). For products with weights
     activations are cast to numbers of ``product_bytes`` (None: they are taken as they are).
     ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
@@ -163,6 +166,7 @@ class Device:
     energy: Energy | None = None
     units: Units | None = None
     chip_attention_flops_per_s: float | None = None
+    chip_vector_flops_per_s: float | None = None
     product_bytes: float | None = None
 
     @property

@@ -36,6 +36,8 @@ KEYS = {
     "roofline.winograd": ("roofline.winograd",),
     "roofline.variation": ("roofline.variation",),
     "roofline.slowest": ("roofline.variation",),
+    "roofline.align_bytes": ("roofline.align",),
+    "chip_vector_flops_per_s": ("chip.peak_by_format.fp32",),
     "chip_attention_flops_per_s": ("arithmetic.attention",),
     "product_bytes": ("arithmetic.compute",),
     "arithmetic.element_bytes": ("arithmetic.element",),

@@ -108,6 +108,7 @@ class RooflineTable(Table):
     concurrent = key(number(0, 1), _DEFAULT.concurrent)
     winograd = key(number(1, 16), _DEFAULT.winograd)
     variation = key(number(0, 0.5), _DEFAULT.variation)
+    align = key(BYTES, _DEFAULT.align_bytes)
 
 
 class ArithmeticTable(Table):
@@ -225,6 +226,12 @@ def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
             yield "roofline.variation", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
+    if table.roofline.align and "fp32" not in peaks:
+        yield (
+            "roofline.align",
+            "products that are not aligned are computed at the peak of fp32, which is not given; "
+            'write chip.peak_by_format.fp32 = "19.5 TFLOP/s"',
+        )
     for use, format_ in (("compute", arithmetic.compute), ("attention", arithmetic.attention)):
         if format_ is not None and format_ not in peaks:
             known = f"has {', '.join(peaks)}" if peaks else "is not given"

@@ -34,7 +34,8 @@ class EfficiencyTable(Table):
 
     ``host`` is the least time of an operator, ``overhead`` what each takes besides;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
-    by how much alike chips differ in time, all of which wait for the slowest.
+    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how many
+    bytes rows of unfused attention are a multiple that matrix units compute.
     """
 
     products = key(EFFICIENCY, None)
@@ -53,6 +54,7 @@ class EfficiencyTable(Table):
     concurrent = key(number(0, 1), None)
     winograd = key(number(1, 16), None)
     variation = key(number(0, 0.5), None)
+    align = key(BYTES, None)
 
 
 class HabitsTable(Table):
@@ -92,6 +94,7 @@ _KEYS = {
     "concurrent": "roofline.concurrent",
     "winograd": "roofline.winograd",
     "variation": "roofline.variation",
+    "align": "roofline.align",
 }
 """A key of a stack's efficiencies to that of a device."""
 

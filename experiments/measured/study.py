@@ -175,11 +175,24 @@ def _by_source(
         sources.setdefault(_source(outcome), []).append(outcome)
     chosen = {source: spread_over(found, per_source) for source, found in sources.items()}
     used = {one.row.id for found in chosen.values() for one in found}
-    factors = {
-        source: math.exp(-statistics.median(math.log1p(one.error) for one in found))
-        for source, found in chosen.items()
-    }
+    factors = {source: factor_of(found) for source, found in chosen.items()}
     return [_scaled(outcome, factors, used) for outcome in outcomes], factors
+
+
+def factor_of(found: Sequence[Outcome]) -> float:
+    """What makes the middle one of some rows right, less of it the more they contradict each other.
+
+    Of its logarithm m the part m^2 / (m^2 + s^2 / n), s being the standard deviation of all n
+    (the estimate of James and Stein): of rows that take 1.18, 1.2 and
+    1.22 times as long as predicted 0.997, of 0.9, 1.02 and 1.14 times 0.08. One row is taken
+    at its word.
+    """
+    logs = [math.log1p(one.error) for one in found]
+    middle = statistics.median(logs)
+    if not middle or len(logs) < 2:
+        return math.exp(-middle)
+    unsure = statistics.variance(logs) / len(logs)
+    return math.exp(-middle * middle**2 / (middle**2 + unsure))
 
 
 def _source(outcome: Outcome) -> str:

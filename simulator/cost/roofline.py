@@ -54,9 +54,10 @@ class Core:
     ``bytes`` are those of each kind of number. With ``units`` an operator computes for
     as long as they take for it, whatever their rate. Fused attention, and products of
     computed operands, may have rates of their own (0: that of all products). A
-    host starts a step each ``host_s``. Convolutions of 3 x 3 are ``winograd`` times as fast.
-    ``concurrent`` is as in ``hardware.Roofline``. To cast an activation for a product moves
-    ``cast_bytes`` (0: it computes on activations as they are).
+    host starts a step each ``host_s``. Products of computed operands whose rows are no multiple
+    of ``align`` numbers have ``vector_flops_per_s`` (0: all are alike). Convolutions of 3 x 3
+    are ``winograd`` times as fast. ``concurrent`` is as in ``hardware.Roofline``. To cast an
+    activation for a product moves ``cast_bytes`` (0: it computes on activations as they are).
     """
 
     flops_per_s: float
@@ -70,18 +71,33 @@ class Core:
     whole: bool = True
     attention_flops_per_s: float = 0.0
     computed_flops_per_s: float = 0.0
+    vector_flops_per_s: float = 0.0
+    align: float = 0.0
     host_s: float = 0.0
     concurrent: float = 1.0
     cast_bytes: float = 0.0
     winograd: float = 1.0
 
-    def rate(self, operator: Operator) -> float:
-        """FLOP/s of an operator: those of fused attention, of wide operands, of weights."""
+    def rate(self, operator: Operator, shard: Shard | None = None) -> float:
+        """FLOP/s of an operator: those of fused attention, of wide operands, of weights.
+
+        Without a shard those of any that is aligned.
+        """
         if operator.attention:
             return self.attention_flops_per_s or self.flops_per_s
+        if shard and operator.each_sample and self._unaligned(shard):
+            return self.vector_flops_per_s
         if operator.each_sample or operator.wide:
             return self.computed_flops_per_s or self.flops_per_s
         return self.flops_per_s * (self.winograd if operator.kernel == WINOGRAD else 1.0)
+
+    def _unaligned(self, shard: Shard) -> bool:
+        """Whether rows of one of the matrices are no multiple of ``align`` numbers.
+
+        Of 13,824 features 128 heads have 108 each: 216 B, which is no multiple of 16 B. In
+        fp16 such products of a batch of matrices took cuBLAS of 2022 as long as A100's fp32 does.
+        """
+        return bool(self.align) and bool(shard.inputs % self.align or shard.outputs % self.align)
 
 
 def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> Core:
@@ -104,11 +120,13 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         overhead_s=model.overhead_s,
         tile=model.tile and whole,
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
-        bytes=each._replace(state=each.weight, buffer=0.0) if inference else each,
+        bytes=each._replace(state=each.weight, buffer=0.0, dummy=0.0) if inference else each,
         units=device.units,
         whole=whole or device.units is None,
         attention_flops_per_s=fused * peak,
         computed_flops_per_s=share * peak,
+        vector_flops_per_s=share * (device.chip_vector_flops_per_s or 0.0) / of_chip,
+        align=model.align_bytes / each.activation,
         host_s=model.host_s,
         concurrent=1.0 if device.units else model.concurrent,  # units have their own rule
         winograd=model.winograd,
@@ -160,7 +178,7 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     """One operator on one core, whatever its host does; the shard is not empty."""
     work = flops(operator, shard, core.pad_matrix_unit)
     moved = traffic(operator, shard, core)
-    compute_s = work / core.rate(operator)
+    compute_s = work / core.rate(operator, shard)
     if core.units is not None:
         of = price(operator, shard, core.units, core.whole, core.bytes.activation)
         compute_s, moved = of.busy_s, moved + of.missed_bytes

@@ -126,6 +126,7 @@ def apart_from_speeds(devices: Sequence[Device]) -> Hashable:
             device,
             chip_peak_flops_per_s=1.0,
             chip_attention_flops_per_s=None,
+            chip_vector_flops_per_s=None,
             hbm_bytes_per_s=1.0,
             network_bytes_per_s=1.0,
             network_latency_s=0.0,

@@ -17,7 +17,7 @@ from experiments.measured.errors import Outcome
 from experiments.measured.picture import plot
 from experiments.measured.running import run_rows
 from experiments.measured.section import sections
-from experiments.measured.study import at_share, predicted, spread_over, work_of
+from experiments.measured.study import at_share, factor_of, predicted, spread_over, work_of
 from experiments.output import UsageError
 from experiments.studies.case import step_of
 from experiments.studies.outputs import REFUSED, run_case
@@ -63,6 +63,23 @@ def test_a_row_of_a_source_sets_its_factor(truth: list[dict[str, object]]) -> No
     left_out = [one.row.id for one in study.outcomes if one.left_out]
     assert left_out == ["s1", "true/1"]  # of four the second
     assert all(abs(one.error) < 0.02 for one in study.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("longer", "factor"),
+    [
+        ((1.2,), 1.2),
+        ((1.2, 1.2, 1.2), 1.2),
+        ((1.18, 1.2, 1.22), 1.2**0.99722),
+        ((0.9, 1.02, 1.14), 1.02**0.07759),
+        ((0.9, 1.0, 1.1), 1.0),
+        ((0.5, 0.8), 0.69579),
+    ],
+)
+def test_rows_that_contradict_each_other_say_less(longer: tuple[float, ...], factor: float) -> None:
+    """By hand, of the logarithms: the middle one, and how far they are apart."""
+    rows = [Outcome(small(id=str(n), step_s=s), 1.0, None, None) for n, s in enumerate(longer)]
+    assert factor_of(rows) == pytest.approx(factor, rel=1e-4)
 
 
 def test_rows_that_set_a_factor_are_spread_over_their_source() -> None:
