@@ -54,7 +54,6 @@ def device_of(label: str, table: DeviceTable) -> Device:
             winograd=table.roofline.winograd,
             variation=table.roofline.variation,
             align_bytes=table.roofline.align,
-            exchanging=table.roofline.exchanging,
         ),
         arithmetic=_arithmetic(table.arithmetic),
         energy=_energy(table.energy),

@@ -32,7 +32,6 @@ class Roofline:
     two follow each other, as while a kernel fills and drains).
     Convolutions of 3 x 3 compute ``winograd`` times fewer products than they have. Unfused
     attention whose rows are no multiple of ``align_bytes`` does without the matrix units.
-    An exchange that goes on beside computing takes the share ``exchanging`` of a core meanwhile.
     Chips of a kind differ in how long they take by ``variation`` (its standard deviation, of the
     mean), and all that are in an array wait for the slowest, which takes ``slowest`` times as
     long as the mean (``waiting``).
@@ -48,7 +47,6 @@ class Roofline:
     concurrent: float = 1.0
     winograd: float = 1.0
     align_bytes: float = 0.0
-    exchanging: float = 0.0
     variation: float = 0.0
     slowest: float = 1.0
 

@@ -37,7 +37,6 @@ KEYS = {
     "roofline.variation": ("roofline.variation",),
     "roofline.slowest": ("roofline.variation",),
     "roofline.align_bytes": ("roofline.align",),
-    "roofline.exchanging": ("roofline.exchanging",),
     "chip_vector_flops_per_s": ("chip.peak_by_format.fp32",),
     "chip_attention_flops_per_s": ("arithmetic.attention",),
     "product_bytes": ("arithmetic.compute",),

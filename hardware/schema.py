@@ -109,7 +109,6 @@ class RooflineTable(Table):
     winograd = key(number(1, 16), _DEFAULT.winograd)
     variation = key(number(0, 0.5), _DEFAULT.variation)
     align = key(BYTES, _DEFAULT.align_bytes)
-    exchanging = key(number(0, 1), _DEFAULT.exchanging)
 
 
 class ArithmeticTable(Table):
@@ -223,9 +222,8 @@ def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
     arithmetic, peaks = table.arithmetic, peaks_of(table)
     if table.units is not None:
         yield from units_faults(table.units, arithmetic.element)
-        for name in ("variation", "exchanging"):
-            if getattr(table.roofline, name):
-                yield f"roofline.{name}", "a device with [units] has none; leave it out"
+        if table.roofline.variation:
+            yield "roofline.variation", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
     if table.roofline.align and "fp32" not in peaks:

@@ -34,9 +34,8 @@ class EfficiencyTable(Table):
 
     ``host`` is the least time of an operator, ``overhead`` what each takes besides;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
-    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how
-    many bytes rows of unfused attention are a multiple that matrix units compute; ``exchanging``
-    the share of a chip that an exchange takes beside computing.
+    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how many
+    bytes rows of unfused attention are a multiple that matrix units compute.
     """
 
     products = key(EFFICIENCY, None)
@@ -56,7 +55,6 @@ class EfficiencyTable(Table):
     winograd = key(number(1, 16), None)
     variation = key(number(0, 0.5), None)
     align = key(BYTES, None)
-    exchanging = key(number(0, 1), None)
 
 
 class HabitsTable(Table):
@@ -97,7 +95,6 @@ _KEYS = {
     "winograd": "roofline.winograd",
     "variation": "roofline.variation",
     "align": "roofline.align",
-    "exchanging": "roofline.exchanging",
 }
 """A key of a stack's efficiencies to that of a device."""
 

@@ -72,9 +72,7 @@ class Follower:
             i
             for (_, part), some in itinerary.lines.items()
             for i in some
-            if part in (Part.SUMS, Part.NEW_WEIGHTS)
-            and self._template[i].parties
-            and self._template[i].site is None
+            if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].site is None
         }
         overlap, chains = itinerary.overlap, machine.chains
         self._stretches = chains.stretches(worker, self._streamed) if overlap else None

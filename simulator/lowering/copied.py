@@ -11,7 +11,6 @@ from copy import copy
 from dataclasses import replace
 
 from simulator.engine.operations import Operation, Task, Worker
-from simulator.lowering import kernels
 from simulator.lowering.rules import Rules
 from simulator.lowering.stage_writer import StageWriter
 from simulator.lowering.training_step import Tree
@@ -62,24 +61,17 @@ class CopyingWriter(StageWriter):
         return replace(worker, template=template, first=worker.first + behind)
 
     def _task(self, task: Task) -> Task:
-        operation, site = self._place(task.operation)
+        if task.operation not in self._mine:
+            self._mine[task.operation] = self._own(task.operation), None
+        operation, site = self._mine[task.operation]
         return task._replace(operation=operation, site=None if task.site is None else site)
-
-    def _place(self, operation: Operation) -> tuple[Operation, int | None]:
-        if operation not in self._mine:
-            self._mine[operation] = self._own(operation), None
-        return self._mine[operation]
 
     def _own(self, operation: Operation) -> Operation:
         """What the stage itself computes, or exchanges."""
         exchange = self._model.exchange_of(operation)
         if exchange is not None:
             return self.rules.carry_here(exchange)
-        layer, kernel = self._names[operation.layer], self._model.kernels.get(operation)
-        if kernel is not None:
-            mine = kernel._replace(exchange=self._place(kernel.exchange)[0])
-            return kernels.operation(self.rules, mine, layer) or operation
-        return replace(operation, layer=layer)
+        return replace(operation, layer=self._names[operation.layer])
 
 
 def _shape(writer: StageWriter) -> Hashable:

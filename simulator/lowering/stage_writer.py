@@ -182,8 +182,6 @@ class StageWriter(Writer):
                 keys.append(STREAM)
                 for script in self.scripts:
                     script.exchange(one.operation, keys, keys, one.parties, one.site)
-                if self.rules.overlap:
-                    self._occupy(one.operation, self.scripts, self.rules.graph[one.nodes[0]].name)
 
     @cached_property
     def whole(self) -> Tree:

@@ -87,10 +87,6 @@ class Script:
         """Append an exchange of so many workers that waits for what makes ``after``."""
         self._add(Task(operation, self._needs(after), parties, site=site), makes)
 
-    def occupy(self, operation: Operation) -> None:
-        """Append a kernel: cores run it in its turn, and nothing waits for it."""
-        self._append(Task(operation))
-
     def send(self, operation: Operation, after: Sequence[Key], parties: int, site: int) -> None:
         """Append what so many workers send together; nothing here waits for it."""
         needs = (

@@ -14,7 +14,6 @@ from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program, Site, Worker
-from simulator.lowering import kernels
 from simulator.lowering.blocks import Alike
 from simulator.lowering.dataflow import MADE, Dataflow
 from simulator.lowering.placement import Part, parts
@@ -94,7 +93,6 @@ class Writer:
         self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
         """What lets units begin to compute again, who could as soon as forward is over."""
         self._exchanges: dict[Operation, Exchange] = {}
-        self.kernels: dict[Operation, kernels.Kernel] = {}
         self.scripts = self._open(rules.root)
 
     def _open(self, part: Part) -> tuple[Script, ...]:
@@ -152,20 +150,6 @@ class Writer:
             self._exchanges[operation] = exchange
             for script in takers:
                 script.exchange(operation, after, makes, parties)
-            if kernels.beside(self.rules, item):
-                self._occupy(operation, takers, self.rules.graph[item.node].name)
-
-    def _occupy(self, exchange: Operation, takers: Sequence[Script], layer: str) -> None:
-        """Cores run the kernels that move an exchange beside what they compute."""
-        made: dict[int, Operation | None] = {}
-        for script in takers:
-            device = script.device
-            if id(device) not in made:
-                kernel = kernels.Kernel(exchange, device)
-                made[id(device)] = found = kernels.operation(self.rules, kernel, layer)
-                self.kernels |= {} if found is None else {found: kernel}
-            if (operation := made[id(device)]) is not None:
-                script.occupy(operation)
 
     def _siblings(self, item: Item) -> tuple[int, Sequence[int], int]:
         """Whose input an exchange is of, who shares it, and whose exchange is for all of them.
@@ -225,8 +209,7 @@ class Writer:
             tuple(tree.hbms),
             memory=memory,
         )
-        found = self._products, self._exchanges, self.kernels
-        return Written(program, devices_of(self.rules), *found)
+        return Written(program, devices_of(self.rules), self._products, self._exchanges)
 
 
 class Tree:

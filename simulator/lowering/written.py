@@ -21,8 +21,6 @@ from planners.partition import Shard
 from simulator.collectives.link_classes import links_of
 from simulator.engine.links import Links
 from simulator.engine.operations import Operation, Program, Worker
-from simulator.lowering.kernels import Kernel
-from simulator.lowering.kernels import operation as kernel
 from simulator.lowering.rules import Exchange, Rules
 
 MOST_TASKS = 400_000
@@ -40,7 +38,6 @@ class Written:
     devices: tuple[Device, ...]
     products: dict[Operation, Made]
     exchanges: dict[Operation, Exchange]
-    kernels: dict[Operation, Kernel]
 
     @property
     def tasks(self) -> int:
@@ -59,9 +56,6 @@ class Written:
             product = rules.product(v, phase, shard, device[of], updated)
             if product is not None:
                 made[operation] = product
-        for operation, (exchange, of) in self.kernels.items():
-            found = kernel(rules, Kernel(made[exchange], device[of]), operation.layer)
-            made[operation] = found or operation
         workers = tuple(_worker(worker, device, made) for worker in self.program.workers)
         hbms = [rules.hbm_bytes_per_s(worker.device) for worker in workers]
         return replace(

@@ -167,15 +167,12 @@ def test_a_stretch_is_its_lines_one_by_one(program: Program) -> None:
         ("h100-cluster", "pp=2,tp=2,dp=4", {"update": "gradients"}),
         ("h100-cluster", "pp=2,vp=2,tp=4,dp=2", {"micro_batch": "2"}),
         ("h100-cluster", "pp=2,tp=4,cp=2", {"schedule": "zero-bubble"}),
-        ("h100-cluster kernels", "pp=2,tp=2,dp=4", {"update": "gradients"}),
-        ("h100-cluster kernels", "pp=2,dp=8", {"recompute": "full"}),
         ("tpu-v3-8", "pp=2,tp=2,dp=2", {}),
     ],
 )
 def test_plans_by_axes(array: str, axes: str, more: dict[str, str]) -> None:
-    name, _, kernels = array.partition(" ")
-    changes = ["nodes=2"] if name == "h100-cluster" else []
-    on = load_array(name, [*changes, *(["devices.0.roofline.exchanging=0.15"] if kernels else [])])
+    nodes = ["nodes=2"] if array == "h100-cluster" else []
+    on = load_array(array, nodes)
     options = {"parallel": axes, "tied": "copies"} | more
     case = Case(
         load_network("llama3-8b:layers=4:seq=64"),

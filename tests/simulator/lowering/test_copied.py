@@ -16,8 +16,6 @@ from simulator.lowering.copied import CopyingWriter
 from tests.effort import calls
 from workloads import load_network
 
-THREES = "nodes=4", "devices.0.count=3"
-KERNELS = "devices.0.roofline.exchanging=0.15"
 LLAMA, EXPERTS = "llama3-8b:layers=8:seq=128", "mixtral-8x7b:layers=4:seq=64"
 WHAT = attrgetter(*(field.name for field in fields(Operation) if field.name != "jobs"))
 
@@ -67,13 +65,6 @@ CASES = [
         asked(EXPERTS, ["nodes=2"], parallel="pp=4,ep=2,tp=2", recompute="selective"), id="experts"
     ),
     pytest.param(asked("gpt2:layers=4:seq=64", ["nodes=1"], parallel="pp=4,tp=2"), id="tied"),
-    pytest.param(
-        asked("llama3-8b:layers=12:seq=128", [*THREES, KERNELS], parallel="pp=6,dp=2"), id="kernels"
-    ),
-    pytest.param(
-        asked(LLAMA, ["nodes=2", KERNELS], parallel="pp=4,dp=4", update="gradients"),
-        id="kernels of parts",
-    ),
 ]
 
 
