@@ -13,7 +13,7 @@ from simulator import DEPLOYED, simulate
 from simulator.cost.dummies import kept, made
 from simulator.cost.memory import MemoryUse, memory_use
 from simulator.cost.operators import Operators
-from simulator.cost.roofline import Core
+from simulator.cost.roofline import Core, core_of
 from simulator.cost.training_operators import operators
 from simulator.engine.occupancy import CLASSES
 from tests.simulator.cost.test_transformer_blocks import PLAIN, shards
@@ -126,6 +126,13 @@ def test_gradients_kept_in_parts_have_none() -> None:
         for changes in ([], ["devices.0.arithmetic.dummy_gradients=true"])
     )
     assert dummies == plain
+
+
+def test_inference_has_no_gradients_and_no_dummies() -> None:
+    said = ["arithmetic.gradient_buffer=true", "arithmetic.dummy_gradients=true"]
+    ((device, _),) = load_array("tpu-v3-8", [f"devices.0.{one}" for one in said]).group.kinds
+    bytes_of = core_of(device).bytes, core_of(device, inference=True).bytes
+    assert [(one.buffer, one.dummy) for one in bytes_of] == [(4, 2), (0, 0)]
 
 
 def test_none_is_made_for_nodes_apart() -> None:
