@@ -226,6 +226,12 @@ def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
             yield "roofline.variation", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
+    if arithmetic.dummy_gradients and not arithmetic.gradient_buffer:
+        yield (
+            "arithmetic.dummy_gradients",
+            "there are dummies beside a buffer of gradients alone; write "
+            "arithmetic.gradient_buffer = true",
+        )
     if table.roofline.align and "fp32" not in peaks:
         yield (
             "roofline.align",

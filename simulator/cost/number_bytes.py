@@ -53,5 +53,5 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
         update=2 * arithmetic.gradient_bytes + 3 * master + 2 * moments,
         state=weight + (master if master != weight else 0.0) + moments,
         buffer=arithmetic.gradient_bytes if arithmetic.gradient_buffer else 0.0,
-        dummy=weight if arithmetic.gradient_buffer and arithmetic.dummy_gradients else 0.0,
+        dummy=weight if arithmetic.dummy_gradients else 0.0,
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hardware import load_array
+from hardware import SpecError, load_array
 from planners import Axes, Staging, Update, planned_by_axes
 from simulator import DEPLOYED, simulate
 from simulator.cost.dummies import kept, made
@@ -98,11 +98,8 @@ def test_experts_share_one() -> None:
 
 
 def test_no_dummies_without_a_buffer() -> None:
-    said = "devices.0.arithmetic.dummy_gradients=true"
-    (device, _), *_ = load_array("tpu-v3-8", [said]).group.kinds
-    assert device.arithmetic.dummy_gradients
-    plain, dummies = (_step("dp=8", changes) for changes in ([], [said]))
-    assert dummies == plain
+    with pytest.raises(SpecError, match=r"arithmetic\.dummy_gradients: .* beside a buffer"):
+        load_array("tpu-v3-8", ["devices.0.arithmetic.dummy_gradients=true"])
 
 
 @pytest.mark.parametrize(("axes", "parts"), [("dp=8", 1), ("tp=2,dp=4", 2), ("pp=2,tp=2,dp=2", 2)])
