@@ -19,20 +19,19 @@ networks of more than a few hundred operations, the larger ones of a family.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import itertools
 import math
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
 
 from hardware import Array, load_array
 from planners import Plan, load_planner
 from simulator import Execution, Timeline, simulate
+from tests.stored import Table
 from workloads import ZOO, Network, load_network
 
 STORED = Path(__file__).parent / "data" / "digests" / "records.txt"
@@ -173,69 +172,13 @@ def measured(case: Case) -> str:
         return f"error {type(error).__name__}"
 
 
-def stored(path: Path = STORED) -> dict[str, str]:
-    """The stored lines by case; none where there is no file yet."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return dict(line.split(": ", 1) for line in lines if line)
+def planned(case: Case) -> tuple[object, ...]:
+    """What cases share that have the same plan: one process makes it once."""
+    return case[:4]
 
 
-def _together(chosen: Iterable[Case]) -> Iterator[tuple[Case, ...]]:
-    """Cases that share a plan, so that one process makes it once."""
-    for _, group in itertools.groupby(chosen, lambda case: case[:4]):
-        yield tuple(group)
-
-
-def _lines(group: tuple[Case, ...]) -> list[str]:
-    return [measured(case) for case in group]
-
-
-def _each(chosen: list[Case], jobs: int) -> Iterator[tuple[str, str]]:
-    """The name and the line of every case, in order, as they are ready."""
-    groups = list(_together(chosen))
-    if jobs == 1:
-        results: Iterable[list[str]] = map(_lines, groups)
-        yield from zip(map(str, chosen), itertools.chain.from_iterable(results), strict=True)
-        return
-    with Pool(jobs, maxtasksperchild=20) as pool:
-        results = pool.imap(_lines, groups, chunksize=2)
-        yield from zip(map(str, chosen), itertools.chain.from_iterable(results), strict=True)
-
-
-def compare(chosen: list[Case], jobs: int = 1, path: Path = STORED) -> Iterator[str]:
-    """What differs from the stored lines, a paragraph for each case."""
-    known = stored(path)
-    for name, line in _each(chosen, jobs):
-        if known.get(name) != line:
-            yield f"{name}\n  stored {known.get(name)}\n  now    {line}"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Compare, or store; the exit code says whether everything was the same."""
-    parser = argparse.ArgumentParser(description="Records of steps against stored digests.")
-    parser.add_argument("--write", action="store_true", help="store what this code does")
-    parser.add_argument("--case", default="", help="words of the cases' names")
-    parser.add_argument("--quick", action="store_true", help="those that the tests compare")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--file", type=Path, default=STORED, help="the stored digests")
-    given = parser.parse_args(arguments)
-    words = given.case.split()
-    chosen = [
-        case
-        for case in cases()
-        if all(word in str(case) for word in words) and (quick(case) or not given.quick)
-    ]
-    if given.write:
-        lines = stored(given.file) | dict(_each(chosen, given.jobs))
-        known = [str(case) for case in cases() if str(case) in lines]
-        given.file.write_text("".join(f"{name}: {lines[name]}\n" for name in known))
-        return 0
-    differing = 0
-    for difference in compare(chosen, given.jobs, given.file):
-        print(difference, flush=True)
-        differing += 1
-    print(f"{len(chosen)} cases, {differing} differ")
-    return 1 if differing else 0
+TABLE = Table(STORED, "Records of steps against stored digests.", cases, quick, measured, planned)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(TABLE.main())
