@@ -130,9 +130,10 @@ class ExchangesOnWires(Rules):
         def size(shards: Shards) -> float:
             return as_read * math.fsum(of(v, shards[v]) for v in item.bucket)
 
-        requests: list[Request] = []
-        Sums(item.bucket, SAME_WEIGHTS, size, requests.append).gather(self.root)
-        return self._carried(requests, Kind.WEIGHTS, item.phase, item.bucket)
+        if size(self.root.shards):  # planners ask for what joins gather, too
+            requests: list[Request] = []
+            Sums(item.bucket, SAME_WEIGHTS, size, requests.append).gather(self.root)
+            yield from self._carried(requests, Kind.WEIGHTS, item.phase, item.bucket)
 
     def _named(self, kind: Kind, nodes: Sequence[int]) -> str:
         names = [self.graph[node].name for node in nodes]

@@ -13,7 +13,7 @@ from simulator.lowering.models import rules_of
 from simulator.planning.judge import Judge
 from simulator.planning.search import search
 from simulator.planning.updates import Prices, with_updates
-from workloads import Network, load_network
+from workloads import Builder, Network, load_network
 
 REPLICATED, SHARDED, *_ = Update
 BOARD = load_array("tpu-v3-8")
@@ -134,3 +134,17 @@ def test_what_a_device_computes_is_less_where_it_updates_less() -> None:
     step_s = simulate(network, shared, BOARD, DEPLOYED).iteration_s
     judge.best_s = 1.001 * step_s
     assert judge.seconds(plan) == step_s == judge.best_s
+
+
+def test_joins_gather_no_weights_among_nodes_in_tiers() -> None:
+    """They have none; the collective of nothing was a division by zero."""
+    net = Builder("join", 4, 8, 8)
+    net.conv("conv0", 8, 3, 1, 1)
+    net.conv("conv1", 8, 3, 1, 1)
+    net.add("add", "conv0", "conv1")
+    network, array = net.build(), load_array("a100-cluster", ["devices.0.count=2"])
+    execution = replace(DEPLOYED, update="auto")
+    plan = load_planner("data_parallel")(network, execution.planned(array), 64)
+    chosen = with_updates(network, plan, array, execution)
+    steps = [simulate(network, one, array, DEPLOYED).iteration_s for one in (chosen, plan)]
+    assert steps[0] <= steps[1]
