@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hardware import Array, Device, Group
+from hardware.topology import Tier
 from planners import Partition, Split
 from planners.partition import I
 
@@ -52,9 +53,30 @@ def alone(array: Array, device: Device, size: int) -> Array | None:
         part = replace(device, chips=size // device.cores_per_chip), 1
     else:
         return None
-    topology = replace(array.topology, shape=())
-    name = f"{array.name}, {size} of {device.name}"
-    return Array(name, "", Group((part,), leaf=group.leaf), topology=topology)
+    found = Group((part,), leaf=group.leaf)
+    chips = found.cores // part[0].cores_per_chip
+    nodes = chips if array.topology.joins == "chips" else found.units
+    levels = tuple(_some_of(array.topology.levels, nodes))
+    topology = replace(array.topology, shape=(), levels=levels)
+    return Array(f"{array.name}, {size} of {device.name}", "", found, topology=topology)
+
+
+def _some_of(levels: Sequence[Tier], nodes: int) -> Iterator[Tier]:
+    """Tiers that join so many nodes: where they do not fill a unit, a power of two of each.
+
+    Of two nodes of three chips 4 are two of each, of two racks of 72 also 128 are 64 of each.
+    """
+    whole = part = 1
+    for tier in levels:
+        members, shape, rails = tier.members or nodes, tier.shape, tier.rails
+        if nodes % members:
+            members, shape = min(nodes, 1 << members.bit_length() - 1), ()
+        if rails:
+            rails = max(1, rails * part // whole)
+        cables = tuple(pair for pair in tier.cables if max(pair) < members)
+        kind = "switch" if tier.cables and not cables else tier.kind  # one node alone
+        yield replace(tier, kind=kind, members=members, rails=rails, shape=shape, cables=cables)
+        whole, part, nodes = whole * (tier.members or nodes), part * members, nodes // members
 
 
 def _chip(device: Device, cores: int, parts: float) -> Device:

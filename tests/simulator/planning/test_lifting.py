@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hardware import Array, Group, Topology, load_array
+from hardware import Array, Group, Topology, catalog_names, load_array, wires_of
+from hardware.topology import Tier
 from planners import PLANNERS, Plan, predict
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.planning.lifting import alone, idle, leaves_of, lifted, powers_of_two, shared
@@ -94,3 +95,34 @@ def test_one_share_wherever_kinds_part() -> None:
     assert plan.root is not None
     assert split.types == plan.root.types
     assert idle(Group(((first, 1),)), 3) is None
+
+
+@pytest.mark.parametrize("name", catalog_names("array"))
+def test_subsets_of_every_array_have_wires(name: str) -> None:
+    """Whatever tiers, tori and cables join the whole: 4 of 8 GPUs of each node, or half a slice."""
+    planned = DEPLOYED.planned(load_array(name))
+    for device, size in powers_of_two(planned):
+        part = alone(planned, device, size)
+        assert part is not None
+        assert part.group.size == size
+        wires_of(part)
+
+
+def test_tiers_of_a_subset_are_those_that_it_has_in_the_whole() -> None:
+    """Of three nodes of three cores 4 are two of each of two; 2 are of one, with their ports."""
+    inner, outer = Tier("ring", 3, 1e11), Tier("switch", 0, 1e10, rails=3)
+    device = replace(MIXED.group.kinds[0][0], chips=1, cores_per_chip=1)
+    topology = Topology("tiers", joins="chips", levels=(inner, outer))
+    array = Array("nodes", "", Group(((device, 9),)), topology=topology)
+    found = {size: alone(array, device, size) for size in (8, 4, 2, 1)}
+    tiers = {
+        size: [(tier.members, tier.rails) for tier in part.topology.levels]
+        for size, part in found.items()
+        if part is not None
+    }
+    assert tiers == {
+        8: [(2, 1), (4, 2)],
+        4: [(2, 1), (2, 2)],
+        2: [(2, 1), (1, 2)],
+        1: [(1, 1), (1, 1)],
+    }
