@@ -1,4 +1,4 @@
-"""Partial sums where a node has fewer samples or channels than its cores are halved into.
+"""What is exchanged where a node has fewer samples or channels than its cores are halved into.
 
 Of three input channels on four cores one core has none, and the sums are among
 the other three, or among all four, whichever takes less. No strides describe
@@ -12,13 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardware import Wires
+from hardware import Group, Wires
 from planners.partition import III, PartitionType, Shard
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.blocks import Block, Halving
+from simulator.lowering.layouts import Layout
+from simulator.lowering.placement import Part
+from simulator.lowering.requests import Request
+from simulator.lowering.reshard import Relay
 from workloads import Node
 
 
@@ -35,7 +39,7 @@ def sums_s(
     together = tuple(kind is summed for kind in types)
     if not size_bytes or not any(together):
         return 0.0
-    block = halved(whole, types)
+    block = halved([whole], [types])
     busy = block.busy((0,))
     ways = [block.groups(together, busy)]
     if ways[0].size < 2:
@@ -48,6 +52,41 @@ def sums_s(
     except CollectiveError:  # an algorithm that was asked for does not apply
         return math.inf
     return min(one.alone_ps for one in found) / PICOSECONDS
+
+
+def relaid_s(
+    nodes: Sequence[Node],
+    batch: int,
+    types: Sequence[Sequence[PartitionType]],
+    layouts: Sequence[Sequence[PartitionType]],
+    whole_bytes: float,
+    wires: Wires,
+    first: int,
+    algorithm: str,
+) -> float:
+    """Seconds until the cores have what they read of a tensor of so many bytes, alone.
+
+    ``nodes`` are who holds and who reads it, ``types`` theirs by level and ``layouts`` what
+    these make of the tensor (``planners.partition.AS_MADE``, ``AS_READ``). Infinite where the
+    algorithm does not apply.
+    """
+    wholes = [whole_of(node, batch) for node in nodes]
+    block = halved(wholes, types, [node.join for node in nodes])
+    levels, requests = tuple(zip(*types, strict=True)), list[Request]()
+    part = Part(0, Group(()), Lattice(first), tuple(wholes), types=levels, block=block)
+    held, read = (Layout(v, tuple(layout)) for v, layout in enumerate(layouts))
+    Relay(held, read, whole_bytes, requests.append).move(part, whole_bytes)
+    try:
+        return sum(_alone_s(wires, one, algorithm) for one in requests)
+    except CollectiveError:
+        return math.inf
+
+
+def _alone_s(wires: Wires, request: Request, algorithm: str) -> float:
+    """Seconds of one collective; there is one way to do an all-to-all."""
+    collective, groups = request.collective, request.groups[0].at(request.part.copies)
+    by = "auto" if collective == "all-to-all" else algorithm
+    return offer(wires, collective, groups, float(request.bytes[0]), by).alone_ps / PICOSECONDS
 
 
 def whole_of(node: Node, batch: int) -> Shard:
@@ -64,9 +103,17 @@ def filled(node: Node, batch: int, types: Sequence[PartitionType]) -> bool:
     return all(n >= 1 << many for n, many in zip(whole_of(node, batch), counts, strict=True))
 
 
-def halved(whole: Shard, types: Sequence[PartitionType]) -> Block:
-    """What every core holds of one node, halved by these types, remainders first."""
-    halving = Halving.of((whole,))
-    for kind in types:
-        halving.halve([0], [kind], lambda count: (count + 1) // 2)
+def halved(
+    wholes: Sequence[Shard],
+    types: Sequence[Sequence[PartitionType]],
+    joins: Sequence[bool] = (False,),
+) -> Block:
+    """What every core holds of some nodes, halved by their types, remainders first.
+
+    Type III replicates ``joins``.
+    """
+    halving = Halving.of(tuple(wholes))
+    for kinds in zip(*types, strict=True):
+        cut = [v for v, kind in enumerate(kinds) if not (joins[v] and kind is III)]
+        halving.halve(cut, [kinds[v] for v in cut], lambda count: (count + 1) // 2)
     return halving.block()

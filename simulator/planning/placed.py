@@ -57,18 +57,12 @@ class Placing:
         """
         judge = self.judge
         found = self._likely()
-        best_s = min((one[0] for one in found if not one[2].hollow(one[1])), default=judge.best_s)
-        best_s = min(best_s, judge.best_s)
+        best_s = min([judge.best_s, *(one[0] for one in found[:1])])
         for seconds, picks, subset in found:
-            unsure = judge.execution.strict_memory or subset.hollow(picks)
-            if unsure or seconds <= NEAR * best_s:
+            if judge.execution.strict_memory or seconds <= NEAR * best_s:
                 self._judged(subset, picks)
         firsts = {id(one[2]): one for one in reversed(found) if one[0] <= FAR * best_s}
         ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[0])
-        # what is estimated too low does not stand in the way of the best of its subset's others
-        filled = {id(one[2]): one for one in reversed(found) if not one[2].hollow(one[1])}
-        hollow = [id(subset) for _, picks, subset in ranked if subset.hollow(picks)]
-        ranked += [filled[of] for of in hollow if of in filled]
         better = [self._better(picks, subset) for _, picks, subset in ranked]
         better.sort(key=lambda one: one[0])
         better[:1] = [self._refined(*one) for one in better[:1]]
@@ -92,8 +86,7 @@ class Placing:
                 continue
             layouts_ = subset.estimated()
             found += ((*one, subset) for one in layouts_[: _most(len(layouts_))])
-            filled = (seconds for seconds, picks in layouts_ if not subset.hollow(picks))
-            best_s = min(best_s, next(filled, best_s))
+            best_s = min([best_s, *(seconds for seconds, _ in layouts_[:1])])
         return sorted(found, key=lambda one: one[0])
 
     def _ranked(self) -> list[tuple[float, Device, int]]:

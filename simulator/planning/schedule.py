@@ -12,10 +12,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Contention, Way
 from simulator.planning.costs import Costs
-from simulator.planning.hollow import halved, whole_of
+from simulator.planning.hollow_costs import HollowCosts
 from simulator.planning.lines import Line, run
 from simulator.planning.states import layouts_by_level
 from simulator.planning.tables import Tables
@@ -33,23 +34,27 @@ class Schedule:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self._contention = Contention(tables.curves)
-        self.spent = 0
-        """Nodes of all layouts that were estimated."""
+        self._estimated = 0
         self._lists: dict[int, _Lists] = {}
         self._known: dict[tuple[tuple[int, ...], float], float] = {}
         self._relaid: dict[tuple[int, int, float], float] = {}
         self._moved: dict[tuple[int, int, int, int, bool], Moved | None] = {}
         self._bytes: dict[tuple[int, int], float] = {}
-        self._exchanged: dict[tuple[int, int], float] = {}
+        self._hollow = HollowCosts(tables)
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
+
+    @property
+    def spent(self) -> int:
+        """Nodes of all layouts that were estimated, and what took as long."""
+        return self._estimated + self._hollow.spent
 
     def seconds(self, picks: Sequence[int], bucket_bytes: float | None = None) -> float:
         """What the first core's step takes, about; with buckets as the tables', or of this size.
 
         Found once; what is asked for again counts as often.
         """
-        self.spent += len(picks)
+        self._estimated += len(picks)
         full = self.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
         key = tuple(picks), full
         if key not in self._known:
@@ -65,20 +70,18 @@ class Schedule:
         return self._bytes[edge, v]
 
     def gradient_bytes(self, v: int, pick: int) -> float:
-        """What a core exchanges of a node's gradient; nothing where nobody else has one of it.
-
-        Of one sample on four cores, with type I at both levels, one core has the gradient.
-        """
+        """What a core exchanges of a node's gradient."""
         costs = self.nodes[v]
-        if not costs.hollow[pick]:
-            return costs.gradient_bytes[pick]
-        if (v, pick) not in self._exchanged:
-            tables = self.tables
-            types = tables.nodes[v].states.at(pick)
-            block = halved(whole_of(tables.graph[v], tables.batch), types)
-            sharing = block.groups(tuple(kind is I for kind in types), block.busy((0,)))
-            self._exchanged[v, pick] = costs.gradient_bytes[pick] if sharing.size > 1 else 0.0
-        return self._exchanged[v, pick]
+        if costs.hollow[pick]:
+            return self._hollow.gradient_bytes(v, pick)
+        return costs.gradient_bytes[pick]
+
+    def sums_s(self, v: int, pick: int, phase: Phase) -> float:
+        """Seconds of a node's partial sums, of features or errors."""
+        costs = self.nodes[v]
+        if costs.hollow[pick]:
+            return self._hollow.sums_s(v, pick, phase)
+        return (costs.forward_sums_s if phase is Phase.FORWARD else costs.backward_sums_s)[pick]
 
     def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
@@ -93,8 +96,6 @@ class Schedule:
 
     def _moves(self, edge: int, v: int, made: int, read: int, forward: bool) -> Moved | None:
         maker, reader = self.nodes[self.tables.graph[v].producers[edge]], self.nodes[v]
-        if maker.hollow[made] or reader.hollow[read]:
-            return None
         held = [layout[made] for layout in maker.makes]
         other = [layout[read] for layout in reader.reads]
         (rows, columns, _), asked = (held, other) if forward else (other, held)
@@ -102,9 +103,11 @@ class Schedule:
         gathers = (rows | columns) & asked[III]
         if not changes and not gathers:
             return None
+        way = (GATHER, gathers) if gathers else (EXCHANGE, changes)
+        if maker.hollow[made] or reader.hollow[read]:
+            return self._hollow.moved_s(edge, v, made, read, forward=forward), way
         part = reader.part_read[read] if forward else maker.part_made[made]
-        seconds = self.relaid_s(changes, gathers, self.whole_bytes(edge, v) * part)
-        return seconds, (GATHER, gathers) if gathers else (EXCHANGE, changes)
+        return self.relaid_s(changes, gathers, self.whole_bytes(edge, v) * part), way
 
     def relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
         """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""
@@ -194,7 +197,7 @@ class _Script:
             lists, pick = self._schedule.nodes[v], self._picks[v]
             product = self._add(lists.forward_s[pick], _all(read))
             way = REDUCE, lists.masks[II][pick]
-            made.append(self._add(lists.forward_sums_s[pick], product, way))
+            made.append(self._add(self._schedule.sums_s(v, pick, Phase.FORWARD), product, way))
         return made
 
     def _backward(self, made: Sequence[Needs]) -> None:
@@ -204,7 +207,7 @@ class _Script:
             read = _all(arrived[v]) if arrived[v] else made[v]
             product = self._add(lists.backward_s[pick], read)
             way = REDUCE, lists.masks[III][pick]
-            errors = self._add(lists.backward_sums_s[pick], product, way)
+            errors = self._add(self._schedule.sums_s(v, pick, Phase.BACKWARD), product, way)
             if node.kind == "matmul":
                 errors = self._add(lists.gradient_s[pick], _all([read, errors]))
             for edge, producer in enumerate(node.producers):

@@ -61,11 +61,6 @@ class Subset:
         pairs = zip(self.chain.nodes, types, strict=True)
         return tuple(costs.states.numbers[of_node] for costs, of_node in pairs)
 
-    def hollow(self, picks: Layout) -> bool:
-        """Whether cores are left without some nodes: estimates are too low then."""
-        pairs = zip(self.chain.nodes, picks, strict=True)
-        return any(costs.hollow[pick] for costs, pick in pairs)
-
     def least_s(self) -> float:
         """What any of its layouts should take; 0 where some may leave cores without some nodes."""
         hollow = any(costs.hollow.all() for costs in self.chain.nodes)

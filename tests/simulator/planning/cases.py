@@ -66,3 +66,28 @@ def unlike_cores(draw: st.DrawFn) -> Array:
     group = Group(((device, many[0]), (other, many[1])))
     kind = draw(st.sampled_from(("switch", "tree")))
     return replace(one, name="unlike", group=group, topology=Topology(kind))
+
+
+def one_channel() -> tuple[Network, Array, int, Execution]:
+    """Layers of one and two channels on four cores, of which some have nothing of them."""
+    net = Builder("one channel", 1, 8, 8)
+    net.conv("conv0", 2, 3, 1, 1)
+    net.conv("conv1", 2, 3, 1, 1)
+    net.add("add", "conv0", "conv1")
+    net.flatten("flatten")
+    net.fc("fc", 256)
+    device = Device(
+        "d",
+        2,
+        1,
+        1e11,
+        16e9,
+        1e10,
+        1e9,
+        network_latency_s=2e-6,
+        links=ChipLinks(4, 1e8, 1e-6),
+        roofline=Roofline(overhead_s=2e-6),
+    )
+    array = Array("like", "", Group(((device, 2),)), topology=Topology("switch"))
+    execution = Execution("deployed", overlap=False, bucket_bytes=1e5)
+    return net.build(), execution.planned(array), 64, execution

@@ -12,6 +12,7 @@ from planners.partition import II, III, I
 from simulator import DEPLOYED, PUBLISHED, Execution, OutOfMemoryError, simulate
 from simulator.planning.layouts import first_cores
 from simulator.planning.search import search
+from tests.simulator.planning.cases import one_channel
 from tests.simulator.planning.matrix import CLUSTER, Case, cases, rivals, row, seconds
 from tests.strategies import arrays, networks
 from workloads import Builder, Network, load_network, partition_graph
@@ -176,6 +177,21 @@ def test_layers_of_which_most_cores_have_nothing_may_be_best() -> None:
     )
     plan = search(network, planned, 1, execution=execution)
     assert simulate(network, plan, array, execution).iteration_s <= best.iteration_s
+
+
+def test_layouts_that_leave_cores_without_some_layers_are_told_apart() -> None:
+    """One of 200 random cases lost 2.3 %: what such layouts re-lay was estimated as nothing."""
+    network, array, batch, execution = one_channel()
+    names = tuple(node.name for node in partition_graph(network))
+    outer = tuple(Partition(kind, 0.5) for kind in (III, II, III, III))
+    inner = tuple(Partition(kind, 0.5) for kind in (II, II, III, III))
+    root = Split(outer, 0.0, (Split(inner, 0.0, (None,)),))
+    best = Plan("by hand", network.name, batch, "time", names, root)
+    plan = search(network, array, batch, execution=execution)
+    assert (
+        simulate(network, plan, array, execution).iteration_s
+        <= simulate(network, best, array, execution).iteration_s
+    )
 
 
 @pytest.mark.slow
