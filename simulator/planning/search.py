@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy import LARGEST_BATCH
 from planners.pricing import priced
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets
-from simulator.planning.candidates import of_planners, on_subset, with_one_share
+from simulator.planning.candidates import of_planners, on_subset, planned, with_one_share
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import alone, powers_of_two
@@ -39,7 +41,8 @@ def search(
     Judged by the step itself under ``execution`` (None: deployed where the array
     ends in cores, else published), folded; the objective prices the result, and is
     what the other planners plan by. Candidates are the built-in planners' plans,
-    these with one share for all layers where kinds of devices part, and these on
+    these with one share for all layers where kinds of devices part, data parallelism with
+    the best one, and the built-in planners' on
     every power of two of each kind, all other devices idle; deployed also layouts
     of its own; each with its updates as ``execution.update`` asks. The best also have buckets of
     other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
@@ -58,6 +61,10 @@ def search(
     for plan in registered:
         for other in with_one_share(plan, array.group):
             judge.seconds(other)
+    if len(array.group.kinds) > 1:
+        fair = planned(partial(best_share, execution=execution), network, array, batch, objective)
+        if fair is not None:
+            judge.seconds(fair)
     _subsets(judge, batch, objective)
     with_better_shares(judge)
     if execution.model == "deployed":
