@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from hardware import Device
 from planners.order import Phase
 from planners.partition import Shard
 from simulator.cost.alike import sorts_of
+from simulator.cost.many_shards import seconds_of
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.operations import Operation
+from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.computing import computed, lasts_ps
 from simulator.lowering.execution import Execution
 from workloads import Network
@@ -34,10 +36,11 @@ class Products:
         self.core: Core = core_of(device, whole=whole, inference=inference)
         self._device = device
         self._step = operators(network, **execution.computing)
-        self._sorts = sorts_of(self._step)
+        self.sorts = sorts_of(self._step)
         self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
         self._lasts_ps: dict[tuple[int, Phase, Shard, float], int] = {}
-        self._all_ps: dict[tuple[int, Shard], int] = {}
+        self.nodes_ps: dict[tuple[int, Shard, float], int] = {}
+        """What a node of a sort takes in all phases, by what a core has of it, if it was asked."""
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -50,25 +53,31 @@ class Products:
 
     def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
         """How long that operation takes; 0 without any."""
-        key = self._sorts[v], phase, held, updated
+        key = self.sorts[v], phase, held, updated
         if key not in self._lasts_ps:
             if len(self._lasts_ps) >= MOST:
                 self._lasts_ps.clear()
             self._lasts_ps[key] = lasts_ps(self._costs(v, phase, held, updated))
         return self._lasts_ps[key]
 
-    def all_ps(self, v: int, held: Shard) -> int:
-        """How long the operators of all phases take, its whole update among them."""
-        key = self._sorts[v], held
-        if key not in self._all_ps:
-            if len(self._all_ps) >= MOST:
-                self._all_ps.clear()
-            of = self._step.nodes[v]
-            self._all_ps[key] = sum(self.lasts_ps(v, one, held) for one in Phase if of.of(one))
-        return self._all_ps[key]
+    def many_ps(self, v: int, phase: Phase, held: Sequence[Shard]) -> list[int]:
+        """The same of many shards, of which none is empty, found all at once."""
+        sort, operators = self.sorts[v], self._step.nodes[v].of(phase)
+        if not operators:
+            return [0] * len(held)
+        if self.core.units is not None:
+            return [self.lasts_ps(v, phase, one) for one in held]
+        known = self._lasts_ps
+        new = [one for one in dict.fromkeys(held) if (sort, phase, one, 1.0) not in known]
+        if len(known) + len(new) > MOST:
+            known.clear()
+            new = list(dict.fromkeys(held))
+        for one, seconds in zip(new, seconds_of(operators, new, self.core), strict=True):
+            known[sort, phase, one, 1.0] = duration_ps(seconds, 1.0)
+        return [known[sort, phase, one, 1.0] for one in held]
 
     def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
-        key = self._sorts[v], phase, held, updated
+        key = self.sorts[v], phase, held, updated
         if key not in self._known:
             if len(self._known) >= MOST:
                 self._known.clear()

@@ -146,6 +146,20 @@ class Rules(ABC):
         return made.duration_ps if made else 0
 
     @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Those in which something is computed, once at least; published, nothing updates weights.
+
+        What is computed again comes on top.
+        """
+        if self.execution.inference:
+            return (Phase.FORWARD,)
+        return tuple(Phase)[: 3 if self.execution.model == "published" else 4]
+
+    def node_ps(self, v: int, shard: Shard, device: Device, updated: float = 1.0) -> int:
+        """What a worker's products of a node take in all phases, one after the other."""
+        return sum(self.product_ps(v, phase, shard, device, updated) for phase in self.phases)
+
+    @property
     def bucket_bytes(self) -> float:
         """Of gradients that travel together, where the execution model has buckets."""
         return self.execution.bucket_of(self.plan.bucket_bytes)

@@ -12,11 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from planners.order import Phase
 from simulator.collectives.offers import byte_s
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.lowering.execution import Execution
 from simulator.lowering.rules import Rules
 from simulator.lowering.tasks import Script
 
@@ -30,19 +28,12 @@ def alone_s(rules: Rules, operation: Operation) -> float:
     )
 
 
-def phases_of(execution: Execution) -> tuple[Phase, ...]:
-    """Those in which something is computed, once at least: published, nothing updates weights."""
-    if execution.inference:
-        return (Phase.FORWARD,)
-    return tuple(Phase)[: 3 if execution.model == "published" else 4]
-
-
 class SoFar:
     """The earliest end of a step in the making; of cores with units nothing is known."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._phases = phases_of(rules.execution)
+        self._phases = rules.phases
         self._lasts: dict[Operation, float] = {}
         self._ends: dict[int, list[float]] = {}
         """Of every line of a script."""
@@ -63,12 +54,11 @@ class SoFar:
         return self.seconds
 
     def _products_s(self, script: Script) -> float:
-        rules, device = self._rules, script.device
+        pairs = zip(script.shards, script.updated, strict=True)
         return (
             sum(
-                rules.product_ps(v, phase, shard, device, script.updated[v])
-                for v, shard in enumerate(script.shards)
-                for phase in self._phases
+                self._rules.node_ps(v, shard, script.device, updated)
+                for v, (shard, updated) in enumerate(pairs)
             )
             / PICOSECONDS
         )

@@ -93,10 +93,11 @@ class Curves:
         if collective not in self._known:
             self._known[collective] = np.full((1 << self.levels, len(SAMPLES)), np.nan)
         curves = self._known[collective]
-        asked = np.zeros(curves.shape, dtype=np.bool_)
-        asked[masks, above] = asked[masks, above - 1] = True
-        for mask, sample in np.argwhere(asked & np.isnan(curves)).tolist():
-            curves[mask, sample] = self._timed(collective, mask, float(SAMPLES[max(sample, 1)]))
+        for samples in (above - 1, above):
+            new = np.isnan(curves[masks, samples])
+            for mask, sample in set(zip(masks[new].tolist(), samples[new].tolist(), strict=True)):
+                size_bytes = float(SAMPLES[max(sample, 1)])
+                curves[mask, sample] = self._timed(collective, mask, size_bytes)
         return curves
 
     def _timed(self, collective: str, mask: int, size_bytes: float) -> float:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
-from hardware import Array, Device
+from hardware import Array
 from planners import Plan, PlanError
-from planners.partition import Shard
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
-from simulator.lowering.blocks import Shards
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.placement import parts
 from simulator.lowering.rules import Rules
-from simulator.lowering.so_far import phases_of
 from simulator.lowering.training_step import step_below
 from simulator.lowering.written import splits_of
 from simulator.planning.updates import candidates
@@ -51,7 +49,6 @@ class Judge:
     spent: int = 0
     evaluations: int = 0
     _known: dict[bytes, float] = field(default_factory=dict)
-    _products: dict[tuple[Device, int, Shard, float], int] = field(default_factory=dict)
     _least_over: float = math.inf
 
     def seconds(self, plan: Plan) -> float:
@@ -91,33 +88,22 @@ class Judge:
         self.spent += sum(len(worker.template) for worker in program.workers)
         return run(program).iteration_s if self._fits(plan, program) else math.inf
 
-    def _products_s(self, rules: Rules) -> float:
+    @staticmethod
+    def _products_s(rules: Rules) -> float:
         """What the busiest device computes, one product after the other: no step takes less.
 
         Of a core with units each of them at least a part of that.
         """
+        nodes = range(len(rules.graph))
         return max(
-            self._of_shards_s(rules, part.group.kinds[0][0], alike.shards, updated)
+            sum(map(rules.node_ps, nodes, alike.shards, repeat(device), updated))
+            / PICOSECONDS
+            / (len(rules.units(device)) or 1)
             for part in parts(rules.root)
             if not part.halves
-            for updated in [rules.updated(part)]
+            for device, updated in [(part.group.kinds[0][0], rules.updated(part))]
             for alike in part.classes(folded=True)
         )
-
-    def _of_shards_s(
-        self, rules: Rules, device: Device, shards: Shards, updated: Sequence[float]
-    ) -> float:
-        found = 0
-        for v, shard in enumerate(shards):
-            key = device, v, shard, updated[v]
-            if key not in self._products:
-                made = (
-                    rules.product_ps(v, phase, shard, device, updated[v])
-                    for phase in phases_of(self.execution)
-                )
-                self._products[key] = sum(made)
-            found += self._products[key]
-        return found / PICOSECONDS / (len(rules.units(device)) or 1)
 
     def _fits(self, plan: Plan, program: Program) -> bool:
         if not self.execution.strict_memory:

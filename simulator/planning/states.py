@@ -79,6 +79,12 @@ def states_near(
     return _of_rows(sorted(few), levels, most_fours, complete=False)
 
 
+@lru_cache(maxsize=256)
+def states_only(some: frozenset[Types], levels: int) -> States:
+    """These and no others."""
+    return _of_rows(sorted(some), levels, levels, complete=False)
+
+
 def _of_rows(
     rows: Iterable[Sequence[int]], levels: int, most_fours: int, *, complete: bool
 ) -> States:

@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,14 +31,11 @@ from simulator.lowering.execution import Execution
 from simulator.planning.costs import Costs, fraction
 from simulator.planning.curves import Floats, Ints, Relaid, curves_of
 from simulator.planning.hollow import sums_s, whole_of
-from simulator.planning.states import (
-    States,
-    Types,
-    moves,
-    states_near,
-    states_of,
-)
+from simulator.planning.states import States, Types, moves, states_near, states_of, states_only
 from workloads import Network, partition_graph
+
+T = TypeVar("T")
+PRODUCTS = (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT, Phase.UPDATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,8 @@ class Tables:
 
     With ``hollow`` the partial sums of hollow states count too, which takes
     longer; without, they count nothing. States are the usual ones (of so many ``runs`` of a
-    type, if that is said), and, where a layout is given, those ``near`` its nodes' own.
+    type, if that is said), and, where a layout is given, those ``near`` its nodes' own; or ``only``
+    those that nodes of a sort are given.
     """
 
     def __init__(
@@ -69,6 +67,7 @@ class Tables:
         hollow: bool = False,
         near: Sequence[Types] = (),
         runs: int | None = None,
+        only: Sequence[frozenset[Types]] = (),
     ) -> None:
         self.network, self.graph = network, partition_graph(network)
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
@@ -76,7 +75,7 @@ class Tables:
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network)
-        self._near, self._runs = near, runs
+        self._near, self._runs, self._only = near, runs, only
         self._sorts = sorts_of(operators(network, **execution.computing))
         self.core = core_of(cores.device, whole=execution.whole_shards)
         self._alike: dict[int, Costs] = {}
@@ -182,18 +181,14 @@ class Tables:
         key = self._sorts[v]
         if key not in self._leasts:
             kinds, levels = usual(self.graph[v]), self.cores.levels
-            self._leasts[key] = min(
-                self.rules.products_ps(v, shard, self.cores.device) / PICOSECONDS
-                for shard in {
-                    self._shard(v, self._cuts(v, taken))
-                    for taken in combinations_with_replacement(kinds, levels)
-                    if taken.count(IV) <= self._fours(v)
-                }
-            )
+            shards = {
+                self._shard(v, self._cuts(v, taken))
+                for taken in combinations_with_replacement(kinds, levels)
+                if taken.count(IV) <= self._fours(v)
+            }
+            each = self.rules.products_ps(v, tuple(Phase), list(shards), self.cores.device)
+            self._leasts[key] = min(map(sum, zip(*each, strict=True))) / PICOSECONDS
         return self._leasts[key]
-
-    def _product_s(self, v: int, phase: Phase, shard: Shard) -> float:
-        return self.rules.product_ps(v, phase, shard, self.cores.device) / PICOSECONDS
 
     def _cuts(self, v: int, types: Sequence[PartitionType]) -> list[int]:
         """How often each dimension is halved; type III replicates a join."""
@@ -221,9 +216,6 @@ class Tables:
         def each(values: Sequence[float]) -> Floats:
             return np.array(values, dtype=np.float64)[number]
 
-        def product(phase: Phase) -> Floats:
-            return each([self._product_s(v, phase, shard) for shard in shards])
-
         def sums(phase: Phase) -> Floats:
             shown = 0.0 if node.join else self.rules.shown(phase)
             return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
@@ -235,14 +227,16 @@ class Tables:
                 for cuts_ in which.tolist()
             ]
         ).astype(bool)
+        taken = self.rules.products_ps(v, PRODUCTS, shards, self.cores.device)
+        products = {of: each(ps) / PICOSECONDS for of, ps in zip(PRODUCTS, taken, strict=True)}
         forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
         return Costs(
             states,
             hollow,
-            product(Phase.FORWARD),
-            product(Phase.BACKWARD),
-            product(Phase.GRADIENT),
-            product(Phase.UPDATE),
+            products[Phase.FORWARD],
+            products[Phase.BACKWARD],
+            products[Phase.GRADIENT],
+            products[Phase.UPDATE],
             self._sums_s(states, hollow, whole, II, forward),
             self._sums_s(states, hollow, whole, III, backward),
             self._stream(states.masks[I], gradient * ~hollow),
@@ -256,11 +250,16 @@ class Tables:
     def states_of_node(self, v: int) -> States:
         """The states of a node."""
         legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
+        if self._only:
+            return states_only(frozenset().union(*self._of_sort(v, self._only)), levels)
         if not self._near:
             return states_of(legal, levels, fours, self._runs)
-        pairs = zip(self._sorts, self._near, strict=True)
-        some = frozenset(types for sort, types in pairs if sort == self._sorts[v])
-        return states_near(some, legal, levels, fours)
+        return states_near(frozenset(self._of_sort(v, self._near)), legal, levels, fours)
+
+    def _of_sort(self, v: int, each: Sequence[T]) -> list[T]:
+        """Of something for each node, that of those that cost what one does."""
+        pairs = zip(self._sorts, each, strict=True)
+        return [one for sort, one in pairs if sort == self._sorts[v]]
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from hardware import load_array
+from planners import PLANNERS, TIME
 from planners.order import Phase
 from planners.partition import Shard
 from simulator import DEPLOYED, Execution
@@ -12,11 +13,13 @@ from simulator.cost.alike import sorts_of
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.lowering import products as module
+from simulator.lowering.models import rules_of
 from simulator.lowering.products import Products, products_of
 from workloads import load_network
 
 NETWORK = load_network("gpt2:seq=64")
-((DEVICE, _),) = DEPLOYED.planned(load_array("tpu-v3-8")).group.kinds
+ARRAY = DEPLOYED.planned(load_array("tpu-v3-8"))
+((DEVICE, _),) = ARRAY.group.kinds
 
 
 def shard(v: int, rows: int) -> Shard:
@@ -92,11 +95,33 @@ def test_a_part_of_the_update_takes_less() -> None:
     assert half.duration_ps < whole.duration_ps
 
 
-def test_all_phases_take_what_their_operations_do_one_after_the_other() -> None:
-    products = Products(NETWORK, DEVICE, DEPLOYED)
+@pytest.mark.parametrize("most", [100_000, 3])
+def test_many_at_once_take_what_each_does(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(module, "MOST", most)
+    products, other = Products(NETWORK, DEVICE, DEPLOYED), Products(NETWORK, DEVICE, DEPLOYED)
     for v in range(len(operators(NETWORK).graph)):
-        for held in (shard(v, 4), shard(v, 3), shard(v, 4)):
-            made = [products.of(v, phase, held) for phase in Phase]
-            each = [one.duration_ps if one else 0 for one in made]
-            assert products.all_ps(v, held) == sum(each) > 0
-            assert [products.lasts_ps(v, phase, held) for phase in Phase] == each
+        held = [shard(v, rows) for rows in (4, 3, 4, 1, 2)]
+        for phase in Phase:
+            each = [other.lasts_ps(v, phase, one) for one in held]
+            assert products.many_ps(v, phase, held[:2]) == each[:2]
+            assert products.many_ps(v, phase, held) == each
+            assert [products.lasts_ps(v, phase, one) for one in held] == each
+
+
+def test_a_node_takes_all_its_phases_one_after_the_other() -> None:
+    plan = PLANNERS["data_parallel"](NETWORK, ARRAY, 8, TIME)
+    rules = rules_of(NETWORK, plan, ARRAY, DEPLOYED, folded=True)
+    for v in range(len(operators(NETWORK).graph)):
+        for rows, updated in ((4, 1.0), (4, 0.5), (2, 1.0), (4, 1.0)):
+            of = shard(v, rows), DEVICE, updated
+            each = [rules.product_ps(v, phase, *of) for phase in Phase]
+            assert rules.node_ps(v, *of) == sum(each) > 0
+
+
+def test_on_units_many_take_what_each_does() -> None:
+    array = DEPLOYED.planned(load_array("wham-1"))
+    ((device, _),) = array.group.kinds
+    products = Products(NETWORK, device, DEPLOYED)
+    held = [shard(1, 4), shard(1, 3)]
+    each = [products.lasts_ps(1, Phase.FORWARD, one) for one in held]
+    assert products.many_ps(1, Phase.FORWARD, held) == each

@@ -33,7 +33,8 @@ def test_by_hand() -> None:
     some = {
         "wires": None,
         "execution": DEPLOYED,
-        "product_ps": lambda *of: 10 * S * (of[1] is Phase.FORWARD),
+        "phases": (Phase.FORWARD,),
+        "node_ps": lambda *_: 10 * S,
     }
     rules = cast("Rules", SimpleNamespace(**some))
     of = {"device": None, "shards": (WHOLE,), "updated": (1.0,)}
@@ -42,7 +43,7 @@ def test_by_hand() -> None:
     assert so_far.follow([script]) == 9 + 5  # of products of 10 s 5 are written
     tasks.append(Task(Operation(Kind.COMPUTE, Phase.FORWARD, "c", duration_ps=5 * S)))
     assert so_far.follow([script]) == 14
-    written = cast("Rules", SimpleNamespace(**some | {"product_ps": lambda *_: 0}))
+    written = cast("Rules", SimpleNamespace(**some | {"node_ps": lambda *_: 0}))
     assert SoFar(written).follow([script]) == 14  # the last waits for nothing but the core
     script.units = ("matrix", "vector")
     assert SoFar(rules).follow([script]) == 0
