@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hardware import Array
-from planners import Plan, Split
+from planners import Plan
 from planners.buckets import bucket_words
-from planners.partition import USUAL, usual
+from planners.partition import usual
 from simulator.lowering.execution import Execution
+from simulator.planning.given import layout_of
 from simulator.planning.hollow import filled
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.least import Size, at_most_s, least_s
@@ -152,27 +153,12 @@ def _states(size: Size) -> list[States]:
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:
     """Whether a plan is one of those that ``layouts_bound`` covers."""
-    group, split, first = array.group, plan.root, 0
-    while split is not None and split.idle and len(split.working) == 1:
-        (working,) = split.working
-        first += working * group.halves()[0].size
-        group, split = group.halves()[working], split.halves[working]
-    (device, _), *others = group.kinds
-    cores = first_cores(array, device, group.size)
-    if others or plan.updates or cores is None or cores.first != first:
+    layout = layout_of(plan, array)
+    if layout is None:
         return False
-    levels: list[Split] = []
-    while split is not None:
-        if len(split.halves) == 2 and split.halves[0] != split.halves[1]:
-            return False
-        if {partition.share for partition in split.partitions} != {0.5}:
-            return False
-        levels.append(split)
-        split = split.halves[0]
-    of_nodes = zip(*(one.types for one in levels), strict=True)
-    return group.size == 1 << len(levels) and all(
-        all(one in USUAL for one in types)
-        and is_state(usual(node), types, RUNS)
-        and (group.size <= FEW_CORES or filled(node, plan.batch, types))
-        for node, types in zip(partition_graph(network), of_nodes, strict=bool(levels))
+    cores, types = layout
+    return all(
+        is_state(usual(node), of_node, RUNS)
+        and (1 << cores.levels <= FEW_CORES or filled(node, plan.batch, of_node))
+        for node, of_node in zip(partition_graph(network), types, strict=True)
     )

@@ -15,6 +15,7 @@ from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets
 from simulator.planning.candidates import of_planners, on_subset, planned, with_one_share
+from simulator.planning.given import least_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import alone, powers_of_two
@@ -107,10 +108,15 @@ def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:
     """The planners' plans for subsets whose work alone does not take longer than the best."""
-    for device, size in powers_of_two(judge.array):
+    network, array, execution = judge.network, judge.array, judge.execution
+    known = execution.model == "deployed" and execution.update in ("", "replicated")
+    for device, size in powers_of_two(array):
         if _least_s(judge, batch, device, size) < judge.best_s:
-            for plan in on_subset(judge.network, judge.array, batch, objective, device, size):
-                judge.seconds(plan)
+            plans = list(on_subset(network, array, batch, objective, device, size))
+            least = least_s(network, plans, array, execution) if known else [0.0] * len(plans)
+            for plan, one_s in zip(plans, least, strict=True):
+                if one_s < judge.best_s:
+                    judge.seconds(plan)
 
 
 def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
