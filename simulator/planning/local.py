@@ -108,7 +108,8 @@ def _ranked(
                     near = _near(chain, now, start, width, weight, few)
                     found += ((gain, kind, change) for gain, change in near)
         found += ((gain, kind, change) for gain, change in _alike(chain, now, weight, few))
-    return [one[1:] for one in sorted(found, key=lambda one: one[0])[:few]]
+    finite = (one for one in found if one[0] < math.inf)  # what is not to be taken is not tried
+    return [one[1:] for one in sorted(finite, key=lambda one: one[0])[:few]]
 
 
 def _near(
@@ -140,7 +141,7 @@ def _nearest(
         price = price + chain.pair(end, weight)[:, picks[end]]
     now = tuple(picks[start:end])
     with np.errstate(invalid="ignore"):  # forever less forever: not to be taken
-        gain = np.nan_to_num(price - price[now], nan=np.inf)
+        gain = np.nan_to_num(price - price[now], nan=np.inf, posinf=np.inf)
     most = min(few // 4, gain.size)
     nearest = np.argpartition(gain, most - 1, axis=None)[:most]
     for place in np.sort(nearest)[
@@ -169,7 +170,7 @@ def _alike(
             if v + 1 < len(picks):
                 price = price + chain.pair(v + 1, weight)[:, picks[v + 1]]
         with np.errstate(invalid="ignore"):
-            gain = np.nan_to_num(price - price[pick], nan=np.inf)
+            gain = np.nan_to_num(price - price[pick], nan=np.inf, posinf=np.inf)
         for state in np.argsort(gain, kind="stable")[: few // 8].tolist():
             if state != pick:
                 yield float(gain[state]), dict.fromkeys(nodes, int(state))

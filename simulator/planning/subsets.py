@@ -89,6 +89,10 @@ class Subset:
         start, chains = {self.kind: picks}, {self.kind: self.loose}
         return improve(start, chains, judged or self.judged(), few=few)[self.kind]
 
+    def near_s(self, picks: Layout) -> float:
+        """What that should take."""
+        return self.schedule.seconds(self.improved(picks))
+
     def refined(self, picks: Layout) -> tuple[Subset, Layout]:
         """A better layout than one, by estimate: many more changes of its nodes are tried.
 

@@ -73,3 +73,25 @@ def test_among_many_changes_are_better_ones() -> None:
     few, many = (one.improved(picks, one.judged(), number) for number in (FEW, MANY))
     assert one.schedule.seconds(many) < one.schedule.seconds(few)
     assert one.refined(picks) == (one, many)
+
+
+def test_no_core_is_left_without_a_layer_where_the_estimate_does_not_know_what_that_costs() -> None:
+    """LeNet's one input channel on 16 cores: by estimate its halves would be the best."""
+    array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=2"]))
+    judge = Judge(load_network("lenet"), array, DEPLOYED)
+    ((device, size),) = whole(array)
+    one = subset_of(judge, device, size, 512, 0.0, math.inf)
+    assert one is not None
+    picks = one.estimated()[0][1]
+    found = one.improved(picks, one.judged(EVERY), EVERY)
+    assert one.schedule.seconds(found) < one.schedule.seconds(picks)
+    assert not one.hollow(found)
+    judged = one.judged(EVERY)
+    tried = list[Picks]()
+
+    def judgement(some: Picks) -> float:
+        tried.append(some)
+        return judged.judgement(some)
+
+    improve({0: picks}, {0: one.loose}, Judged(judgement, judged.spent, judged.most), few=EVERY)
+    assert not any(one.hollow(some[0]) for some in tried)

@@ -1,0 +1,51 @@
+"""Layouts of some cores of a kind: which of them are gone into, and how far."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hardware import load_array
+from planners import TIME
+from simulator import DEPLOYED, simulate
+from simulator.planning import placed as module
+from simulator.planning.judge import Judge
+from simulator.planning.placed import Placing
+from simulator.planning.placements import blank
+from simulator.planning.search import search
+from workloads import load_network, partition_graph
+
+LENET = load_network("lenet")
+
+
+def test_numbers_of_cores_are_ranked_by_what_is_near_their_layouts() -> None:
+    """LeNet on 128 cores: the first layout of 32 takes longer than those of 16, 64 and 128.
+
+    The best near by takes an eighth less, and is the best of all.
+    """
+    array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=16"]))
+    plan = search(LENET, array, 512, execution=DEPLOYED)
+    step = simulate(LENET, plan, array, DEPLOYED)
+    assert step.cores - step.idle_cores == 32
+    assert step.iteration_s < 0.1121e-3
+
+
+@pytest.mark.parametrize(("judged", "looked_at", "last"), [((4, 3, 2), 2, 2), ((4, 6, 2), 1, 0)])
+def test_states_nearby_are_looked_at_again_around_a_better_layout(
+    monkeypatch: pytest.MonkeyPatch, judged: tuple[float, ...], looked_at: int, last: int
+) -> None:
+    """As long as that helps, and no more than some rounds."""
+    array = DEPLOYED.planned(load_array("tpu-v3-8"))
+    like = blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
+    asked: list[Any] = []
+
+    def refined(picks: tuple[int, ...]) -> Any:
+        asked.append(picks)
+        return subset, (picks[0] + 1,)
+
+    subset = cast("Any", SimpleNamespace(refined=refined))
+    monkeypatch.setattr(Placing, "_judged", lambda _, __, picks: judged[picks[0]])
+    placing = Placing(Judge(LENET, array, DEPLOYED), 512, like)
+    found = placing._refined(judged[0], (0,), subset)
+    assert found == (judged[last], (last,), subset)
+    assert len(asked) == looked_at == (module.ROUNDS if last else 1)
