@@ -164,7 +164,9 @@ def plans(draw: st.DrawFn, network: Network, array: Array, batch: int) -> Plan:
     """
     graph = partition_graph(network)
     names = tuple(node.name for node in graph)
-    shares = st.one_of(st.just(0.5), st.sampled_from((0.0, 1.0, 0.25)), st.floats(0.0, 1.0))
+    shares = st.one_of(
+        st.just(0.5), st.sampled_from((0.0, 1.0, 0.25)), st.floats(0.0, 1.0, allow_subnormal=False)
+    )
 
     def split(group: Group, scales: Sequence[Shard]) -> Split | None:
         if group.size == 1:
