@@ -15,7 +15,9 @@ class Stack:
     Gradients are exchanged in buckets of ``bucket_bytes``, beside the backward pass
     where ``overlap``; of what layers exchange on their way (tensor parallelism)
     ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
-    they else do. With ``early_stop`` what is computed again ends with what backward needs.
+    they else do. Weights are updated in ``update_order``: that of the layers, once all gradients
+    are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
+    ends with what backward needs.
     None: what is usual.
     """
 
@@ -27,3 +29,4 @@ class Stack:
     hidden_tensor: float = 0.0
     collectives: float = 1.0
     early_stop: bool = False
+    update_order: str = "layers"

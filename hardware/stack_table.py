@@ -73,6 +73,7 @@ class HabitsTable(Table):
     hidden_tensor = key(number(0, 1), 0.0)
     collectives = key(EFFICIENCY, 1.0)
     recompute = key(one_of(("whole", "needed")), "whole")
+    update_order = key(one_of(("layers", "arrival")), "layers")
 
 
 class StackTable(Table):
@@ -116,6 +117,7 @@ class Chosen:
             habits.hidden_tensor,
             habits.collectives,
             habits.recompute == "needed",
+            habits.update_order,
         )
 
     @classmethod

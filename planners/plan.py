@@ -14,6 +14,11 @@ from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.place import Place, check_places
 from planners.split import Split, check_split, root_from_json, split_to_json, splits_below
+from planners.update_order import (
+    check_update_order,
+    update_order_from_json,
+    update_order_to_json,
+)
 from planners.updates import Updates, check_updates, updates_from_json, updates_to_json
 
 LARGEST_FILE = 64 << 20
@@ -113,9 +118,10 @@ class Plan:
     ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
     of every node how its weights are updated (none: replicated, all of them). Gradients go
-    in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it).
+    in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it);
+    weights are updated in ``update_order`` ("layers" or "arrival"; "": likewise).
     Raises PlanError when a layer lacks a partition, a share is not within
-    0...1, a type is not in the table, or a bucket has no size.
+    0...1, a type is not in the table, a bucket has no size, or there is no such order.
     """
 
     planner: str
@@ -128,12 +134,14 @@ class Plan:
     pipeline: Pipeline | None = None
     updates: Updates = ()
     bucket_bytes: float | None = None
+    update_order: str = ""
 
     def __post_init__(self) -> None:
         self._check_pipeline()
         whose = f"plan for {self.network!r}"
         check_updates(self.updates, self.nodes, whose)
         check_bucket(self.bucket_bytes, whose, stages=self.pipeline is not None)
+        check_update_order(self.update_order, whose, stages=self.pipeline is not None)
         for split in splits_below(self.root):
             check_split(split, self.nodes, whose)
             if self.communication is Communication.PLOTTED and III in split.types:
@@ -199,6 +207,7 @@ class Plan:
             "layers": list(self.nodes),
             **updates_to_json(self.updates),
             **bucket_to_json(self.bucket_bytes),
+            **update_order_to_json(self.update_order),
             **(
                 {"root": split_to_json(self.root)}
                 if self.pipeline is None
@@ -224,6 +233,7 @@ class Plan:
                 communication=Communication(data.get("communication", "printed")),
                 updates=updates_from_json(data),
                 bucket_bytes=bucket_from_json(data),
+                update_order=update_order_from_json(data),
             )
         except PlanError:
             raise

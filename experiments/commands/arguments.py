@@ -226,6 +226,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         help='exchange gradients together until they have so many bytes ("25 MiB" or 1e8; '
         "0: each alone)",
     )
+    only.add_argument(
+        "--update-order",
+        choices=("layers", "arrival"),
+        help="updates in the layers' order, or as gradients arrive (as the plan has it)",
+    )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
     only.add_argument(
         "--strict-memory",

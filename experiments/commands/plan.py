@@ -132,6 +132,7 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     from experiments.studies.messages import inexact
     from planners import OBJECTIVES
     from planners.buckets import bucket_words
+    from planners.update_order import update_order_words
 
     unit = OBJECTIVES[plan.objective].unit
     made = f"{plan.network}, {plan.planner} by {plan.objective}"
@@ -140,6 +141,8 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
         title += f", {plan.communication} communication"
     if plan.bucket_bytes is not None:
         title += f", {bucket_words(plan.bucket_bytes)}"
+    if plan.update_order:
+        title += f", {update_order_words(plan.update_order)}"
     parts: list[Table | str] = [title]
     if said := inexact(plan):
         parts += ["", said.rstrip()]

@@ -54,6 +54,7 @@ _OF_NETWORKS: dict[str, Any] = {
     "overlap": None,
     "shards": None,
     "bucket": None,
+    "update_order": None,
     "algorithm": None,
     "strict_memory": None,
     "stages": None,

@@ -96,8 +96,9 @@ def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execut
     if model == "published":
         said = "" if args.execution else f", which {array.name} is for; add --execution deployed"
         given = [name for name in options if name in DEPLOYED_OPTIONS]
-        for name in (*given, *(["strict-memory"] if args.strict_memory else [])):
-            raise UsageError(f"--{name} has no meaning under --execution published{said}")
+        for name in (*given, *(["strict_memory"] if args.strict_memory else [])):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} has no meaning under --execution published{said}")
         return with_options(PUBLISHED, options)
     return replace(with_options(deployed(array), options), strict_memory=bool(args.strict_memory))
 

@@ -11,10 +11,11 @@ from hardware import in_bytes, parse_quantity
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.asked import order_of
 from planners.strangers import reads_axes
+from planners.update_order import UPDATE_ORDERS
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 
-DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "algorithm")
+DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm")
 AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch")
 STAGE_OPTIONS = (
     "stages",
@@ -34,6 +35,7 @@ CHOICES = {
     "shards": ("whole", "exact"),
     "algorithm": ("auto", *ALGORITHMS),
     "mode": ("training", "inference"),
+    "update_order": UPDATE_ORDERS,
     "update": ("replicated", "sharded", "gradients", "weights", "auto"),
     "tied": ("copies",),
     "vertical_sync": ("yes", "no"),
@@ -48,14 +50,16 @@ MOST = 1 << 20
 def option_name(key: str) -> str:
     """An option as it is called here: people may write micro-batches."""
     name = key.replace("-", "_")
-    return name if name in STAGE_OPTIONS else key
+    return name if name in MODEL_OPTIONS else key
 
 
 def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
     """An execution model with options changed; raises UsageError for what makes no sense."""
     for name, text in options.items():
         if name in DEPLOYED_OPTIONS and execution.model == "published":
-            raise UsageError(f"{name}={text} has no meaning under the published execution model")
+            raise UsageError(
+                f"{_flag(name)}={text} has no meaning under the published execution model"
+            )
         if name in CHOICES and text not in CHOICES[name]:
             raise UsageError(f"{_flag(name)}={text}: one of {', '.join(CHOICES[name])}")
         if name == "recompute" and not text.startswith(STAGES):
@@ -71,6 +75,8 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
             execution = replace(execution, update=_zero(text, options))
         elif name == "bucket":
             execution = replace(execution, bucket_bytes=_bytes(text))
+        elif name == "update_order":
+            execution = replace(execution, update_order=text)
         elif name == "overlap":
             execution = replace(execution, overlap=text == "full")
         elif name == "shards":

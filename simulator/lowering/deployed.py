@@ -98,7 +98,9 @@ class Deployed(ExchangesOnWires):
                 if not self.scatters(v):
                     yield from buckets.put(v)
         yield from buckets.rest()
-        yield from order.update(graph, self._shared)
+        yield from order.update(
+            graph, self._shared, buckets.exchanged if self.updates_arrive else None
+        )
 
     def _gathered(self, v: int) -> Iterator[tuple[int, int]]:
         """Edges whose tensor is gathered from positions, and is not kept for the gradient.

@@ -53,9 +53,11 @@ class Execution:
     ``overlap`` lets exchanges go on while cores compute; ``whole_shards``
     splits into whole samples and channels; gradients of consecutive layers
     are exchanged together until they have ``bucket_bytes`` (0: each by
-    itself; None: as many as the plan says, else 25 MiB); ``algorithm`` is
-    that of every collective ("auto": the cheapest predicted). With
-    ``strict_memory`` a step that does not fit in HBM is not run (OutOfMemoryError).
+    itself; None: as many as the plan says, else 25 MiB); weights are updated
+    in ``update_order`` ("layers" or "arrival"; "": as the plan says, else the layers', or of
+    updates in parts as gradients arrive); ``algorithm`` is that of every collective ("auto":
+    the cheapest predicted). With ``strict_memory`` a step that does not fit in HBM is not run
+    (OutOfMemoryError).
     ``recompute`` says what of forward is computed again before backward: "none", "selective",
     "full", or so many blocks: to its end, or with ``early_stop`` as far as backward needs it.
     Of either model, ``mode`` is training or inference (forward
@@ -75,6 +77,7 @@ class Execution:
     update: str = ""
     recompute: str = "none"
     early_stop: bool = False
+    update_order: str = ""
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -85,6 +88,8 @@ class Execution:
             words.append("shards exact")
         if self.bucket_bytes is not None:
             words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
+        if self.update_order:
+            words.append(f"update order {self.update_order}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
         if self.update:
@@ -145,4 +150,5 @@ def deployed(array: Array) -> Execution:
         overlap=DEPLOYED.overlap if stack.overlap is None else stack.overlap,
         bucket_bytes=stack.bucket_bytes,
         early_stop=stack.early_stop,
+        update_order="" if array.stack is None else stack.update_order,
     )

@@ -75,6 +75,7 @@ def alike_stages(cut: Cut, pipeline: Pipeline, array: Array) -> list[int]:
             and plans[0].root == plans[1].root
             and plans[0].updates == plans[1].updates
             and plans[0].bucket_bytes == plans[1].bucket_bytes
+            and plans[0].update_order == plans[1].update_order
             and on[0].replicas == on[1].replicas
             and groups[0] == groups[1]
         )

@@ -8,7 +8,7 @@ update was shared out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from planners.order import Item, Kind, Phase
 from simulator.cost.operators import Segment
@@ -62,14 +62,18 @@ def gathered(v: int, edges: Iterable[tuple[int, int]]) -> Iterator[Item]:
         yield Item(Kind.BOUNDARY, Phase.RECOMPUTE, producer, v, edge, (v,))
 
 
-def update(graph: Graph, shared: frozenset[int]) -> Iterator[Item]:
+def update(graph: Graph, shared: frozenset[int], exchanged: Sequence[int] | None) -> Iterator[Item]:
     """Every layer's weights, then those that are used twice on their way to the other use.
 
-    In the layers' order, as an optimizer does that is called when all gradients are
-    there; or where updates are ``shared`` out in the order in which gradients come.
+    In the layers' order (``exchanged`` None), as an optimizer does that is called when all
+    gradients are there; or as they arrive: first of what is not exchanged, then of what is, in
+    that order. Where updates are ``shared`` out, other uses get new weights later.
     """
     layers = range(len(graph))
-    for v in reversed(layers) if shared else layers:
+    ordered: Iterable[int] = layers
+    if exchanged is not None:
+        ordered = (*(v for v in reversed(layers) if v not in exchanged), *exchanged)
+    for v in ordered:
         yield Item(Kind.COMPUTE, Phase.UPDATE, v)
     yield from retied(graph, frozenset(layers) - shared)
 
@@ -104,6 +108,8 @@ class Buckets:
         self._full_bytes = full_bytes
         self._layers: tuple[int, ...] = ()
         self._bytes = 0.0
+        self.exchanged: list[int] = []
+        """Layers so far of which anything is."""
 
     def put(self, v: int) -> Iterator[Item]:
         """Add a layer's; whatever has to go now."""
@@ -115,6 +121,7 @@ class Buckets:
         if self._layers and not self._alike(self._layers[0], v):
             yield from self.rest()
         self._layers = (*self._layers, v)
+        self.exchanged.append(v)
         self._bytes += size
         if self._bytes >= self._full_bytes:
             yield from self.rest()

@@ -15,6 +15,7 @@ from planners import Plan
 from planners.legality import check_nodes, check_types
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
+from planners.update_order import ARRIVAL
 from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation
@@ -163,6 +164,12 @@ class Rules(ABC):
     def bucket_bytes(self) -> float:
         """Of gradients that travel together, where the execution model has buckets."""
         return self.execution.bucket_of(self.plan.bucket_bytes)
+
+    @property
+    def updates_arrive(self) -> bool:
+        """Whether weights are updated as gradients arrive; else in the layers' order."""
+        asked = self.execution.update_order or self.plan.update_order
+        return asked == ARRIVAL if asked else bool(self.plan.updates)
 
     def updated(self, part: Part) -> Sequence[float]:
         """Of the weights of each node that a worker of a lowest part holds, what it updates."""

@@ -139,7 +139,7 @@ def apart_from_speeds(devices: Sequence[Device]) -> Hashable:
 def splits_of(plan: Plan) -> bytes:
     """What a plan does, whatever it expects of it.
 
-    Equal for plans that split and update alike, with gradients in buckets of one size.
+    Equal for plans that split and update alike and in one order, with buckets of one size.
     """
     known: dict[int, bytes] = {}
 
@@ -157,4 +157,5 @@ def splits_of(plan: Plan) -> bytes:
         return known[id(split)]
 
     updates = bytes(map([*Update].index, plan.updates))
-    return digest(plan.root) + updates + repr(plan.bucket_bytes).encode()
+    ordered = f"{plan.bucket_bytes!r} {plan.update_order}"
+    return digest(plan.root) + updates + ordered.encode()

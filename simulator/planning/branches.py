@@ -84,7 +84,7 @@ def _others(chain: Chain) -> Iterator[tuple[int, int, int]]:
 def _factors(chain: Chain, weight: float, kept: list[Ints]) -> Iterator[Factor]:
     tables = chain.tables
     for v, states in enumerate(kept):
-        own = chain.own(v, weight)[1] + _unwaited(chain, v, weight)
+        own = chain.own(v, weight) + _unwaited(chain, v, weight)
         yield Factor((v,), own[states])
         if v:
             pair = chain.pair(v, weight)

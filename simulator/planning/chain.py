@@ -3,13 +3,14 @@
 A core computes its products in the order of the nodes, forward and then
 backward, and waits for an exchange between two that follow each other:
 
-    T >= forward + max(backward, stream) + update
+    T >= forward + max(backward + update, stream)
 
 where the stream is the all-reduces of gradients, one after the other, beside
-the backward products. Either of the two can be the larger one, so for every
+the backward products, and weights are updated behind these as gradients arrive (in another
+order, no earlier). Either of the two can be the larger one, so for every
 weight from 0 to 1
 
-    T >= forward + (1 - weight) * backward + weight * stream + update
+    T >= forward + (1 - weight) * (backward + update) + weight * stream
 
 which is a sum over nodes and over neighbours: its least value is found
 exactly, node by node, and the best weight gives the best bound. Every weight
@@ -116,10 +117,9 @@ class Chain:
 
     def seconds(self, picks: Sequence[int], weight: float) -> float:
         """A layout's sum."""
-        total, seen = 0.0, False
+        total = 0.0
         for v, pick in enumerate(picks):
-            seen = seen or bool(self.starts(v)[pick])
-            total += float(self.own(v, weight)[int(seen), pick])
+            total += float(self.own(v, weight)[pick])
             if v:
                 forward, backward = self._pairs[v - 1]
                 total += float(forward[picks[v - 1], pick])
@@ -129,51 +129,31 @@ class Chain:
     def least(self, weight: float) -> Found:
         """The least sum with so much weight on the stream."""
         reached = self.reached(weight)
-        last = reached[-1]
-        seen, state = np.unravel_index(int(last.argmin()), last.shape)
-        picks = [int(state)]
+        picks = [int(reached[-1].argmin())]
         for v in range(len(self.nodes) - 1, 0, -1):
-            had = 1 if self.starts(v)[state] else None  # its own stream, or one before it
-            come = reached[v - 1] + self.pair(v, weight)[:, state]
-            rows = come[[seen]] if had is None or not seen else come
-            at = int(rows.argmin())
-            state = at % rows.shape[1]
-            seen = at // rows.shape[1] if len(rows) > 1 else seen
-            picks.append(int(state))
-        return Found(weight, float(last.min()), tuple(reversed(picks)))
+            come = reached[v - 1] + self.pair(v, weight)[:, picks[-1]]
+            picks.append(int(come.argmin()))
+        return Found(weight, float(reached[-1].min()), tuple(reversed(picks)))
 
     def reached(self, weight: float) -> list[Floats]:
-        """By node, whether a gradient is in the stream so far, and state: the least sum so far."""
+        """By node and state, the least sum so far."""
         if weight not in self._reached:
             self._reached[weight] = self._reach(weight)
         return self._reached[weight]
 
     def _reach(self, weight: float) -> list[Floats]:
-        found: list[Floats] = []
-        for v in range(len(self.nodes)):
-            starts = self.starts(v)
-            if not v:
-                come = np.array([np.zeros(len(starts)), np.full(len(starts), np.inf)])
-            else:
-                pair = self.pair(v, weight)
-                come = np.array([_least_to(pair, before) for before in found[-1]])
-            joined = np.array(
-                [np.where(starts, np.inf, come[0]), np.where(starts, come.min(axis=0), come[1])]
-            )
-            found.append(joined + self.own(v, weight))
+        found = [self.own(0, weight)]
+        for v in range(1, len(self.nodes)):
+            found.append(_least_to(self.pair(v, weight), found[-1]) + self.own(v, weight))
         return found
 
     def marginals(self, weight: float) -> list[Floats]:
         """By node and state, the least sum of all that has it."""
         ahead = self.reached(weight)
-        found = [ahead[-1].min(axis=0)]
-        after = np.zeros_like(ahead[-1])
+        found, after = [ahead[-1]], np.zeros_like(ahead[-1])
         for v in range(len(self.nodes) - 1, 0, -1):
-            rest = after + self.own(v, weight)
-            rest[0] = np.where(self.starts(v), rest[1], rest[0])
-            pair = self.pair(v, weight)
-            after = np.array([(pair + one).min(axis=1) for one in rest])
-            found.append((ahead[v - 1] + after).min(axis=0))
+            after = (self.pair(v, weight) + (after + self.own(v, weight))).min(axis=1)
+            found.append(ahead[v - 1] + after)
         return found[::-1]
 
     def own(self, v: int, weight: float) -> Floats:
@@ -188,18 +168,15 @@ class Chain:
         return self._owned[key]
 
     def _own(self, v: int, weight: float) -> Floats:
-        """What a node adds by itself: a row where no gradient before it is in the stream, and one.
-
-        Updates come in the order of the nodes, and wait for the gradients of those
-        before: the stream is over before the first whose gradient it has.
-        """
+        """What a node adds by itself."""
         costs, stay = self.nodes[v], 1.0 - weight
         if not self.overlap:
             sums = costs.forward_sums_s + costs.backward_sums_s + costs.stream_s
             products = costs.forward_s + costs.backward_s + costs.gradient_s + costs.update_s
-            return np.array([products + sums] * 2)
+            found: Floats = products + sums
+            return found
         both = self.matmul(v)
-        backward = costs.backward_s + (costs.gradient_s if both else 0.0)
+        backward = costs.backward_s + costs.update_s + (costs.gradient_s if both else 0.0)
         with np.errstate(invalid="ignore"):  # an algorithm that does not apply takes forever
             stream_s = np.where(np.isinf(costs.stream_s), np.inf, weight * costs.stream_s)
         own = costs.forward_s + stay * backward + stream_s
@@ -209,7 +186,7 @@ class Chain:
             own = own + weight * costs.backward_s  # before it no gradient is there
             if self.ends:
                 own = own + costs.forward_sums_s
-        return np.array([own + stay * costs.update_s, own + costs.update_s])
+        return own
 
     def pair(self, v: int, weight: float) -> Floats:
         """What is between a node and the one before it, by the states of both."""

@@ -1,26 +1,26 @@
 """When a step can be over at the earliest, of all layouts: core, stream and ports together.
 
 Backward is followed from the last node to the first, as a core computes it. A *label* says
-when, at the earliest, three things are through with what came so far:
+when, at the earliest, five things are through with what came so far:
 
     core     its products, each behind the exchange that it waits for
     stream   the buckets of gradients, one after the other, none before its gradients are there
     port     what crosses the links between nodes (``Ports``), no byte before it is made
+    updated  the core, had it updated all weights besides
+    late     the updates of what is exchanged, none before its bucket is there
 
-All forward products lie before, and updates behind; both are in the sums. A node of
-which the product takes 2, its gradient 1, an exchange on the port 3 and its bucket 4 (all
-of these on the port), behind a label (10, 11, 12):
+All forward products lie before, and are in the sums. A node of which the product takes 2, its
+gradient 1, an exchange on the port 3, its bucket 4 (all of these on the port), and its update
+5, behind a label (10, 11, 12, 13, 14):
 
     core 10 + 2 = 12    stream max(11, 12 + 1) + 4 = 17    port max(12, 12) + 3 + 4 = 19
+    updated 13 + 2 + 5 = 20    late max(14, 17) + 5 = 22
 
-No step of a layout ends before the largest of the three does. Of every state of a node the
-labels of all states before are kept, sorted into a few by how far the core is behind; those
-that are sorted together become one with the least of each: so nothing is missed,
-and a bound remains a bound.
-
-Updates come in the order of the nodes, and the first that waits for the stream lets
-those behind it wait: a label is ``open`` while more gradients are to come, and counts all
-updates to the stream; from the last gradient on it is closed, and counts none.
+No step of a layout ends before the largest of these does: not as gradients arrive, and not in
+the layers' order, in which all behind it are updated after the gradient that comes last. Of every
+state of a node the labels of all states before are kept, sorted into a few by how far
+the core is behind; those that are sorted together become one with the least of each: so
+nothing is missed, and a bound remains a bound.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ from simulator.planning.curves import Floats, Ints
 from simulator.planning.narrowed import Kept
 from simulator.planning.ports import Ports
 
-SORTED = 8
-"""Labels of a state that are kept, of each that is open and each that is not."""
-CLOSED, OPEN = 0, 1
+SORTED = 16
+"""Labels of a state that are kept."""
 
 
 class Labels(NamedTuple):
-    """Seconds, by whether they are open, number and state.
+    """Seconds, by number and state.
 
     ``bucket`` is when the core was here plus what the bucket that is being filled takes so far.
     """
@@ -51,6 +50,8 @@ class Labels(NamedTuple):
     stream: Floats
     bucket: Floats
     port: Floats
+    updated: Floats
+    late: Floats
 
 
 def earliest_s(chain: Chain, ports: Ports, limit_s: float) -> float:
@@ -62,8 +63,7 @@ class _Sweep:
     def __init__(self, chain: Chain, ports: Ports, limit_s: float) -> None:
         self._chain, self._ports, self._limit_s = chain, ports, limit_s
         self._sent = sent(chain.tables)
-        before = [reached.min(axis=0) for reached in chain.reached(0.0)]
-        self._rest_s = [one - chain.own(v, 0.0)[0] for v, one in enumerate(before)]
+        self._rest_s = [one - chain.own(v, 0.0) for v, one in enumerate(chain.reached(0.0))]
         """By node and state, what the core takes at least for all nodes before it."""
         self._ahead_s = np.cumsum([0.0, *(float(one.forward_s.min()) for one in chain.nodes)])
         self._states: Ints = np.arange(len(chain.nodes[-1].states))
@@ -76,47 +76,50 @@ class _Sweep:
         for v in reversed(range(len(chain.nodes))):
             if v < len(chain.nodes) - 1:
                 labels = self._come(v, labels)
-            closed, opened = map(_sorted, self._buckets(v, labels))
-            labels = self._below_limit(v, Labels(*map(_both, closed, opened)))
+            labels = self._below_limit(v, _sorted(self._buckets(v, labels)))
             if not len(self._states):
                 return self._limit_s
-        core = labels.core + self._gradient_s(0)[self._states]
-        port = np.maximum(labels.port, core) + self._gradient_port_s(0)[self._states]
-        return min(self._limit_s, float(np.maximum(np.maximum(core, labels.stream), port).min()))
+        gradient_s = self._gradient_s(0)[self._states]
+        port = np.maximum(labels.port, labels.core + gradient_s)
+        port = port + self._gradient_port_s(0)[self._states]
+        ends = np.maximum(labels.updated + gradient_s, np.maximum(labels.late, labels.stream))
+        return min(self._limit_s, float(np.maximum(ends, port).min()))
 
     def _below_limit(self, v: int, labels: Labels) -> Labels:
         """Labels that may end before the limit, of the states that have any."""
-        over = labels.core + self._rest_s[v] >= self._limit_s
-        over |= np.maximum(labels.stream, labels.port) + self._ahead_s[v] >= self._limit_s
+        over = labels.updated + self._rest_s[v] >= self._limit_s
+        beside = np.maximum(np.maximum(labels.stream, labels.late), labels.port)
+        over |= beside + self._ahead_s[v] >= self._limit_s
         core = np.where(over, np.inf, labels.core)
-        self._states = np.flatnonzero(np.isfinite(core).any(axis=(0, 1)))
-        return Labels(*(one[:, :, self._states] for one in labels._replace(core=core)))
+        self._states = np.flatnonzero(np.isfinite(core).any(axis=0))
+        return Labels(*(one[:, self._states] for one in labels._replace(core=core)))
 
     def _begun(self) -> Labels:
-        """Of the last node, behind nothing: both what is open and what is not."""
+        """Of the last node, behind nothing."""
         v = len(self._chain.nodes) - 1
         costs = self._chain.nodes[v]
         ahead = costs.forward_s + (costs.forward_sums_s if self._chain.ends else 0.0)
-        core = np.tile(ahead + self._backward_s(v) + costs.update_s, (2, 1, 1, 1))
-        beside = np.array([ahead, ahead + costs.update_s])[:, np.newaxis, np.newaxis]
-        return Labels(core, beside, core, beside)
+        ahead = ahead[np.newaxis, np.newaxis]
+        core = ahead + self._backward_s(v)
+        return Labels(core, ahead, core, ahead, core + costs.update_s, ahead)
 
     def _come(self, v: int, labels: Labels) -> Labels:
         """Labels of the node behind as they come to each state of a node, for each of its own."""
         costs, behind = self._chain.nodes[v], self._states
         forward, backward = (one.T[behind] for one in self._chain.between(v + 1))
         ahead = forward + costs.forward_s
-        takes = ahead + backward + self._backward_s(v) + costs.update_s
-        counted = np.array([0.0, 1.0])[:, np.newaxis, np.newaxis, np.newaxis] * costs.update_s
-        core, stream, bucket, port = (one[..., np.newaxis] for one in labels)
+        takes = ahead + backward + self._backward_s(v)
+        core, stream, bucket, port, updated, late = (one[..., np.newaxis] for one in labels)
         gone = np.maximum(port, core) + self._errors_port_s(v + 1)
         made = core + self._gradient_s(v + 1)[behind, np.newaxis]
         gone = np.maximum(gone, made) + self._gradient_port_s(v + 1)[behind, np.newaxis]
-        beside = ahead + counted
-        return Labels(core + takes, stream + beside, bucket + takes, gone + beside)
+        updated = updated + takes + costs.update_s
+        return Labels(
+            core + takes, stream + ahead, bucket + takes, gone + ahead, updated, late + ahead
+        )
 
-    def _buckets(self, v: int, labels: Labels) -> tuple[Labels, Labels]:
-        """Closed and open ones with what a node's gradient adds to the stream, if it is in it.
+    def _buckets(self, v: int, labels: Labels) -> Labels:
+        """With what a node's gradient adds to the stream, if it is in it, and its update behind.
 
         In a bucket that holds all of its kind nothing goes before the last gradient is there.
         """
@@ -129,16 +132,10 @@ class _Sweep:
         begun = np.where(of_node.whole, labels.stream, np.maximum(labels.stream, made))
         stream = np.maximum(begun + adds, made + of_node.alone_s)
         filled = np.where(of_node.whole, bucket + self._gradient_s(v), 0.0)
-        sends = labels._replace(stream=np.maximum(stream, filled), bucket=bucket)
-        opened = Labels(
-            *(np.where(starts, *pair)[OPEN] for pair in zip(sends, labels, strict=True))
-        )
-        last = (
-            np.where(starts, labels.core[OPEN], np.inf),
-            np.where(starts, np.inf, labels.core[CLOSED]),
-        )
-        closed = (np.concatenate([a[OPEN], b[CLOSED]]) for a, b in zip(sends, labels, strict=True))
-        return Labels(*closed)._replace(core=np.concatenate(last)), opened
+        stream = np.maximum(stream, filled)
+        late = np.maximum(labels.late, stream) + self._chain.nodes[v].update_s
+        sends = labels._replace(stream=stream, bucket=bucket, late=late)
+        return Labels(*(np.where(starts, *pair) for pair in zip(sends, labels, strict=True)))
 
     def _runs(self, v: int) -> tuple[Kept, Kept]:
         """By states behind and here: whether both are in one bucket, if any; and if not known.
@@ -180,23 +177,19 @@ class _Sweep:
         return found
 
 
-def _both(closed: Floats, opened: Floats) -> Floats:
-    found: Floats = np.stack([closed, opened])
-    return found
-
-
 def _sorted(labels: Labels) -> Labels:
     """Of every state a few labels: those of which the core is about as far behind are one."""
-    core, *others = (one.reshape(-1, one.shape[-1]) for one in labels)
-    states = core.shape[1]
-    there = np.isfinite(core)
-    behind = np.max(others, axis=0) - np.where(there, core, 0.0)
+    flat = Labels(*(one.reshape(-1, one.shape[-1]) for one in labels))
+    states = flat.core.shape[1]
+    there = np.isfinite(flat.core)
+    beside = np.maximum(np.maximum(flat.stream, flat.late), np.maximum(flat.port, flat.bucket))
+    behind = beside - np.where(there, flat.updated, 0.0)
     low = np.where(there, behind, np.inf).min(axis=0)
     far = np.where(there, behind - low, 0.0).max(axis=0)
     step = np.where(far > 0, far, 1.0) / SORTED
     number = np.where(there, (behind - low) / step, 0.0).astype(np.int64)
     place = np.minimum(number, SORTED - 1) * states + np.arange(states)
     found = np.full((len(labels), SORTED * states), np.inf)
-    for kept, one in zip(found, (core, *others), strict=True):
+    for kept, one in zip(found, flat, strict=True):
         np.minimum.at(kept, place[there], one[there])
     return Labels(*found.reshape(len(labels), SORTED, states))

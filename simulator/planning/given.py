@@ -13,10 +13,11 @@ from planners import Plan
 from planners.partition import USUAL, PartitionType
 from simulator.lowering.execution import Execution
 from simulator.planning.chain import Chain
+from simulator.planning.hollow import filled
 from simulator.planning.layouts import first_cores
 from simulator.planning.states import Types
 from simulator.planning.tables import Cores, Tables
-from workloads import Network
+from workloads import Network, partition_graph
 
 Layout = tuple[Cores, tuple[Types, ...]]
 """Which cores work, and the types of every node, outermost first."""
@@ -45,6 +46,13 @@ def layout_of(plan: Plan, array: Array) -> Layout | None:
         return None
     types: tuple[Types, ...] = tuple(zip(*levels, strict=True)) or ((),) * len(plan.nodes)
     return (cores, types) if all(one in USUAL for of in types for one in of) else None
+
+
+def is_filled(network: Network, plan: Plan, array: Array) -> bool:
+    """Whether a plan is such a layout, and leaves none of its cores without any layer."""
+    layout = layout_of(plan, array)
+    pairs = [] if layout is None else zip(partition_graph(network), layout[1], strict=True)
+    return layout is not None and all(filled(node, plan.batch, types) for node, types in pairs)
 
 
 def least_s(

@@ -9,6 +9,7 @@ from itertools import repeat
 
 from hardware import Array
 from planners import Plan, PlanError
+from planners.update_order import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS
@@ -19,8 +20,9 @@ from simulator.lowering.placement import parts
 from simulator.lowering.rules import Rules
 from simulator.lowering.training_step import step_below
 from simulator.lowering.written import splits_of
+from simulator.planning.given import is_filled
 from simulator.planning.updates import candidates
-from workloads import Network
+from workloads import Network, partition_graph
 
 HOPELESS = 1.06
 """Plans are not written to their ends that surely take so many times as long as the best; those
@@ -35,12 +37,14 @@ class Judge:
 
     With ``execution.strict_memory`` a plan that does not fit takes forever;
     ``smallest`` is then the one that needs least. ``spent`` counts the work:
-    lines of all scripts that were written.
+    lines of all scripts that were written. Where it chooses ``orders`` a plan that does not say
+    in which order it updates weights may take either.
     """
 
     network: Network
     array: Array
     execution: Execution
+    orders: bool = False
     best: Plan | None = None
     best_s: float = math.inf
     smallest: Plan | None = None
@@ -57,7 +61,7 @@ class Judge:
         if key not in self._known:
             self.evaluations += 1
             self._known[key] = math.inf
-            for one in self._updated(plan):
+            for one in (ordered for one in self._updated(plan) for ordered in self._ordered(one)):
                 found = self._simulated(one)
                 self._known[key] = min(self._known[key], found)
                 if found < self.best_s:
@@ -71,6 +75,24 @@ class Judge:
         except REFUSED as why:
             self.refused = str(why)
             return ()
+
+    def _ordered(self, plan: Plan) -> Sequence[Plan]:
+        """The orders of its updates, if it is to be chosen.
+
+        Of cores that are all alike, each with a part of every layer, none takes longer as
+        gradients arrive: what they wait for is there in that order.
+        """
+        if not self.orders or plan.update_order or plan.updates:
+            return (plan,)
+        arrival = replace(plan, update_order=ARRIVAL)
+        if not self.tied and is_filled(self.network, plan, self.array):
+            return (arrival,)
+        return arrival, plan
+
+    @property
+    def tied(self) -> bool:
+        """Whether weights have a second use, to which new ones are sent behind all updates."""
+        return any(node.tied is not None for node in partition_graph(self.network))
 
     def _simulated(self, plan: Plan) -> float:
         free = replace(self.execution, strict_memory=False)

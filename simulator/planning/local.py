@@ -131,11 +131,11 @@ def _nearest(
     chain: Chain, picks: Sequence[int], start: int, width: int, weight: float, few: int
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     end = start + width
-    price = chain.own(start, weight)[1]
+    price = chain.own(start, weight)
     if start:
         price = price + chain.pair(start, weight)[picks[start - 1]]
     if width == 2:
-        behind = chain.own(start + 1, weight)[1]
+        behind = chain.own(start + 1, weight)
         price = price[:, np.newaxis] + chain.pair(start + 1, weight) + behind
     if end < len(picks):
         price = price + chain.pair(end, weight)[:, picks[end]]
@@ -164,7 +164,7 @@ def _alike(
             continue
         price = np.zeros(len(chain.nodes[nodes[0]].states))
         for v in nodes:
-            price = price + chain.own(v, weight)[1]
+            price = price + chain.own(v, weight)
             if v:
                 price = price + chain.pair(v, weight)[picks[v - 1]]
             if v + 1 < len(picks):

@@ -26,7 +26,7 @@ def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
     nodes = range(len(chain.nodes))
     kept = [np.ones(len(costs.states), dtype=np.bool_) for costs in chain.nodes]
     for weight in WEIGHTS if chain.overlap else WEIGHTS[:1]:
-        own = [chain.own(v, weight)[0] for v in nodes]
+        own = [chain.own(v, weight) for v in nodes]
         least = [float(one.min()) for one in own]
         whole = sum(least)
         for v in nodes:

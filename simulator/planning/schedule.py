@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
+from planners.update_order import LAYERS
 from simulator.planning.contention import Contention, Way
 from simulator.planning.costs import Costs
 from simulator.planning.hollow_costs import HollowCosts
@@ -175,6 +176,7 @@ class _Script:
         self._gradients: dict[int, Needs] = {}
         """What each update waits for."""
         self._bucket: list[int] = []
+        self._exchanged: list[int] = []
         self._bucket_bytes, self._full_bytes = 0.0, full_bytes
         self._stream: Needs = ()
         self.lines: list[Line] = []
@@ -182,9 +184,17 @@ class _Script:
     def write(self) -> list[Line]:
         """All of them."""
         self._backward(self._forward())
-        for v, lists in enumerate(self._schedule.nodes):
+        for v in self._updated():
+            lists = self._schedule.nodes[v]
             self._add(lists.update_s[self._picks[v]], self._gradients.get(v, ()))
         return self.lines
+
+    def _updated(self) -> Sequence[int]:
+        """The nodes in the order of their updates: as gradients arrive, if nobody asks for less."""
+        layers = range(len(self._graph))
+        if self._tables.execution.update_order == LAYERS:
+            return layers
+        return [*(v for v in reversed(layers) if v not in self._exchanged), *self._exchanged]
 
     def _forward(self) -> list[Needs]:
         """What makes each node's features."""
@@ -244,6 +254,7 @@ class _Script:
         if self._bucket and self._mask(self._bucket[0]) != mask:  # others are not in its groups
             self._send()
         self._bucket.append(v)
+        self._exchanged.append(v)
         self._bucket_bytes += size
         if self._bucket_bytes >= self._full_bytes:
             self._send()

@@ -11,6 +11,7 @@ from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy import LARGEST_BATCH
 from planners.pricing import priced
+from planners.update_order import ARRIVAL
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets
@@ -45,7 +46,8 @@ def search(
     these with one share for all layers where kinds of devices part, data parallelism with
     the best one, and the built-in planners' on
     every power of two of each kind, all other devices idle; deployed also layouts
-    of its own; each with its updates as ``execution.update`` asks. The best also have buckets of
+    of its own; each with its updates as ``execution.update`` asks, done as gradients arrive or,
+    where that may be longer, in either order, unless ``execution`` says which. The best also have buckets of
     other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
     anything does.
     """
@@ -53,7 +55,8 @@ def search(
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     if execution is None:
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
-    judge = Judge(network, array, execution)
+    trained = execution.model == "deployed" and not execution.inference
+    judge = Judge(network, array, execution, orders=trained and not execution.update_order)
     registered = list(of_planners(network, array, batch, objective))
     for plan in registered:
         judge.seconds(plan)
@@ -103,7 +106,8 @@ def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:
 
 def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:
     names = [node.name for node in partition_graph(judge.network)]
-    return blank(judge.network.name, names, batch, objective)
+    plan = blank(judge.network.name, names, batch, objective)
+    return replace(plan, update_order=ARRIVAL if judge.orders and not judge.tied else "")
 
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:

@@ -53,7 +53,7 @@ class Slow:
         if waiting:
             yield tuple(waiting)
 
-    def seconds_ps(self, *, overlap: bool) -> int:
+    def seconds_ps(self, *, overlap: bool, arrival: bool) -> int:
         layers = range(len(self.parameters))
         core = stream = 0
         there: dict[int, int] = {}
@@ -73,7 +73,7 @@ class Slow:
             took = self.exchange(name, GRADIENT * sum(self.parameters[v] for v in some))
             stream = max(stream, made[some[-1]] if overlap else core) + took
             summed |= dict.fromkeys(some, stream)
-        for v in reversed(layers) if self.shared else layers:
+        for v in reversed(layers) if arrival else layers:
             core = max(core, summed[v] if overlap else stream) + self.product(Phase.UPDATE, v)
         return max(core, stream)
 
@@ -96,8 +96,9 @@ def slow(network: Network, plan: Plan, array: Array, execution: Execution) -> in
         return predicted_ps(wires, jobs(wires, collective, range(CORES), size))
 
     own = [float(layer.parameters) for layer in weighted]
+    order = execution.update_order or ("arrival" if plan.updates else "layers")
     return Slow(own, sharded(plan.updates), execution.bucket_of(), product, exchange).seconds_ps(
-        overlap=execution.overlap
+        overlap=execution.overlap, arrival=order == "arrival"
     )
 
 
@@ -106,7 +107,8 @@ def slow(network: Network, plan: Plan, array: Array, execution: Execution) -> in
 def test_steps_are_those_of_the_recurrences(data: st.DataObject, name: str, overlap: bool) -> None:
     network = NETWORKS[name]
     bucket = data.draw(st.sampled_from((0.0, 1e5, 4e6, 25 * 2.0**20, 1e12)))
-    execution = replace(DEPLOYED, overlap=overlap, bucket_bytes=bucket)
+    order = data.draw(st.sampled_from(("", "layers", "arrival")))
+    execution = replace(DEPLOYED, overlap=overlap, bucket_bytes=bucket, update_order=order)
     plan = load_planner("data_parallel")(network, execution.planned(ARRAY), 512)
     one = st.sampled_from((REPLICATED, SHARDED))
     updates = data.draw(st.lists(one, min_size=len(plan.nodes), max_size=len(plan.nodes)))

@@ -1,11 +1,13 @@
 """Every layout of a few cores, simulated one by one: what the search should find."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from hardware import Array
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Shard, legal, shrunk
+from planners.update_order import UPDATE_ORDERS
 from simulator import Execution, simulate
 from simulator.planning.lifting import leaves_of, lifted
 from workloads import Network, partition_graph
@@ -33,6 +35,10 @@ def all_layouts(network: Network, array: Array, batch: int) -> Iterator[Plan]:
 
 
 def best_s(network: Network, array: Array, batch: int, execution: Execution) -> float:
-    """The shortest step of all layouts; ``array`` as the execution model has it."""
-    plans = all_layouts(network, array, batch)
+    """The shortest step of all layouts, updated in either order; ``array`` as the execution model has it."""
+    plans = (
+        replace(plan, update_order=order)
+        for plan in all_layouts(network, array, batch)
+        for order in UPDATE_ORDERS
+    )
     return min(simulate(network, plan, array, execution).iteration_s for plan in plans)
