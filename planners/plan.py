@@ -12,13 +12,8 @@ from typing import Any
 from planners.buckets import bucket_from_json, bucket_to_json, check_bucket
 from planners.errors import PlanError
 from planners.partition import III, Communication
-from planners.place import Place, check_places
+from planners.place import Place, check_places, place_from_json
 from planners.split import Split, check_split, root_from_json, split_to_json, splits_below
-from planners.update_order import (
-    check_update_order,
-    update_order_from_json,
-    update_order_to_json,
-)
 from planners.updates import Updates, check_updates, updates_from_json, updates_to_json
 
 LARGEST_FILE = 64 << 20
@@ -118,10 +113,9 @@ class Plan:
     ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
     of every node how its weights are updated (none: replicated, all of them). Gradients go
-    in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it);
-    weights are updated in ``update_order`` ("layers" or "arrival"; "": likewise).
-    Raises PlanError when a layer lacks a partition, a share is not within
-    0...1, a type is not in the table, a bucket has no size, or there is no such order.
+    in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it),
+    updates in ``update_order`` ("layers" or "arrival"; "": likewise). Raises PlanError when
+    a layer lacks a partition, a share is not within 0...1, or a value is none of these.
     """
 
     planner: str
@@ -139,9 +133,9 @@ class Plan:
     def __post_init__(self) -> None:
         self._check_pipeline()
         whose = f"plan for {self.network!r}"
-        check_updates(self.updates, self.nodes, whose)
-        check_bucket(self.bucket_bytes, whose, stages=self.pipeline is not None)
-        check_update_order(self.update_order, whose, stages=self.pipeline is not None)
+        staged = self.pipeline is not None
+        check_updates(self.updates, self.update_order, self.nodes, whose, stages=staged)
+        check_bucket(self.bucket_bytes, whose, stages=staged)
         for split in splits_below(self.root):
             check_split(split, self.nodes, whose)
             if self.communication is Communication.PLOTTED and III in split.types:
@@ -205,13 +199,12 @@ class Plan:
             "objective": self.objective,
             "communication": str(self.communication),
             "layers": list(self.nodes),
-            **updates_to_json(self.updates),
+            **updates_to_json(self.updates, self.update_order),
             **bucket_to_json(self.bucket_bytes),
-            **update_order_to_json(self.update_order),
             **(
-                {"root": split_to_json(self.root)}
-                if self.pipeline is None
-                else {"pipeline": pipeline_to_json(self.pipeline)}
+                {"pipeline": pipeline_to_json(self.pipeline)}
+                if self.pipeline
+                else {"root": split_to_json(self.root)}
             ),
         }
 
@@ -233,7 +226,7 @@ class Plan:
                 communication=Communication(data.get("communication", "printed")),
                 updates=updates_from_json(data),
                 bucket_bytes=bucket_from_json(data),
-                update_order=update_order_from_json(data),
+                update_order=str(data.get("update_order", "")),
             )
         except PlanError:
             raise
@@ -298,10 +291,7 @@ def pipeline_from_json(data: dict[str, Any]) -> Pipeline | None:
             )
             for stage in found["stages"]
         ),
-        tuple(
-            Place(int(place["first"]), int(place["count"]), int(place.get("replicas", 1)))
-            for place in found["places"]
-        ),
+        tuple(map(place_from_json, found["places"])),
         str(found["schedule"]),
         int(found["micro_batches"]),
         str(found.get("tied", "")),

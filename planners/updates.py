@@ -11,6 +11,11 @@ the gradient, and of the new weights what they have not updated, 1/3 and 2/3.
 What else of a layer's is kept in parts, beside that state, is a matter of degree: nothing
 (*sharded*), its *gradients* (ZeRO stage 2), or its *weights* too (stage 3, fully sharded
 data parallelism), which are then gathered for each use, and not after the update.
+
+*When* is another matter. An optimizer that is called when all gradients are there goes through
+the layers in their order. One that updates each layer as its gradient arrives (XLA schedules
+updates so, and PyTorch's optimizers in backward do) begins while other gradients are on
+their way. What needs all gradients first, as clipping by their norm, does the former.
 """
 
 from __future__ import annotations
@@ -37,6 +42,10 @@ class Update(StrEnum):
         return self in (Update.GRADIENTS, Update.WEIGHTS)
 
 
+LAYERS, ARRIVAL = "layers", "arrival"
+UPDATE_ORDERS = (LAYERS, ARRIVAL)
+"""Once all gradients are there, or as they arrive."""
+
 Updates = tuple[Update, ...]
 """One for each node, or none: replicated all of them."""
 
@@ -56,8 +65,17 @@ def kept_in_parts(updates: Updates) -> frozenset[int]:
     return frozenset(v for v, update in enumerate(updates) if update is Update.WEIGHTS)
 
 
-def check_updates(updates: Updates, nodes: Sequence[str], whose: str) -> None:
-    """Raise PlanError unless there is one for every node, or none."""
+def check_updates(
+    updates: Updates, order: str, nodes: Sequence[str], whose: str, *, stages: bool
+) -> None:
+    """Raise PlanError unless there is one for every node, or none, and there is such an order.
+
+    The order of a pipeline its ``stages`` say.
+    """
+    if order and order not in UPDATE_ORDERS:
+        raise PlanError(f"{whose}: update_order {order!r} is none of {', '.join(UPDATE_ORDERS)}")
+    if order and stages:
+        raise PlanError(f"{whose}: update_order of a pipeline belongs in the plans of its stages")
     if updates and (len(updates) != len(nodes) or not sharded(updates)):
         raise PlanError(
             f"{whose}: {len(updates)} updates for {len(nodes)} layers; one each, or none where "
@@ -67,9 +85,10 @@ def check_updates(updates: Updates, nodes: Sequence[str], whose: str) -> None:
         raise PlanError(f"{whose}: weights are kept in parts ('weights') of all layers, or of none")
 
 
-def updates_to_json(updates: Updates) -> dict[str, Any]:
-    """Of a plan's values, this one; nothing where all are replicated."""
-    return {"updates": [str(update) for update in updates]} if updates else {}
+def updates_to_json(updates: Updates, order: str) -> dict[str, Any]:
+    """Of a plan's values, these; nothing where all are replicated, or their order is not said."""
+    found: dict[str, Any] = {"updates": [str(update) for update in updates]} if updates else {}
+    return {**found, "update_order": order} if order else found
 
 
 def updates_from_json(data: dict[str, Any]) -> Updates:
@@ -79,6 +98,11 @@ def updates_from_json(data: dict[str, Any]) -> Updates:
         if word not in [*Update]:
             raise PlanError(f"updates: {word!r} is none of {', '.join(Update)}")
     return updates_of([Update(word) for word in words])
+
+
+def update_order_words(order: str) -> str:
+    """How updates are done, as people read it."""
+    return "updates as gradients arrive" if order == ARRIVAL else "updates in the layers' order"
 
 
 Kept = tuple[float, float]

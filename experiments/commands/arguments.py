@@ -203,9 +203,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "is for, see: list arrays)",
     )
     parser.add_argument(
-        "--mode",
-        choices=("training", "inference"),
-        help="inference: the forward pass alone (training)",
+        "--mode", choices=("training", "inference"), help="inference: forward alone (training)"
     )
     parser.add_argument(
         "--update",
@@ -223,13 +221,10 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--bucket",
         metavar="BYTES",
-        help='exchange gradients together until they have so many bytes ("25 MiB" or 1e8; '
-        "0: each alone)",
+        help='exchange gradients together until they have so many bytes ("25 MiB"; 0: each alone)',
     )
     only.add_argument(
-        "--update-order",
-        choices=("layers", "arrival"),
-        help="updates in the layers' order, or as gradients arrive (as the plan has it)",
+        "--update-order", choices=("layers", "arrival"), help="of weights (as the plan has it)"
     )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
     only.add_argument(

@@ -132,7 +132,7 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     from experiments.studies.messages import inexact
     from planners import OBJECTIVES
     from planners.buckets import bucket_words
-    from planners.update_order import update_order_words
+    from planners.updates import update_order_words
 
     unit = OBJECTIVES[plan.objective].unit
     made = f"{plan.network}, {plan.planner} by {plan.objective}"

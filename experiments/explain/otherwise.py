@@ -9,6 +9,7 @@ from experiments.studies.case import Case, simulated, step_of
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, load_planner
 from planners.buckets import bucket_words
+from planners.updates import update_order_words
 from simulator.planning.candidates import mean_shares, planned
 from simulator.planning.lifting import alone, lifted, shared
 
@@ -21,7 +22,7 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
     """A sentence for AccPar's step, and one for each thing that the plan does otherwise.
 
     AccPar is put on the same devices first, or given the same share; what is
-    left of the difference is the layers' types, and the size of buckets.
+    left of the difference is the layers' types, the size of buckets, and when weights are updated.
     """
     theirs, step = step_of(replace(case, planner=RIVAL))
     their_s = step.iteration_s
@@ -34,9 +35,11 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
             return
         yield f"{said}: {RIVAL} so takes {like_s:.6g} s ({their_s / like_s:.3f} x)."
         theirs, their_s = like, like_s
-    usual_s = iteration_s
+    ordered = replace(plan, update_order="")
+    waits_s = simulated(case, ordered).iteration_s if plan.update_order else iteration_s
+    usual_s = waits_s
     if plan.bucket_bytes is not None:
-        usual_s = simulated(case, replace(plan, bucket_bytes=None)).iteration_s
+        usual_s = simulated(case, replace(ordered, bucket_bytes=None)).iteration_s
     names = _relaid(plan.root, theirs.root, plan.nodes)
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
@@ -46,7 +49,10 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
         )
     if plan.bucket_bytes is not None:
         words = bucket_words(plan.bucket_bytes)
-        yield f"{words[0].upper()}{words[1:]}: {usual_s / iteration_s:.3f} x."
+        yield f"{words[0].upper()}{words[1:]}: {usual_s / waits_s:.3f} x."
+    if plan.update_order:
+        words = update_order_words(plan.update_order)
+        yield f"{words[0].upper()}{words[1:]}: {waits_s / iteration_s:.3f} x."
 
 
 def _alike(case: Case, plan: Plan, theirs: Plan) -> tuple[Plan | None, str]:

@@ -11,7 +11,7 @@ from hardware import in_bytes, parse_quantity
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.asked import order_of
 from planners.strangers import reads_axes
-from planners.update_order import UPDATE_ORDERS
+from planners.updates import UPDATE_ORDERS
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 

@@ -9,7 +9,7 @@ from itertools import repeat
 
 from hardware import Array
 from planners import Plan, PlanError
-from planners.update_order import ARRIVAL
+from planners.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS
@@ -61,12 +61,21 @@ class Judge:
         if key not in self._known:
             self.evaluations += 1
             self._known[key] = math.inf
-            for one in (ordered for one in self._updated(plan) for ordered in self._ordered(one)):
-                found = self._simulated(one)
-                self._known[key] = min(self._known[key], found)
-                if found < self.best_s:
-                    self.best, self.best_s = one, found
+            for updated in self._updated(plan):
+                self._known[key] = min(self._known[key], self._better(updated))
         return self._known[key]
+
+    def _better(self, plan: Plan) -> float:
+        """What it takes in the better order of updates; one that is hopeless is so in either."""
+        least_s = math.inf
+        for one in self._ordered(plan):
+            found = self._simulated(one)
+            if found == math.inf:
+                break
+            least_s = min(least_s, found)
+            if found < self.best_s:
+                self.best, self.best_s = one, found
+        return least_s
 
     def _updated(self, plan: Plan) -> Sequence[Plan]:
         """The ways to update weights that the execution model asks for."""

@@ -68,9 +68,7 @@ class Placing:
         ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[2].near_s(one[1]))
         better = [self._better(picks, subset) for _, picks, subset in ranked]
         better.sort(key=lambda one: one[0])
-        better = [
-            self._refined(*one) if one[2].least_s() < judge.best_s else one for one in better
-        ]
+        better = [self._refined(*one) if one[2].least_s() < judge.best_s else one for one in better]
         tried = [
             (*self._improved(subset, picks), subset)
             for seconds, picks, subset in better

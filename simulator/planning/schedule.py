@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
-from planners.update_order import LAYERS
+from planners.updates import LAYERS
 from simulator.planning.contention import Contention, Way
 from simulator.planning.costs import Costs
 from simulator.planning.hollow_costs import HollowCosts

@@ -11,7 +11,7 @@ from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy import LARGEST_BATCH
 from planners.pricing import priced
-from planners.update_order import ARRIVAL
+from planners.updates import ARRIVAL
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets
@@ -46,10 +46,10 @@ def search(
     these with one share for all layers where kinds of devices part, data parallelism with
     the best one, and the built-in planners' on
     every power of two of each kind, all other devices idle; deployed also layouts
-    of its own; each with its updates as ``execution.update`` asks, done as gradients arrive or,
-    where that may be longer, in either order, unless ``execution`` says which. The best also have buckets of
-    other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
-    anything does.
+    of its own; each with its updates as ``execution.update`` asks, as gradients arrive or,
+    where that may take longer, in either order, unless ``execution`` says which. The best also
+    have buckets of other sizes, unless ``execution`` says one. With strict memory only what
+    fits counts, if anything does.
     """
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")

@@ -7,7 +7,7 @@ import pytest
 
 from hardware import load_array
 from planners import PLANNERS, TIME, Pipeline, Place, Plan, PlanError, Stage
-from planners.update_order import UPDATE_ORDERS, update_order_words
+from planners.updates import UPDATE_ORDERS, update_order_words
 from workloads import load_network
 
 PLAN = PLANNERS["data_parallel"](load_network("lenet"), load_array("tpu-v3-8"), 64, TIME)

@@ -48,7 +48,7 @@ def test_one_for_each_layer_or_none(updates: tuple[Update, ...], said: str) -> N
     with pytest.raises(PlanError, match=said):
         plan_of(*updates)
     with pytest.raises(PlanError, match="whose: "):
-        check_updates(updates, ["a"] * 4, "whose")
+        check_updates(updates, "", ["a"] * 4, "whose", stages=False)
 
 
 def test_weights_in_parts_are_those_of_all_layers() -> None:

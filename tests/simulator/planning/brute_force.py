@@ -7,7 +7,7 @@ from itertools import product
 from hardware import Array
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Shard, legal, shrunk
-from planners.update_order import UPDATE_ORDERS
+from planners.updates import UPDATE_ORDERS
 from simulator import Execution, simulate
 from simulator.planning.lifting import leaves_of, lifted
 from workloads import Network, partition_graph
@@ -35,7 +35,7 @@ def all_layouts(network: Network, array: Array, batch: int) -> Iterator[Plan]:
 
 
 def best_s(network: Network, array: Array, batch: int, execution: Execution) -> float:
-    """The shortest step of all layouts, updated in either order; ``array`` as the execution model has it."""
+    """The shortest step of all layouts, updated in either order; ``array`` as it is planned for."""
     plans = (
         replace(plan, update_order=order)
         for plan in all_layouts(network, array, batch)

@@ -14,6 +14,7 @@ EXECUTIONS = st.builds(
     overlap=st.booleans(),
     whole_shards=st.booleans(),
     bucket_bytes=st.sampled_from((0.0, 1e5, 25.0 * 2**20)),
+    update_order=st.sampled_from(("", "layers", "arrival")),
 )
 BATCHES = st.sampled_from((1, 3, 8, 64, 256))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, load_array
 from planners import TIME
-from planners.update_order import UPDATE_ORDERS
+from planners.updates import UPDATE_ORDERS
 from simulator import DEPLOYED, Execution, simulate
 from simulator.planning.chain import Chain
 from simulator.planning.costs import Costs

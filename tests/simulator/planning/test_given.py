@@ -85,8 +85,8 @@ def test_the_search_skips_what_is_surely_slower(monkeypatch: pytest.MonkeyPatch)
     """Nothing else, and it finds the same without."""
     judges: list[Judge] = []
 
-    def judge(*args: Any) -> Judge:
-        judges.append(Judge(*args))
+    def judge(*args: Any, **named: Any) -> Judge:
+        judges.append(Judge(*args, **named))
         return judges[-1]
 
     monkeypatch.setattr(module, "Judge", judge)

@@ -85,7 +85,7 @@ def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
     array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=2"]))
     judge = Judge(load_network("lenet"), array, DEPLOYED)
     ((device, size),) = whole(array)
-    one = subset_of(judge, device, size, 512, 0.0, math.inf)
+    one = subset_of(judge, device, size, 128, 0.0, math.inf)
     assert one is not None
     picks = one.estimated()[0][1]
     found = one.improved(picks, one.judged(EVERY), EVERY)

@@ -9,6 +9,7 @@ from simulator import DEPLOYED, PUBLISHED, simulate
 from simulator.lowering.execution import BUCKET_BYTES
 from simulator.planning.buckets import SIZES, sizes_of
 from simulator.planning.search import search
+from tests.simulator.planning.matrix import CLUSTER
 from workloads import load_network
 
 BOARD = load_array("tpu-v3-8")
@@ -31,15 +32,16 @@ def test_no_other_size_is_better_for_its_plan(name: str) -> None:
 
 
 def test_a_size_pays_and_is_planned() -> None:
-    """LeNet on a board: each gradient by itself leaves while backward goes on."""
-    network, array = load_network("lenet"), BOARD
+    """ResNet-18 on four nodes of eight: smaller buckets leave while backward goes on."""
+    network, array = load_network("resnet18"), load_array(str(CLUSTER))
     plan = search(network, DEPLOYED.planned(array), 512, execution=DEPLOYED)
     asked = replace(DEPLOYED, bucket_bytes=BUCKET_BYTES)
     usual = search(network, asked.planned(array), 512, execution=asked)
-    assert plan.bucket_bytes == 0.0
+    assert plan.bucket_bytes is not None
+    assert 0 < plan.bucket_bytes < BUCKET_BYTES
     assert usual.bucket_bytes is None
     ours, theirs = (simulate(network, one, array, DEPLOYED).iteration_s for one in (plan, usual))
-    assert ours < 0.99 * theirs
+    assert ours < 0.995 * theirs
 
 
 def test_who_asks_for_a_size_gets_it() -> None:

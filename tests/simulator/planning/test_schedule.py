@@ -56,7 +56,8 @@ class Layouts:
         return Placement((piece,), (1.0,)).plan(self.array, self.like)
 
     def seconds(self, picks: list[int]) -> float:
-        plan = self.plan(picks)
+        """Simulated, its updates as gradients arrive unless the execution says otherwise."""
+        plan = replace(self.plan(picks), update_order="arrival")
         return simulate(self.network, plan, self.array, self.execution).iteration_s
 
     def drawn(self, number: int) -> list[list[int]]:
