@@ -34,6 +34,7 @@ hidden_tensor = 0.5
 collectives = 0.5
 gradient_buffer = true
 recompute = "needed"
+update_order = "arrival"
 [sources]
 "efficiency.host" = "measured"
 """
@@ -96,7 +97,9 @@ def test_links_give_a_share_in_collectives(spec: str) -> None:
 
 
 def test_habits_are_the_arrays(spec: str) -> None:
-    assert loaded(spec).stack == Stack("ours", "", "unfused", False, 40e6, 0.5, 0.5, True)
+    assert loaded(spec).stack == Stack(
+        "ours", "", "unfused", False, 40e6, 0.5, 0.5, True, "arrival"
+    )
     assert load_array("h100-cluster").stack is None
     assert load_stack(spec)[0].description == "ours"
 
@@ -126,6 +129,7 @@ def test_an_array_names_a_stack_beside_its_own_file(tmp_path: Path) -> None:
             "no such chip; did you mean h100-sxm?",
         ),
         ('"needed"', '"half"', "habits.recompute: 'half': must be one of 'whole', 'needed'"),
+        ('"arrival"', '"soon"', "habits.update_order: 'soon': must be one of 'layers', 'arrival'"),
         ("buffer = true", "buffer = 1", "habits.gradient_buffer: 1: must be true or false"),
         ('"2 B"', '"3 B"', "habits.gradients: '3 B': must be one of '2 B', '4 B'"),
         ("hidden_tensor = 0.5", "hidden_tensor = 2", "habits.hidden_tensor: 2: must be a number"),

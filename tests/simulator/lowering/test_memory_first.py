@@ -73,11 +73,14 @@ def test_stages_that_are_alike() -> None:
     assert alike_stages(stages, plan.pipeline, array) == [0, 1, 1, 3]
     second = plan.pipeline.stages[2]
     updates = (Update.SHARDED,) * len(second.plan.nodes)
-    otherwise = replace(second, plan=replace(second.plan, updates=updates))
-    pipeline = replace(
-        plan.pipeline, stages=(*plan.pipeline.stages[:2], otherwise, plan.pipeline.stages[3])
-    )
-    assert alike_stages(stages, pipeline, array) == [0, 1, 2, 3]
+    for other in (
+        replace(second.plan, updates=updates),
+        replace(second.plan, update_order="arrival"),
+        replace(second.plan, bucket_bytes=0.0),
+    ):
+        first, one, _, last = plan.pipeline.stages
+        pipeline = replace(plan.pipeline, stages=(first, one, replace(second, plan=other), last))
+        assert alike_stages(stages, pipeline, array) == [0, 1, 2, 3]
     names = [unnamed(one) for one in stages.networks]
     assert [names.index(name) for name in names] == list(first_alike(stages))
     assert cut(network, plan.pipeline.firsts) is stages  # what is kept by it is kept on

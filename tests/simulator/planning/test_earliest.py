@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, load_array
 from planners import TIME
+from planners.partition import I
 from planners.updates import UPDATE_ORDERS
 from simulator import DEPLOYED, Execution, simulate
 from simulator.planning.chain import Chain
@@ -23,7 +24,7 @@ from simulator.planning.ports import Ports
 from tests.simulator.planning.cases import BATCHES, chains, like_cores
 from tests.simulator.planning.matrix import CLUSTER
 from tests.simulator.planning.test_chain import chain_on
-from workloads import Network, load_network, partition_graph
+from workloads import Builder, Network, load_network, partition_graph
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 BUCKETS = st.sampled_from((0.0, 1e5, 25.0 * 2**20))
@@ -93,6 +94,24 @@ def test_labels_of_a_cluster_are_near_and_never_above(name: str, bucket: float) 
         near.append(earliest_s(alone(chain, picks), ports, FOREVER) / step_s)
     assert max(near) <= 1 + 1e-9
     assert max(near) >= 0.95
+
+
+def test_updates_behind_the_stream_are_counted() -> None:
+    """By samples, the first layer's gradient is the largest, and the last to arrive."""
+    net = Builder("wide first", 4096, 1, 1)
+    net.flatten("flatten")
+    net.fc("wide", 4096)
+    net.fc("narrow", 64)
+    network, whole, execution = (
+        net.build(),
+        load_array("tpu-v3-8"),
+        replace(DEPLOYED, bucket_bytes=0.0),
+    )
+    chain = chain_on(network, whole, 64, execution, sure=True)
+    picks = tuple(costs.states.numbers[I, I, I] for costs in chain.nodes)
+    found_s = earliest_s(alone(chain, picks), Ports(chain.tables.curves), FOREVER)
+    step_s = simulated_s(network, whole, 64, execution, chain, picks)
+    assert 0.999 * step_s <= found_s <= step_s
 
 
 @SLOW

@@ -104,6 +104,16 @@ def test_150_random_plans_come_in_the_simulators_order(
     assert np.median(np.abs(estimated / simulated - 1)) <= 0.05
 
 
+@pytest.mark.parametrize("order", ["layers", "arrival"])
+def test_updates_come_in_the_order_that_is_asked_for(order: str) -> None:
+    """AlexNet by samples on a board, where the two orders are 1.2 % apart."""
+    execution = replace(DEPLOYED, update_order=order)
+    board = execution.planned(load_array("tpu-v3-8"))
+    layouts = Layouts(load_network("alexnet"), board, 64, execution)
+    picks = [costs.states.numbers[I, I, I] for costs in layouts.chain.nodes]
+    assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=1e-4)
+
+
 @given(chains(3), like_cores(4), BATCHES, EXECUTIONS)
 def test_it_is_never_far_off(
     network: Network, whole: Array, batch: int, execution: Execution
