@@ -17,6 +17,7 @@ from simulator.planning.chain import MOST_WEIGHT, Chain
 from simulator.planning.earliest import earliest_s
 from simulator.planning.narrowed import by_pairs, by_themselves
 from simulator.planning.ports import Ports
+from simulator.planning.shortcuts import least_s as shortcuts_s
 from simulator.planning.tables import Tables
 
 RISE = 1.15
@@ -92,6 +93,7 @@ def _of_size(size: Size, limit_s: float, effort: _Effort) -> float:
     if tables is None:
         return limit_s
     chain = Chain(tables, filled=size.filled, sure=True)
-    if not effort.spend(chain):
-        return best.bound_s
-    return max(best.bound_s, earliest_s(chain, size.ports, limit_s))
+    found_s = max(best.bound_s, shortcuts_s(chain))
+    if found_s >= limit_s or not effort.spend(chain):
+        return min(limit_s, found_s)
+    return max(found_s, earliest_s(chain, size.ports, limit_s))

@@ -16,7 +16,7 @@ from simulator.planning.chain import Chain
 from simulator.planning.floor import floor_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
-from simulator.planning.local import FEW, MANY, Judged, Picks, improve
+from simulator.planning.local import FEW, MANY, Effort, Judged, Picks, improve
 from simulator.planning.placements import Piece
 from simulator.planning.schedule import Schedule
 from simulator.planning.states import MANY_LEVELS, Types
@@ -84,10 +84,10 @@ class Subset:
         ]
         return sorted(dict.fromkeys(found))
 
-    def improved(self, picks: Layout, judged: Judged | None = None, few: int = FEW) -> Layout:
+    def improved(self, picks: Layout, judged: Judged | None = None, effort: Effort = FEW) -> Layout:
         """What is better by estimate, or the layout itself."""
         start, chains = {self.kind: picks}, {self.kind: self.loose}
-        return improve(start, chains, judged or self.judged(), few=few)[self.kind]
+        return improve(start, chains, judged or self.judged(), effort=effort)[self.kind]
 
     def near_s(self, picks: Layout) -> float:
         """What that should take."""
@@ -99,11 +99,11 @@ class Subset:
         Many cores have then also states near its own, which they have not else.
         """
         if self.chain.tables.cores.levels <= MANY_LEVELS:
-            return self, self.improved(picks, few=MANY)
+            return self, self.improved(picks, effort=MANY)
         near = self._near(picks)
         start = near.number(self.types(picks))
         _, likely = min((near.schedule.seconds(start), start), *near.estimated())
-        return near, near.improved(likely, few=MANY)
+        return near, near.improved(likely, effort=MANY)
 
     def _near(self, picks: Layout) -> Subset:
         known, near = self.chain.tables, self.types(picks)

@@ -14,8 +14,8 @@ from simulator.planning.subsets import subset_of
 from workloads import Builder, load_network
 
 NODES = 16
-EVERY = 100_000
-"""More changes than there are."""
+EVERY = FEW._replace(changes=100_000)
+"""More than there are."""
 
 
 def small_chain() -> Chain:
@@ -46,7 +46,7 @@ def test_changes_are_tried_on_top_of_those_that_helped() -> None:
         return sum({begin: 1.0, end: 0.0}.get(state, 10.0) for state, begin, end in places)
 
     changes = 2 * NODES + 4 * (NODES - 1)
-    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), few=EVERY)
+    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), effort=EVERY)
     assert found == {0: wanted}
     assert many <= 1 + 3 * changes
 
@@ -88,15 +88,15 @@ def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
     one = subset_of(judge, device, size, 128, 0.0, math.inf)
     assert one is not None
     picks = one.estimated()[0][1]
-    found = one.improved(picks, one.judged(EVERY), EVERY)
+    found = one.improved(picks, one.judged(EVERY.changes), EVERY)
     assert one.schedule.seconds(found) < one.schedule.seconds(picks)
     assert not leaves_cores_without(one.chain, found)
-    judged = one.judged(EVERY)
+    judged = one.judged(EVERY.changes)
     tried = list[Picks]()
 
     def judgement(some: Picks) -> float:
         tried.append(some)
         return judged.judgement(some)
 
-    improve({0: picks}, {0: one.loose}, Judged(judgement, judged.spent, judged.most), few=EVERY)
+    improve({0: picks}, {0: one.loose}, Judged(judgement, judged.spent, judged.most), effort=EVERY)
     assert not any(leaves_cores_without(one.chain, some[0]) for some in tried)
