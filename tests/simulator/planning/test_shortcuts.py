@@ -1,5 +1,6 @@
 """Blocks whose ends wait for two ways: every layout by itself, and all of them at once."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -106,6 +107,17 @@ def test_blocks_lie_apart_the_shortest_first() -> None:
     ]
     straight = chain_on(load_network("vgg11"), load_array("tpu-v3-8"), 512, DEPLOYED, sure=True)
     assert least_s(straight) == 0
+
+
+def test_a_block_counts_where_a_core_waits_at_its_end_for_what_was_made_at_its_begin() -> None:
+    chain = chain_on(load_network("resnet18"), load_array("tpu-v3-8"), 512, DEPLOYED, sure=True)
+    (u, _, v), *rest = blocks(chain)
+    waits, every = chain.waits, range(len(chain.nodes))
+    chain.waits = replace(waits, made=tuple(k != u for k in every))
+    assert blocks(chain)[0] != (u, 0, v)
+    chain.waits = replace(waits, used=tuple(k != v for k in every))
+    assert [one for one in blocks(chain) if one[2] != v][-len(rest) :] == rest
+    assert all(end != v for _, _, end in blocks(chain))
 
 
 def test_sums_that_only_a_shortcut_waits_for_are_counted() -> None:
