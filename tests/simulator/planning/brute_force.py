@@ -36,9 +36,10 @@ def all_layouts(network: Network, array: Array, batch: int) -> Iterator[Plan]:
 
 def best_s(network: Network, array: Array, batch: int, execution: Execution) -> float:
     """The shortest step of all layouts, updated in either order; ``array`` as it is planned for."""
+    orders = ("",) if execution.update_order else UPDATE_ORDERS
     plans = (
         replace(plan, update_order=order)
         for plan in all_layouts(network, array, batch)
-        for order in UPDATE_ORDERS
+        for order in orders
     )
     return min(simulate(network, plan, array, execution).iteration_s for plan in plans)
