@@ -45,9 +45,10 @@ class Options(TypedDict, total=False):
     ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted", ``update``
     "replicated", "sharded" or "auto";
     ``overlap`` "full" or "none", ``shards`` "whole" or "exact", ``bucket`` bytes or
-    "25 MiB" (0: each gradient by itself), ``algorithm`` that of every collective;
-    with ``strict_memory`` what does not fit is an error. Pipelines are asked for as on the
-    command line: ``stages``, ``schedule``, ``micro_batches``, ``virtual`` stages a place,
+    "25 MiB" (0: each gradient by itself), ``update_order`` "layers" or "arrival", ``algorithm``
+    that of every collective; with ``strict_memory`` what does not fit is an error. Pipelines are
+    asked for as on the command line: ``stages``, ``schedule``, ``micro_batches``, ``virtual``
+    stages a place,
     ``recompute`` ("selective", "full", 4 blocks, "stages:0,2"), ``tied`` ("copies"),
     ``vertical_sync``, ``batches`` to run and ``cuts`` ("conv3_1,fc6"). Planner "axes" reads
     ``parallel`` ("dp=4,pp=2,tp=8"), ``axis_order`` ("tp,dp,pp"), ``zero`` (0 or 1: ``update``
@@ -74,6 +75,7 @@ class Options(TypedDict, total=False):
     overlap: str | bool
     shards: str
     bucket: str | float
+    update_order: str
     algorithm: str
     strict_memory: bool
 

@@ -143,8 +143,15 @@ def test_what_a_plan_was_made_for_holds() -> None:
 def test_executions_by_name_and_as_objects() -> None:
     step = ("lenet", "owt", "tpu-v3-8", 64)
     assert ps(*step, "deployed") == ps(*step, DEPLOYED)
-    whole = dataclasses.replace(DEPLOYED, overlap=False, bucket_bytes=1e6, strict_memory=True)
-    options: Any = {"overlap": False, "bucket": 1_000_000, "strict_memory": True}
+    whole = dataclasses.replace(
+        DEPLOYED, overlap=False, bucket_bytes=1e6, update_order="arrival", strict_memory=True
+    )
+    options: Any = {
+        "overlap": False,
+        "bucket": 1_000_000,
+        "update_order": "arrival",
+        "strict_memory": True,
+    }
     assert accelarray.simulate(*step, "deployed", **options).case.execution == whole
     assert accelarray.simulate(*step, whole).case.execution == whole
     both = accelarray.simulate(*step, whole, overlap=True, bucket=np.float64(2e6)).case.execution

@@ -20,9 +20,16 @@ def test_each_option_changes_its_own_field() -> None:
         "overlap": with_options(DEPLOYED, {"overlap": "none"}).overlap,
         "shards": with_options(DEPLOYED, {"shards": "exact"}).whole_shards,
         "bucket": with_options(DEPLOYED, {"bucket": "25 MB"}).bucket_bytes,
+        "update_order": with_options(DEPLOYED, {"update_order": "arrival"}).update_order,
         "algorithm": with_options(DEPLOYED, {"algorithm": "ring"}).algorithm,
     }
-    assert changed == {"overlap": False, "shards": False, "bucket": 25e6, "algorithm": "ring"}
+    assert changed == {
+        "overlap": False,
+        "shards": False,
+        "bucket": 25e6,
+        "update_order": "arrival",
+        "algorithm": "ring",
+    }
     assert set(changed) == set(DEPLOYED_OPTIONS)
     defaults = {"overlap": "full", "shards": "whole", "algorithm": "auto"}
     assert with_options(DEPLOYED, defaults) == DEPLOYED
@@ -57,7 +64,8 @@ def test_buckets_are_bytes(text: str) -> None:
 
 @pytest.mark.parametrize("name", DEPLOYED_OPTIONS)
 def test_the_published_model_has_none_of_the_deployed(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name}=x has no meaning under the published"):
+    flag = name.replace("_", "-")
+    with pytest.raises(UsageError, match=f"{flag}=x has no meaning under the published"):
         with_options(PUBLISHED, {name: "x"})
 
 
