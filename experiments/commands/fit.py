@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
     cases, every = asked.cases(), list(asked.choices())
     found = {}
     with runner_of(args) as runner, progress_bar(len(cases)) as progress:
-        for done in runner.run(cases, asked.heavier, run_choice, asked.passes):
+        for done in runner.run(cases, asked.after, run_choice, asked.passes):
             found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
-            if not asked.heavier(done.name, done.outputs):
+            if not asked.after(done.name, done.outputs):
                 progress(str(done.name.axes))
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     best = ranked(rows)
@@ -107,7 +107,8 @@ def _tables(asked: Fit, rows: list[dict[str, Any]], every: int) -> list[Table | 
         f"{every:,} combinations: {len(best):,} simulated, "
         f"{counts['do not fit in memory']:,} that do not fit in memory, "
         f"{counts['cannot be']:,} that cannot be; of the other {every - len(rows):,} the weights "
-        "alone do not fit, or the same fits with less computed again."
+        "alone do not fit, or smaller micro-batches do not, or the same fits with less computed "
+        "again."
     ]
     if not best:
         return [_title(asked), *said]

@@ -84,12 +84,13 @@ class Fit:
     def cases(self) -> dict[Choice, Case]:
         """Every legal combination that the weights alone let fit, as a step.
 
-        Those that recompute are for where nothing lighter fits (``heavier``).
+        Those of larger micro-batches, and those that recompute, come after these (``after``).
         """
         return {
             choice: self.case(choice)
             for choice in self.choices()
-            if self.state_bytes(choice) <= self.capacity_bytes and choice.recompute == RECOMPUTE[0]
+            if self.state_bytes(choice) <= self.capacity_bytes
+            and (choice.micro_batch, choice.recompute) == (1, RECOMPUTE[0])
         }
 
     def case(self, choice: Choice) -> Case:
@@ -97,17 +98,22 @@ class Fit:
         execution = choice.of(self.execution)
         return Case(self.network, AXES, self.array, self.batch, execution=execution)
 
-    def heavier(self, choice: Choice, outputs: Outputs) -> dict[Choice, Case]:
-        """What to try where a combination does not fit: the same, with more computed again.
+    def after(self, choice: Choice, outputs: Outputs) -> dict[Choice, Case]:
+        """What to try next of the same axes, by how a combination went: up a staircase.
 
-        That only adds work, so it is not tried where the lighter one fits.
+        What does not fit is tried with more computed again, which only adds work where it fits;
+        what fits, with larger micro-batches, which hold more: what did not fit with smaller
+        ones is not tried. Samples 1 fit as they are, 2 do not but recomputed, selectively:
+        4 are tried selectively first.
         """
-        place = RECOMPUTE.index(choice.recompute) + 1
-        last = place == len(RECOMPUTE) or "recompute" not in self.varied
-        if last or not outputs["out_of_memory"]:
-            return {}
-        more = replace(choice, recompute=RECOMPUTE[place])
-        return {more: self.case(more)}
+        if outputs["out_of_memory"]:
+            place = RECOMPUTE.index(choice.recompute) + 1
+            last = place == len(RECOMPUTE) or "recompute" not in self.varied
+            more = None if last else replace(choice, recompute=RECOMPUTE[place])
+        else:
+            more = replace(choice, micro_batch=2 * choice.micro_batch)
+            more = more if more.micro_batch in self._micro_batches(choice.axes) else None
+        return {} if more is None else {more: self.case(more)}
 
     def passes(self, choice: Choice) -> int:
         """How often some stage takes a micro-batch: what simulating a step is most of."""
@@ -117,11 +123,14 @@ class Fit:
         """Every legal combination of powers of two."""
         recompute = RECOMPUTE if "recompute" in self.varied else RECOMPUTE[:1]
         for axes in self._axes():
-            each = self.batch // axes.dp
-            most = MOST_MICRO_BATCH if "micro-batch" in self.varied else 1
-            sizes = [size for size in _powers(most) if not each % size]
+            sizes = self._micro_batches(axes)
             for size, again, how in product(sizes, recompute, self._updates(axes)):
                 yield Choice(axes, size, again, how)
+
+    def _micro_batches(self, axes: Axes) -> list[int]:
+        """Samples of a micro-batch in each of dp ways: powers of two that divide what it has."""
+        most = MOST_MICRO_BATCH if "micro-batch" in self.varied else 1
+        return [size for size in _powers(most) if not self.batch // axes.dp % size]
 
     def _updates(self, axes: Axes) -> list[str]:
         """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""

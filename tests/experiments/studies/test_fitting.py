@@ -84,13 +84,34 @@ def test_more_is_computed_again_only_where_less_does_not_fit() -> None:
             choice, case = waiting.popitem()
             outputs = run_choice(case)
             tried.append((choice.recompute, bool(outputs["iteration_s"])))
-            waiting |= fit.heavier(choice, outputs)
+            waiting |= fit.after(choice, outputs)
         found[hbm] = tried
     assert found["64 GiB"] == [("none", True)]
     for tried in found.values():
         assert [fits for _, fits in tried[:-1]] == [False] * (len(tried) - 1)
         assert [word for word, _ in tried] == ["none", "selective", "full"][: len(tried)]
     assert max(map(len, found.values())) > 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "count", "hbm"), [(4, 4, "1 GiB"), (4, 4, "2 GiB"), (12, 2, "3 GiB")]
+)
+def test_the_staircase_finds_all_that_fits(layers: int, count: int, hbm: str) -> None:
+    """What it leaves out does not fit, or fits with less computed again: by running all."""
+    network = load_network(f"gpt2:layers={layers}:attention=unfused")
+    fit = Fit(network, array(count, hbm), 16, DEPLOYED, ("pp", "tp", "micro-batch", "recompute"))
+    runs = {choice: run_choice(fit.case(choice)) for choice in fit.choices()}
+    waiting, tried = [*fit.cases()], list[Choice]()
+    while waiting:
+        tried.append(waiting.pop())
+        waiting += fit.after(tried[-1], runs[tried[-1]])
+    assert len(tried) == len(set(tried)) < len(runs)
+    lightest = dict[tuple[Axes, int], Choice]()
+    for choice, outputs in runs.items():
+        if outputs["iteration_s"]:
+            lightest.setdefault((choice.axes, choice.micro_batch), choice)
+    assert {choice for choice in tried if runs[choice]["iteration_s"]} == set(lightest.values())
+    assert len({choice.recompute for choice in lightest.values()}) > 1
 
 
 def test_a_choice_is_an_execution() -> None:
