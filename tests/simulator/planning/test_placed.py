@@ -9,6 +9,7 @@ from hardware import load_array
 from planners import TIME
 from simulator import DEPLOYED, simulate
 from simulator.planning import placed as module
+from simulator.planning.buckets import sizes_of
 from simulator.planning.judge import Judge
 from simulator.planning.placed import Placing
 from simulator.planning.placements import blank
@@ -49,3 +50,24 @@ def test_states_nearby_are_looked_at_again_around_a_better_layout(
     found = placing._refined(judged[0], (0,), subset)
     assert found == (judged[last], (last,), subset)
     assert len(asked) == looked_at == (module.ROUNDS if last else 1)
+
+
+def test_buckets_of_other_sizes_are_gone_into_where_they_change_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By estimate: not if a step takes as long as with the usual ones, nor where it is much longer."""
+    array = DEPLOYED.planned(load_array("tpu-v3-8"))
+    like = blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
+    none, small, medium, large = sorted(sizes_of(DEPLOYED))
+    takes = {None: 1.0, none: 1.0, small: 1.02, medium: 0.9, large: 1.005}
+    asked: list[tuple[int, float]] = []
+
+    def judged(_: Placing, __: Any, picks: int, size: float) -> None:
+        asked.append((picks, size))
+
+    seconds = SimpleNamespace(seconds=lambda _, size=None: takes[size])
+    better = SimpleNamespace(schedule=seconds, improved=lambda *_: 1, judged=lambda _, size: size)
+    monkeypatch.setattr(Placing, "_judged", judged)
+    placing = Placing(Judge(LENET, array, DEPLOYED), 512, like)
+    placing._with_other_buckets(cast("Any", better), cast("Any", 0))
+    assert sorted(asked) == [(0, medium), (0, large), (1, medium), (1, large)]
