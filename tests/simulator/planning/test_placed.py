@@ -55,7 +55,7 @@ def test_states_nearby_are_looked_at_again_around_a_better_layout(
 def test_buckets_of_other_sizes_are_gone_into_where_they_change_something(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By estimate: not if a step takes as long as with the usual ones, nor where it is much longer."""
+    """Not where a step takes as long as with the usual ones, by estimate, or much longer."""
     array = DEPLOYED.planned(load_array("tpu-v3-8"))
     like = blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
     none, small, medium, large = sorted(sizes_of(DEPLOYED))
