@@ -29,8 +29,8 @@ NEAR, FAR = 1.05, 1.2
 MOST_SIMULATED, MOST_IMPROVED = 3, 3
 """Layouts of one subset, and subsets whose best layouts are improved."""
 WORTH = 4 / 3
-"""Layouts are refined that take at most so many times as long as the best: a quarter is gained
-at times (AlexNet on 1,024 cores), more was not seen."""
+"""Layouts are refined that should take at most so many times as long as the best: a quarter is
+gained at times (AlexNet on 1,024 cores), more was not seen."""
 ALIKE = 1.01
 """Other buckets are gone into with which a layout should take at most so many times as long."""
 ROUNDS = 2
@@ -149,8 +149,7 @@ class Placing:
         """The layout, and what is better by estimate, with buckets of other sizes."""
         usual_s = subset.schedule.seconds(picks)
         for size in sizes_of(self.judge.execution):
-            sized_s = subset.schedule.seconds(picks, size)
-            if sized_s != usual_s and sized_s <= ALIKE * usual_s:  # else nothing waits for a bucket
+            if subset.schedule.seconds(picks, size) <= ALIKE * usual_s:
                 better = subset.improved(picks, subset.judged(ESTIMATED_NODES // 8, size))
                 self._judged(subset, picks, size)
                 self._judged(subset, better, size)
