@@ -6,6 +6,7 @@ on unlike devices, or where half of them are faster by themselves.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hardware import Array
@@ -30,9 +31,13 @@ def best_share(
     objective: Objective = TIME,
     *,
     execution: Execution | None = None,
+    enough_s: float = math.inf,
 ) -> Plan:
-    """Data parallelism on all devices, with the best single share for each kind of them."""
-    judge, plan = _start(network, array, batch, objective, execution)
+    """Data parallelism on all devices, with the best single share for each kind of them.
+
+    PlanError where none of the shares it begins with takes less than ``enough_s``.
+    """
+    judge, plan = _start(network, array, batch, objective, execution, enough_s)
     for other in with_one_share(plan, array.group):
         judge.seconds(other)
     with_better_shares(judge)
@@ -64,11 +69,12 @@ def _start(
     batch: int,
     objective: Objective,
     execution: Execution | None,
+    enough_s: float = math.inf,
 ) -> tuple[Judge, Plan]:
     """A judge that has seen the registered baseline, and that."""
     if execution is None:
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
-    judge = Judge(network, array, execution)
+    judge = Judge(network, array, execution, best_s=enough_s)
     plan = data_parallel(network, array, batch, objective)
     judge.seconds(plan)
     return judge, plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 
@@ -53,6 +53,9 @@ class Judge:
     spent: int = 0
     evaluations: int = 0
     _known: dict[bytes, float] = field(default_factory=dict)
+    """By what plans ask for."""
+    _steps: dict[Hashable, float] = field(default_factory=dict)
+    """By what is done."""
     _least_over: float = math.inf
 
     def seconds(self, plan: Plan) -> float:
@@ -109,15 +112,21 @@ class Judge:
             rules = rules_of(self.network, plan, self.array, free, folded=True)
             if self._products_s(rules) >= self.best_s:
                 return math.inf
-            memory = self.execution.strict_memory
-            program = step_below(rules, HOPELESS * self.best_s, memory=memory)
+            step = _step(rules)
+            if step not in self._steps:
+                self._steps[step] = self._taken(rules)
         except REFUSED as why:
             self.refused = str(why)
             return math.inf
+        return self._steps[step]
+
+    def _taken(self, rules: Rules) -> float:
+        memory = self.execution.strict_memory
+        program = step_below(rules, HOPELESS * self.best_s, memory=memory)
         if program is None:
             return math.inf
         self.spent += sum(len(worker.template) for worker in program.workers)
-        return run(program).iteration_s if self._fits(plan, program) else math.inf
+        return run(program).iteration_s if self._fits(rules.plan, program) else math.inf
 
     @staticmethod
     def _products_s(rules: Rules) -> float:
@@ -143,3 +152,11 @@ class Judge:
         if over < self._least_over:
             self._least_over, self.smallest = over, plan
         return all(one.fits for one in program.memory)
+
+
+def _step(rules: Rules) -> Hashable:
+    """What is done: the same by shares that cut alike, and with buckets that hold the same."""
+    cut = (
+        (part.types, part.partitions, part.idle, len(part.distinct())) for part in parts(rules.root)
+    )
+    return tuple(cut), tuple(rules.items()), rules.plan.updates, rules.plan.communication

@@ -23,11 +23,13 @@ from simulator.planning.lifting import alone, powers_of_two
 from simulator.planning.placed import Placing
 from simulator.planning.placements import blank
 from simulator.planning.shares import with_better_shares
-from simulator.planning.together import with_proportions, with_shares_of_best
+from simulator.planning.together import with_layouts_and_shares, with_proportions
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
 NAME = "search"
+FAIR = 1.5
+"""Data parallelism's share is improved where it takes less than so many times the best step."""
 
 
 def search(
@@ -57,22 +59,20 @@ def search(
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
     trained = execution.model == "deployed" and not execution.inference
     judge = Judge(network, array, execution, orders=trained and not execution.update_order)
-    registered = list(of_planners(network, array, batch, objective))
-    for plan in registered:
-        judge.seconds(plan)
-    if execution.model == "deployed":  # before the many, of which a good one rules most out
+    if execution.model == "deployed":  # before the others, of which a good one rules most out
         _layouts(judge, batch, objective)
-    for plan in registered:
-        for other in with_one_share(plan, array.group):
-            judge.seconds(other)
+    for plan in of_planners(network, array, batch, objective):
+        for one in (plan, *with_one_share(plan, array.group)):
+            judge.seconds(one)
     if len(array.group.kinds) > 1:
-        fair = planned(partial(best_share, execution=execution), network, array, batch, objective)
+        fairest = partial(best_share, execution=execution, enough_s=FAIR * judge.best_s)
+        fair = planned(fairest, network, array, batch, objective)
         if fair is not None:
             judge.seconds(fair)
     _subsets(judge, batch, objective)
-    with_better_shares(judge)
     if execution.model == "deployed":
-        with_shares_of_best(judge, _blank(judge, batch, objective))
+        with_layouts_and_shares(judge, _blank(judge, batch, objective))
+    else:
         with_better_shares(judge)
     with_other_buckets(judge)
     best = judge.best or judge.smallest

@@ -14,8 +14,8 @@ from simulator.planning.lifting import leaves_of, shared
 
 FACTORS = (1.5, 1.2, 1.08, 1.03)
 """By which a kind's share is made larger or smaller, in turn, as long as that helps."""
-MOST_STEPS = 40
-"""Plans that are simulated."""
+MOST_STEPS, MOST_LINES = 40, 150_000
+"""Plans that are simulated, and lines of all their scripts: about ten seconds."""
 MULTIPLES = (1, 2, 4, 8)
 """Of whole samples for each device of a kind: full tiles have no more than 8 rows."""
 
@@ -28,13 +28,14 @@ def with_better_shares(judge: Judge) -> None:
     if plan is None or len(group.kinds) == 1 or not _parts_work(plan.root, group):
         return
     shares = mean_shares(group, plan.root, 1.0)
-    best_s, most = judge.best_s, judge.evaluations + MOST_STEPS
+    best_s, steps, lines = judge.best_s, judge.evaluations + MOST_STEPS, judge.spent + MOST_LINES
     best_s = min(best_s, judge.seconds(_with(plan, group, shares)))
     shares, best_s = _with_whole_samples(judge, plan, shares, best_s)
+    kinds = range(len(shares) if len(shares) > 2 else 1)  # more for one of two: less for the other
     for factor in FACTORS:
-        for kind in range(len(shares)):
+        for kind in kinds:
             for by in (factor, 1 / factor):
-                while judge.evaluations < most:
+                while judge.evaluations < steps and judge.spent < lines:
                     other = tuple(s * (by if i == kind else 1) for i, s in enumerate(shares))
                     found_s = judge.seconds(_with(plan, group, other))
                     if found_s >= best_s:

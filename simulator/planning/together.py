@@ -9,7 +9,11 @@ from simulator.planning.candidates import mean_shares, proportions
 from simulator.planning.judge import Judge
 from simulator.planning.lifting import leaves_of
 from simulator.planning.placements import Piece, Placement
+from simulator.planning.shares import with_better_shares
 from simulator.planning.subsets import Subset, subset_of
+
+ROUNDS = 2
+"""Of layouts and shares in turn."""
 
 
 def with_proportions(judge: Judge, like: Plan, byte_s: float = 0.0) -> None:
@@ -18,14 +22,25 @@ def with_proportions(judge: Judge, like: Plan, byte_s: float = 0.0) -> None:
         _judge(judge, like, shares, byte_s, refined=False)
 
 
-def with_shares_of_best(judge: Judge, like: Plan) -> None:
-    """Judge better layouts with the shares of the best plan, if all kinds work in it."""
-    plan, group = judge.best, judge.array.group
-    if plan is None or len(group.kinds) == 1:
-        return
-    shares = mean_shares(group, plan.root, 1.0)
-    if all(shares):
-        _judge(judge, like, shares, 0.0, refined=True)
+def with_layouts_and_shares(judge: Judge, like: Plan) -> None:
+    """Judge better layouts with the shares of the best plan, and then better shares.
+
+    Layouts if all kinds work in it, and first: shares take many simulations, of a layout that
+    may be left for a better one. Both again where a kind has another number of samples then.
+    """
+    before: tuple[int, ...] = ()
+    for _ in range(ROUNDS):
+        plan, group = judge.best, judge.array.group
+        if plan is None or len(group.kinds) == 1:
+            return
+        shares = mean_shares(group, plan.root, 1.0)
+        samples = tuple(_samples(plan.batch, share) for share in shares)
+        if samples == before:
+            return
+        before = samples
+        if all(shares):
+            _judge(judge, like, shares, 0.0, refined=True)
+        with_better_shares(judge)
 
 
 def _judge(
@@ -37,13 +52,17 @@ def _judge(
     """
     pieces: list[Piece] = []
     for (device, _), share in zip(judge.array.group.kinds, shares, strict=True):
-        samples = max(1, round(like.batch * share / sum(shares)))
+        samples = _samples(like.batch, share / sum(shares))
         size = leaves_of(judge.array.group, device)
         subset = subset_of(judge, device, size, samples, byte_s, judge.best_s)
         if subset is None:
             return
         pieces.append(_best(subset, refined=refined))
     judge.seconds(Placement(tuple(pieces), tuple(shares)).plan(judge.array, like))
+
+
+def _samples(batch: int, share: float) -> int:
+    return max(1, round(batch * share))
 
 
 def _best(subset: Subset, *, refined: bool) -> Piece:
