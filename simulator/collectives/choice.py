@@ -58,7 +58,7 @@ def chosen(
 def offer(
     wires: Wires,
     collective: str,
-    groups: Members | ArrayLike,
+    groups: Groups | Members | ArrayLike,
     size_bytes: float,
     algorithm: str = "auto",
 ) -> Offer:
@@ -66,13 +66,11 @@ def offer(
 
     Raises CollectiveError for what does not exist or does not apply.
     """
-    if not isinstance(groups, Members):
-        groups = Rows(np.atleast_2d(np.ascontiguousarray(groups, dtype=np.int64)))
     if collective not in COLLECTIVES:
         raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
-    members = _members(wires, groups)
+    members = groups if isinstance(groups, Groups) else members_of(wires, groups)
     if algorithm == "auto":
         return cheapest(_every(members, collective, size_bytes))
     if algorithm in TIERED:
@@ -93,7 +91,7 @@ def every_offer(
     """All ways among which ``offer`` takes the fastest; the one that is named, if one is."""
     if algorithm != "auto":
         return [offer(wires, collective, groups, size_bytes, algorithm)]
-    return _every(_members(wires, groups), collective, size_bytes)
+    return _every(members_of(wires, groups), collective, size_bytes)
 
 
 def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
@@ -102,7 +100,13 @@ def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
     return [*flat_offers(members, collective, size_bytes), *found]
 
 
-def _members(wires: Wires, groups: Members) -> Groups:
+def members_of(wires: Wires, groups: Members | ArrayLike) -> Groups:
+    """Groups that may be asked for several collectives and sizes.
+
+    Raises CollectiveError for cores that do not exist, or are a member twice.
+    """
+    if not isinstance(groups, Members):
+        groups = Rows(np.atleast_2d(np.ascontiguousarray(groups, dtype=np.int64)))
     if isinstance(groups, Rows):
         rows = groups.cores
         if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:

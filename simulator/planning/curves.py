@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
-from simulator.collectives.choice import offer
+from simulator.collectives.choice import members_of, offer
+from simulator.collectives.groups import Groups
 from simulator.collectives.kept import Token, speeds
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
@@ -52,6 +53,7 @@ class Curves:
     levels: int
     algorithm: str = "auto"
     _known: dict[str, Floats] = field(default_factory=dict)
+    _groups: dict[int, Groups] = field(default_factory=dict)
     _ends: dict[tuple[str, int, int], tuple[float, float]] = field(default_factory=dict)
 
     def of_masks(self, collective: str, masks: Ints, size_bytes: Floats) -> Floats:
@@ -103,11 +105,16 @@ class Curves:
     def _timed(self, collective: str, mask: int, size_bytes: float) -> float:
         by = "auto" if collective == "all-to-all" else self.algorithm
         try:
-            found = offer(self.wires, collective, self.groups(mask), size_bytes, by)
+            found = offer(self.wires, collective, self._members(mask), size_bytes, by)
         except CollectiveError:  # an algorithm that was asked for does not apply
             return np.inf
         rounding = 2 * len(found.sequence)  # up, of bytes and of latency in each phase
         return max(0, found.alone_ps - rounding) / PICOSECONDS
+
+    def _members(self, mask: int) -> Groups:
+        if mask not in self._groups:
+            self._groups[mask] = members_of(self.wires, self.groups(mask))
+        return self._groups[mask]
 
     def groups(self, mask: int) -> Lattice:
         """The groups over the levels of a mask."""

@@ -12,8 +12,9 @@ from hardware import Device
 from planners import Plan
 from simulator.planning.buckets import sizes_of
 from simulator.planning.judge import Judge
-from simulator.planning.lifting import alone, powers_of_two, whole
+from simulator.planning.lifting import alone, leaves_of, powers_of_two, whole
 from simulator.planning.local import Judged, Picks, improve
+from simulator.planning.outdone import outdoes
 from simulator.planning.placements import Placement
 from simulator.planning.subsets import (
     ESTIMATED_NODES,
@@ -44,13 +45,12 @@ _Found = tuple[float, Layout, Subset]
 
 @dataclass(slots=True)
 class Placing:
-    """One run, of a judge and a batch; plans are made ``like`` another one.
+    """One run, of a judge; plans are made ``like`` another one, of its batch.
 
     Bytes that a core holds cost ``byte_s`` seconds each.
     """
 
     judge: Judge
-    batch: int
     like: Plan
     byte_s: float = 0.0
 
@@ -87,7 +87,7 @@ class Placing:
         for work_s, device, size in self._ranked():
             if work_s >= best_s:
                 break
-            subset = subset_of(self.judge, device, size, self.batch, self.byte_s, best_s)
+            subset = subset_of(self.judge, device, size, self.like.batch, self.byte_s, best_s)
             if subset is None or (sure and subset.least_s() > FAR * best_s):
                 continue
             layouts_ = subset.estimated()
@@ -96,12 +96,17 @@ class Placing:
         return sorted(found, key=lambda one: one[0])
 
     def _ranked(self) -> list[tuple[float, Device, int]]:
-        """Numbers of cores of each kind, those first that do the step's work in the least time."""
+        """Numbers of cores of each kind, those first that do the step's work in the least time.
+
+        None of a kind where as many are there of one that outdoes it.
+        """
         judge, found = self.judge, list[tuple[float, Device, int]]()
+        most = [(one, leaves_of(judge.array.group, one)) for one, _ in judge.array.group.kinds]
         for device, size in (*whole(judge.array), *powers_of_two(judge.array)):
             part = alone(judge.array, device, size)
-            if part is not None:
-                work_s = work_bound_s(judge.network, part, self.batch, judge.execution)
+            outdone = any(many >= size and outdoes(one, device) for one, many in most)
+            if part is not None and not outdone:
+                work_s = work_bound_s(judge.network, part, self.like.batch, judge.execution)
                 found.append((work_s, device, size))
         return sorted(found, key=lambda one: one[0])
 

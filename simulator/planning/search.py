@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import truediv
 
 from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
@@ -15,15 +16,21 @@ from planners.updates import ARRIVAL
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets
-from simulator.planning.candidates import of_planners, on_subset, planned, with_one_share
+from simulator.planning.candidates import (
+    of_planners,
+    on_subset,
+    planned,
+    proportions,
+    with_one_share,
+)
 from simulator.planning.given import least_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import alone, powers_of_two
-from simulator.planning.placed import Placing
+from simulator.planning.placed import FAR, Placing
 from simulator.planning.placements import blank
 from simulator.planning.shares import with_better_shares
-from simulator.planning.together import with_layouts_and_shares, with_proportions
+from simulator.planning.together import together_s, with_layouts_and_shares
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
@@ -88,15 +95,27 @@ BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 
 def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
     """Layouts of every subset, and of all kinds together; where they must fit, smaller ones too."""
-    like, prices = _blank(judge, batch, objective), [0.0]
+    like = _blank(judge, batch, objective)
+    _of_price(judge, like, 0.0)
     if judge.execution.strict_memory:
         work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
         whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
-        prices += [price * whole_s for price in BYTE_PRICES]
-    for byte_s in prices:
-        if len(judge.array.group.kinds) > 1:  # first: it rules most numbers of cores out, or none
-            with_proportions(judge, like, byte_s)
-        Placing(judge, batch, like, byte_s).subsets()
+        for price in BYTE_PRICES:
+            _of_price(judge, like, price * whole_s)
+
+
+def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
+    """All kinds together first: what they take rules most numbers of cores out, or none.
+
+    In proportion to peaks, and to HBM bandwidths if that may lead to the best: where every kind
+    has 0.8 at least of the samples that it has by peaks, it takes not much less than 0.8 as long.
+    """
+    peaks, hbm, *_ = proportions(judge.array.group)
+    found_s = together_s(judge, like, peaks, byte_s)
+    Placing(judge, like, byte_s).subsets()
+    gain = max(map(truediv, peaks, hbm)) * sum(hbm) / sum(peaks)
+    if found_s <= FAR * gain * judge.best_s or judge.execution.strict_memory:
+        together_s(judge, like, hbm, byte_s)
 
 
 def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:

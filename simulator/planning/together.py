@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 from planners import Plan
-from simulator.planning.candidates import mean_shares, proportions
+from simulator.planning.candidates import mean_shares
 from simulator.planning.judge import Judge
 from simulator.planning.lifting import leaves_of
 from simulator.planning.placements import Piece, Placement
-from simulator.planning.shares import with_better_shares
+from simulator.planning.shares import Shares, with_better_shares
 from simulator.planning.subsets import Subset, subset_of
 
 ROUNDS = 2
 """Of layouts and shares in turn."""
 
 
-def with_proportions(judge: Judge, like: Plan, byte_s: float = 0.0) -> None:
-    """Judge the likely best layouts of all kinds, with shares in proportion to peaks, or to HBM."""
-    for shares in proportions(judge.array.group)[:2]:
-        _judge(judge, like, shares, byte_s, refined=False)
+def together_s(
+    judge: Judge, like: Plan, shares: Shares, byte_s: float = 0.0, *, refined: bool = False
+) -> float:
+    """What the layouts take of all kinds, in these shares, that should be best, each by itself.
+
+    Bytes that a core holds cost ``byte_s`` seconds each. What kinds exchange is the same for
+    all layouts but for its way to the ports. Infinite of one kind, or where one has no layouts.
+    """
+    kinds, pieces = judge.array.group.kinds, list[Piece]()
+    if len(kinds) == 1:
+        return math.inf
+    for (device, _), share in zip(kinds, shares, strict=True):
+        samples = _samples(like.batch, share / sum(shares))
+        size = leaves_of(judge.array.group, device)
+        subset = subset_of(judge, device, size, samples, byte_s, judge.best_s)
+        if subset is None:
+            return math.inf
+        pieces.append(_best(subset, refined=refined))
+    return judge.seconds(Placement(tuple(pieces), shares).plan(judge.array, like))
 
 
 def with_layouts_and_shares(judge: Judge, like: Plan) -> None:
@@ -31,7 +46,7 @@ def with_layouts_and_shares(judge: Judge, like: Plan) -> None:
     before: tuple[int, ...] = ()
     for _ in range(ROUNDS):
         plan, group = judge.best, judge.array.group
-        if plan is None or len(group.kinds) == 1:
+        if plan is None:
             return
         shares = mean_shares(group, plan.root, 1.0)
         samples = tuple(_samples(plan.batch, share) for share in shares)
@@ -39,26 +54,8 @@ def with_layouts_and_shares(judge: Judge, like: Plan) -> None:
             return
         before = samples
         if all(shares):
-            _judge(judge, like, shares, 0.0, refined=True)
+            together_s(judge, like, shares, refined=True)
         with_better_shares(judge)
-
-
-def _judge(
-    judge: Judge, like: Plan, shares: Sequence[float], byte_s: float, *, refined: bool
-) -> None:
-    """The layouts of all kinds that should be best, each kind by itself.
-
-    What kinds exchange is the same for all layouts but for its way to the ports.
-    """
-    pieces: list[Piece] = []
-    for (device, _), share in zip(judge.array.group.kinds, shares, strict=True):
-        samples = _samples(like.batch, share / sum(shares))
-        size = leaves_of(judge.array.group, device)
-        subset = subset_of(judge, device, size, samples, byte_s, judge.best_s)
-        if subset is None:
-            return
-        pieces.append(_best(subset, refined=refined))
-    judge.seconds(Placement(tuple(pieces), tuple(shares)).plan(judge.array, like))
 
 
 def _samples(batch: int, share: float) -> int:

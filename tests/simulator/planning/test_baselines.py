@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hardware import load_array
-from planners import PLANNERS, TIME, load_planner
+from planners import PLANNERS, TIME, PlanError, load_planner
 from planners.partition import I
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.planning.baselines import best_share, best_subset
@@ -49,3 +49,12 @@ def test_they_have_names() -> None:
         plan = load_planner(name)(NETWORK, one, 64)
         assert plan.planner == name
         assert plan.root is None
+
+
+def test_shares_far_above_a_step_are_not_improved() -> None:
+    plan = best_share(NETWORK, DEPLOYED.planned(MIXED), 4096)
+    taken_s = simulate(NETWORK, plan, MIXED, DEPLOYED).iteration_s
+    with pytest.raises(PlanError, match="best_share"):
+        best_share(NETWORK, DEPLOYED.planned(MIXED), 4096, enough_s=taken_s / 2)
+    again = best_share(NETWORK, DEPLOYED.planned(MIXED), 4096, enough_s=2 * taken_s)
+    assert simulate(NETWORK, again, MIXED, DEPLOYED).iteration_s == taken_s

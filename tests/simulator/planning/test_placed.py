@@ -46,7 +46,7 @@ def test_states_nearby_are_looked_at_again_around_a_better_layout(
 
     subset = cast("Any", SimpleNamespace(refined=refined))
     monkeypatch.setattr(Placing, "_judged", lambda _, __, picks: judged[picks[0]])
-    placing = Placing(Judge(LENET, array, DEPLOYED), 512, like)
+    placing = Placing(Judge(LENET, array, DEPLOYED), like)
     found = placing._refined(judged[0], (0,), subset)
     assert found == (judged[last], (last,), subset)
     assert len(asked) == looked_at == (module.ROUNDS if last else 1)
@@ -68,6 +68,6 @@ def test_buckets_of_other_sizes_are_gone_into_where_they_may_pay(
     seconds = SimpleNamespace(seconds=lambda _, size=None: takes[size])
     better = SimpleNamespace(schedule=seconds, improved=lambda *_: 1, judged=lambda _, size: size)
     monkeypatch.setattr(Placing, "_judged", judged)
-    placing = Placing(Judge(LENET, array, DEPLOYED), 512, like)
+    placing = Placing(Judge(LENET, array, DEPLOYED), like)
     placing._with_other_buckets(cast("Any", better), cast("Any", 0))
     assert sorted(asked) == [(one, size) for one in (0, 1) for size in (none, medium, large)]

@@ -1,12 +1,14 @@
 """Shares of unlike devices: as many samples for each device of a kind."""
 
+from collections import Counter
 from fractions import Fraction
 
 import pytest
 
 from hardware import load_array
-from planners import PLANNERS, TIME
+from planners import PLANNERS, TIME, Plan
 from simulator import DEPLOYED, simulate
+from simulator.planning import shares as module
 from simulator.planning.candidates import mean_shares
 from simulator.planning.judge import Judge
 from simulator.planning.lifting import leaves_of
@@ -50,3 +52,28 @@ def test_they_are_found_and_pay() -> None:
     assert simulate(network, judge.best, ARRAY, DEPLOYED).iteration_s == judge.best_s
     shares = mean_shares(ARRAY.group, judge.best.root, 1.0)
     assert sum(shares) == pytest.approx(1.0)
+
+
+def tried(monkeypatch: pytest.MonkeyPatch) -> Counter[float]:
+    """The first kind's shares of plans that are judged, if none is better than the first."""
+    network, found = load_network("alexnet"), Counter[float]()
+    judge = Judge(network, ARRAY, DEPLOYED)
+    judge.seconds(PLANNERS["accpar"](network, ARRAY, 2048, TIME))
+
+    def seconds(_: Judge, plan: Plan) -> float:
+        found[round(mean_shares(ARRAY.group, plan.root, 1.0)[0], 9)] += 1
+        return judge.best_s
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Judge, "seconds", seconds)
+        with_better_shares(judge)
+    return found
+
+
+def test_no_share_is_tried_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More for one kind of two is less for the other; large steps get whole samples alone."""
+    every = tried(monkeypatch)
+    monkeypatch.setattr(module, "MOST_LINES", 0)
+    by_factors = every - tried(monkeypatch)
+    assert set(by_factors.values()) == {1}
+    assert len(by_factors) == 2 * len(module.FACTORS)

@@ -1,0 +1,51 @@
+"""In which order the search looks at kinds of devices together, and alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from hardware import load_array
+from planners import TIME
+from simulator import DEPLOYED
+from simulator.planning import search as module
+from simulator.planning.judge import Judge
+from simulator.planning.placed import FAR, Placing
+from simulator.planning.placements import blank
+from workloads import load_network, partition_graph
+
+LENET = load_network("lenet")
+ARRAY = DEPLOYED.planned(
+    load_array("tpu-mixed", ["devices.0.count=1", "devices.1.count=1"])
+)  # peaks of 45 and 123, HBM of 700 and 900
+GAIN = (123 / 168) / (900 / 1600)
+"""How much more of the samples v3 has by peaks."""
+
+
+@pytest.mark.parametrize(
+    ("times", "strict", "asked"),
+    [
+        (FAR * GAIN * 0.99, False, ["peaks", "alone", "hbm"]),
+        (FAR * GAIN * 1.01, False, ["peaks", "alone"]),
+        (FAR * GAIN * 1.01, True, ["peaks", "alone", "hbm"]),
+    ],
+)
+def test_shares_by_hbm_are_tried_where_those_by_peaks_are_near(
+    monkeypatch: pytest.MonkeyPatch, times: float, strict: bool, asked: list[str]
+) -> None:
+    judge = Judge(LENET, ARRAY, replace(DEPLOYED, strict_memory=strict))
+    like = blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
+    found: list[str] = []
+
+    def together(_: Judge, __: object, shares: tuple[float, ...], byte_s: float) -> float:
+        found.append("peaks" if shares[1] > 2 * shares[0] else "hbm")
+        assert byte_s == 0.5
+        return times
+
+    def alone(self: Placing) -> None:
+        found.append("alone")
+        self.judge.best_s = 1.0
+
+    monkeypatch.setattr(module, "together_s", together)
+    monkeypatch.setattr(Placing, "subsets", alone)
+    module._of_price(judge, like, 0.5)
+    assert found == asked
