@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardware import Wires, load_array
 from simulator import CollectiveError, chosen, closed_form, run_alone
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
-from simulator.collectives.choice import ALGORITHMS, jobs
+from simulator.collectives.choice import ALGORITHMS, jobs, members_of, offer
 from simulator.collectives.offers import MOST_DIRECT
 from simulator.engine.fair import fair_rates
 from simulator.engine.jobs import Load
@@ -119,6 +119,20 @@ def test_a_broadcast_reaches_one_of_each_node_first() -> None:
     assert all(w.names[i].startswith("hbm") for i in sequence[-1].load.links)
     between_chips = sum(count for name, count in sent.items() if " chip(" in name)
     assert between_chips >= 4 * 3 * S * (1 - 1e-9)
+
+
+def test_groups_may_be_asked_for_several_collectives() -> None:
+    """Those of a broadcast and of an all-reduce have other tiers, whichever is asked for first."""
+    w = Wires(load_array("accpar-homogeneous", ["topology.kind=switch", "devices.0.count=4"]))
+    members = members_of(w, np.arange(32))
+    for collective in ("broadcast", "all-reduce", "broadcast", "all-gather"):
+        once = offer(w, collective, np.arange(32), S, "hierarchical")
+        assert offer(w, collective, members, S, "hierarchical").alone_ps == once.alone_ps
+    both = [members.tiers(first_only=first_only) for first_only in (True, False)]
+    assert [[(one.count, one.size) for one in tiers or ()] for tiers in both] == [
+        [(16, 2), (4, 4), (1, 4)],  # one core of a chip goes on, one chip of a board
+        [(16, 2), (8, 4), (8, 4)],
+    ]
 
 
 def test_two_kinds_meet_in_their_ports() -> None:
