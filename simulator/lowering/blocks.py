@@ -50,6 +50,7 @@ class Block:
     counts: Counts
     levels: tuple[Children, ...] = ()
     _groups: dict[tuple[tuple[bool, ...], bytes], Members] = field(default_factory=dict)
+    _busy: dict[tuple[int, ...], Mask] = field(default_factory=dict)
 
     @property
     def cores(self) -> int:
@@ -76,8 +77,10 @@ class Block:
         """Which of the shards have something of any of these nodes."""
         if self.full:
             return self._everyone
-        found: Mask = np.any(self._having[list(nodes)], axis=0)
-        return found
+        key = tuple(nodes)
+        if key not in self._busy:
+            self._busy[key] = np.any(self._having[list(nodes)], axis=0)
+        return self._busy[key]
 
     @cached_property
     def full(self) -> bool:

@@ -125,10 +125,11 @@ class Rules(ABC):
     def order(self) -> Iterable[Item]:
         """The steps of forward, backward and update in the order in which they are issued."""
 
-    def items(self) -> Iterator[Item]:
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
         """The order, of which inference is the forward part."""
         forward = self.execution.inference
-        return (item for item in self.order() if not forward or item.phase is Phase.FORWARD)
+        return tuple(item for item in self.order() if not forward or item.phase is Phase.FORWARD)
 
     @abstractmethod
     def product(

@@ -63,7 +63,7 @@ class StageWriter(Writer):
 
     def write_all(self) -> None:
         """All parts of the step."""
-        for item in self.rules.items():
+        for item in self.rules.items:
             self._before(item)
             self._turn_to(self._part_of(item))
             self.write(item)
@@ -228,7 +228,7 @@ class ComputingWriter(StageWriter):
 
     def write_all(self) -> None:
         """What is computed, in its order."""
-        for item in self.rules.items():
+        for item in self.rules.items:
             if item.kind is Kind.COMPUTE:
                 self._turn_to(self._part_of(item))
                 self._compute(item, (), ())

@@ -25,6 +25,8 @@ from simulator.lowering.written import Kept, Made, Written, devices_of, followed
 
 STEPS = Kept()
 """Those of the process that were written last."""
+FOLLOWED = 16
+"""After so many items it is asked whether a step takes long enough already not to be written on."""
 
 
 def training_step(rules: Rules) -> Program:
@@ -51,9 +53,10 @@ def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> Program
         return before.again(rules)
     writer, so_far = Writer(rules, memory=memory), SoFar(rules)
     held = step_memory(rules) if memory else ()
-    for item in rules.items():
+    for number, item in enumerate(rules.items, 1):
         writer.write(item)
-        if enough_s < math.inf and so_far.follow(writer.scripts) > enough_s:
+        asked = enough_s < math.inf and (number % FOLLOWED == 0 or number == len(rules.items))
+        if asked and so_far.follow(writer.scripts) > enough_s:
             return None
     written = writer.written(held)
     if key is not None:

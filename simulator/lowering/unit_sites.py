@@ -53,7 +53,7 @@ def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> l
 
 def _of(stage: int, rules: Deployed) -> list[Site]:
     writer = Writer(rules)
-    for item in rules.items():
+    for item in rules.items:
         writer.write(item)
     return [Site(stage, script.copies, _step(rules, script)) for script in writer.scripts]
 

@@ -157,4 +157,4 @@ class Judge:
 def _step(rules: Rules) -> Hashable:
     """What is done: the same by shares that cut alike, and with buckets that hold the same."""
     cut = tuple((part.types, part.partitions, part.idle) for part in parts(rules.root))
-    return cut, tuple(rules.items()), rules.plan.updates, rules.plan.communication
+    return cut, rules.items, rules.plan.updates, rules.plan.communication

@@ -16,8 +16,8 @@ from simulator.engine.replay import run
 from simulator.lowering.models import rules_of
 from simulator.lowering.rules import Rules
 from simulator.lowering.so_far import SoFar
-from simulator.lowering.training_step import STEPS, Writer, step_below
-from workloads import load_network
+from simulator.lowering.training_step import FOLLOWED, STEPS, Writer, step_below
+from workloads import Builder, load_network
 
 S = 10**12
 
@@ -59,13 +59,35 @@ def test_no_step_is_over_before(name: str, execution: Execution, spec: Any) -> N
     plan = (PLANNERS | BASELINES)[name](network, array, 64, TIME)
     rules = rules_of(network, plan, array, execution, folded=True)
     writer, so_far, before = Writer(rules), SoFar(rules), 0.0
-    for item in rules.items():
+    for item in rules.items:
         writer.write(item)
         found = so_far.follow(writer.scripts)
         assert found >= before
         before = found
     taken = simulate(network, plan, array, execution).iteration_s
     assert 0.2 * taken < before <= taken * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("layers", [1, 6])
+def test_a_step_is_followed_to_its_end(layers: int) -> None:
+    """Whether few items are written or many, the last of them count, too."""
+    net = Builder("layers", 64, 1, 1)
+    net.flatten("flatten")
+    for number in range(layers):
+        net.fc(f"fc{number}", 64)
+    network, array = net.build(), DEPLOYED.planned(load_array("tpu-v3-8"))
+    plan = PLANNERS["data_parallel"](network, array, 64, TIME)
+    rules = rules_of(network, plan, array, DEPLOYED, folded=True)
+    assert (len(rules.items) < FOLLOWED) is (layers == 1)
+    assert len(rules.items) % FOLLOWED
+    writer, so_far = Writer(rules), SoFar(rules)
+    for item in rules.items:
+        writer.write(item)
+    least_s = so_far.follow(writer.scripts)
+    STEPS.clear()
+    assert step_below(rules, least_s * (1 - 1e-9)) is None
+    assert step_below(rules, least_s * (1 + 1e-9)) is not None
+    STEPS.clear()
 
 
 def test_memory_that_nobody_asks_for_changes_nothing_else() -> None:

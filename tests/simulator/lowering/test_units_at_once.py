@@ -280,7 +280,7 @@ def test_scripts_without_units_are_left_alone() -> None:
     plan = load_planner("data_parallel")(network, planned_for, 16)
     rules = Deployed(network, plan, planned_for, DEPLOYED, folded=True)
     writer = Writer(rules)
-    for item in rules.items():
+    for item in rules.items:
         writer.write(item)
     writer.tree()
     assert all(script.starts is None for script in writer.scripts)
