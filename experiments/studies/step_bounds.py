@@ -29,11 +29,8 @@ def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
 
 def layout_of(case: Case, plan: Plan) -> bool | None:
-    """Whether a plan is a layout (``is_layout``); None for what those bounds do not cover.
-
-    That is a pipeline, and inference: they are of a whole training step.
-    """
-    if plan.pipeline is not None or case.execution.inference:
+    """Whether a plan is a layout (``is_layout``); None of a pipeline, which has other bounds."""
+    if plan.pipeline is not None:
         return None
     return is_layout(case.network, plan, case.execution.planned(case.array))
 

@@ -60,10 +60,10 @@ def least_s(
 ) -> list[float]:
     """Seconds that the steps of these plans do not undercut; 0 where nothing is known.
 
-    Something is of training alone, on cores without units.
+    Something is on cores without units.
     """
     found = [0.0] * len(plans)
-    if execution.inference or any(device.units for device, _ in array.group.kinds):
+    if any(device.units for device, _ in array.group.kinds):
         return found
     of_cores = dict[Cores, dict[int, tuple[Types, ...]]]()
     for number, plan in enumerate(plans):

@@ -183,7 +183,10 @@ class _Script:
 
     def write(self) -> list[Line]:
         """All of them."""
-        self._backward(self._forward())
+        made = self._forward()
+        if self._tables.execution.inference:
+            return self.lines
+        self._backward(made)
         for v in self._updated():
             lists = self._schedule.nodes[v]
             self._add(lists.update_s[self._picks[v]], self._gradients.get(v, ()))

@@ -74,10 +74,12 @@ class Tables:
         self.rules = Deployed(network, nothing, cores.array, execution, folded=True)
         self.batch, self.cores, self.execution, self.hollow = batch, cores, execution, hollow
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
-        self.operators = operators(network)
+        self.operators = operators(network, inference=execution.inference)
         self._near, self._runs, self._only = near, runs, only
+        self._phases = (Phase.FORWARD,) if execution.inference else PRODUCTS
         self._sorts = sorts_of(operators(network, **execution.computing))
-        self.core = core_of(cores.device, whole=execution.whole_shards)
+        whole, inference = execution.whole_shards, execution.inference
+        self.core = core_of(cores.device, whole=whole, inference=inference)
         self._alike: dict[int, Costs] = {}
         self._leasts: dict[int, float] = {}
         self._relays: dict[Any, Floats] = {}
@@ -120,6 +122,8 @@ class Tables:
         ``seconds`` says what re-laying takes, if not what a core waits for (``relaid_s``).
         """
         producer = self.graph[consumer].producers[edge]
+        if Phase.BACKWARD not in self._phases:
+            return np.zeros((len(self.nodes[producer].states), len(self.nodes[consumer].states)))
         read = AS_READ if self.graph[producer].join else AS_MADE
         whole, makes = self.whole_bytes(edge, consumer), self.nodes[producer].makes
         return self._relay(consumer, AS_READ, producer, read, whole, makes, seconds).T
@@ -186,7 +190,7 @@ class Tables:
                 for taken in combinations_with_replacement(kinds, levels)
                 if taken.count(IV) <= self._fours(v)
             }
-            each = self.rules.products_ps(v, tuple(Phase), list(shards), self.cores.device)
+            each = self.rules.products_ps(v, self._phases, list(shards), self.cores.device)
             self._leasts[key] = min(map(sum, zip(*each, strict=True))) / PICOSECONDS
         return self._leasts[key]
 
@@ -217,7 +221,8 @@ class Tables:
             return np.array(values, dtype=np.float64)[number]
 
         def sums(phase: Phase) -> Floats:
-            shown = 0.0 if node.join else self.rules.shown(phase)
+            none = node.join or phase not in self._phases
+            shown = 0.0 if none else self.rules.shown(phase)
             return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
 
         hollow = each(
@@ -227,8 +232,10 @@ class Tables:
                 for cuts_ in which.tolist()
             ]
         ).astype(bool)
-        taken = self.rules.products_ps(v, PRODUCTS, shards, self.cores.device)
-        products = {of: each(ps) / PICOSECONDS for of, ps in zip(PRODUCTS, taken, strict=True)}
+        taken = self.rules.products_ps(v, self._phases, shards, self.cores.device)
+        products = dict.fromkeys(PRODUCTS, np.zeros(len(number)))
+        for phase, picoseconds in zip(self._phases, taken, strict=True):
+            products[phase] = each(picoseconds) / PICOSECONDS
         forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
         return Costs(
             states,
@@ -267,6 +274,8 @@ class Tables:
             tensor for operator in self.operators.nodes[v].forward for tensor in operator.writes
         )
         state = self.core.bytes.state * parameters(self.operators, v, held)
+        if self.execution.inference:  # features are there as long as they are read
+            return state
         return state + sum(map_bytes(tensor, held, self.core) for tensor in made)
 
     def _sums_s(

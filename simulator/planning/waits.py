@@ -19,9 +19,10 @@ from workloads import Graph
 class Waits:
     """By node: whether a core waits for what comes from the node before, and goes back to it.
 
-    ``ends``: whether the backward products wait for the last node's sums; ``computes``: which
-    nodes have a backward product of their own. Forward, ``made``: which nodes hand on what a
-    product before made, their own or of one in a row behind; ``used``: for which a product waits.
+    ``ends``: whether backward products, or the step's end, wait for the last node's sums;
+    ``computes``: which nodes have a backward product of their own. Forward, ``made``: which nodes
+    hand on what a product before made, their own or of one in a row behind; ``used``: for which a
+    product waits, or the step's end.
     """
 
     forward: tuple[bool, ...]
@@ -33,21 +34,22 @@ class Waits:
 
 
 def waits_of(graph: Graph, operators: Sequence[NodeOperators]) -> Waits:
-    """The waits of a graph with these operators."""
+    """The waits of a graph with these operators; a step that goes forward alone ends behind all."""
     nodes = range(len(graph))
     follows = [v > 0 and v - 1 in graph[v].producers for v in nodes]
     ahead = [bool(work.forward) for work in operators]
     back = [bool(work.backward) for work in operators]
     any_back = [bool(work.backward or work.gradient) for work in operators]
     last = len(graph) - 1
+    turns = back[last] or not any(any_back)
     starts = _handed(ahead, follows)
-    ends = _handed([*ahead[:-1], ahead[-1] or back[-1]][::-1], [False, *follows[:0:-1]])[::-1]
+    ends = _handed([*ahead[:-1], ahead[-1] or turns][::-1], [False, *follows[:0:-1]])[::-1]
     leaves = _handed(back[::-1], [False, *follows[:0:-1]])[::-1]
     arrives = _handed(any_back, follows)
     return Waits(
         tuple(follows[v] and starts[v - 1] and ends[v] for v in nodes),
         tuple(follows[v] and leaves[v] and arrives[v - 1] for v in nodes),
-        back[last] and starts[last],
+        turns and starts[last],
         tuple(back),
         tuple(starts),
         tuple(ends),

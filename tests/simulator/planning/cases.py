@@ -15,7 +15,9 @@ EXECUTIONS = st.builds(
     whole_shards=st.booleans(),
     bucket_bytes=st.sampled_from((0.0, 1e5, 25.0 * 2**20)),
     update_order=st.sampled_from(("", "layers", "arrival")),
+    mode=st.sampled_from(("training", "training", "inference")),
 )
+"""Of both modes: forward alone is a third."""
 BATCHES = st.sampled_from((1, 3, 8, 64, 256))
 
 

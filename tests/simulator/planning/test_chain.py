@@ -1,5 +1,6 @@
 """The least sum over all states, by going through all of them."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from simulator.planning.chain import Chain
 from simulator.planning.floor import WEIGHTS as FLOOR_WEIGHTS
 from simulator.planning.floor import floor_s
 from simulator.planning.layouts import first_cores
-from simulator.planning.tables import Tables
+from simulator.planning.tables import Cores, Tables
 from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
 from workloads import Builder, Network, load_network
 
@@ -147,3 +148,18 @@ def test_two_nodes_with_one_state_cost_what_is_on_the_diagonal() -> None:
     apart = _joined(Factor((0, 2), table), [0, 5, 5])
     assert apart.scope == (0, 5)
     assert (apart.table == table).all()
+
+
+def test_a_forward_pass_costs_nothing_else() -> None:
+    """On one core AlexNet holds its weights, of two bytes each, and no features to go back by."""
+    network, whole = load_network("alexnet"), load_array("tpu-v3-8")
+    chain = chain_on(network, whole, 64, replace(DEPLOYED, mode="inference"))
+    assert not any(chain.waits.backward)
+    for costs in chain.nodes:
+        left = costs.backward_s, costs.gradient_s, costs.update_s, costs.backward_sums_s
+        assert all(not seconds.any() for seconds in (*left, costs.stream_s))
+        assert costs.forward_s.all()
+    one = Cores(whole.part(0, 1), whole.group.kinds[0][0], 0, 0)
+    alone = Tables(network, 64, one, replace(DEPLOYED, mode="inference"))
+    held = sum(float(costs.held_bytes[0]) for costs in alone.nodes)
+    assert held == pytest.approx(2 * network.parameters, rel=0.01)

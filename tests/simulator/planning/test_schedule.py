@@ -104,6 +104,17 @@ def test_150_random_plans_come_in_the_simulators_order(
     assert np.median(np.abs(estimated / simulated - 1)) <= 0.05
 
 
+@pytest.mark.parametrize("name", ["alexnet", "lenet"])
+def test_forward_passes_come_in_its_order_too(name: str) -> None:
+    execution = replace(DEPLOYED, mode="inference")
+    layouts = Layouts(load_network(name), DEPLOYED.planned(load_array(CLUSTER)), 512, execution)
+    drawn = layouts.drawn(100)
+    estimated = np.array([layouts.schedule.seconds(picks) for picks in drawn])
+    simulated = np.array([layouts.seconds(picks) for picks in drawn])
+    assert spearman(estimated, simulated) >= 0.95
+    assert np.median(np.abs(estimated / simulated - 1)) <= 0.05
+
+
 @pytest.mark.parametrize("order", ["layers", "arrival"])
 def test_updates_come_in_the_order_that_is_asked_for(order: str) -> None:
     """AlexNet by samples on a board, where the two orders are 1.2 % apart."""

@@ -7,8 +7,11 @@ from simulator.planning.waits import waits_of
 from workloads import Builder, Network, partition_graph
 
 
-def waits(network: Network) -> tuple[tuple[bool, ...], tuple[bool, ...], bool]:
-    found = waits_of(partition_graph(network), operators(network).nodes)
+def waits(
+    network: Network, *, inference: bool = False
+) -> tuple[tuple[bool, ...], tuple[bool, ...], bool]:
+    work = operators(network, inference=inference)
+    found = waits_of(partition_graph(network), work.nodes)
     return found.forward, found.backward, found.ends
 
 
@@ -18,7 +21,9 @@ def test_a_chain_waits_everywhere() -> None:
     net.conv("b", 8, 3, 1, 1)
     net.flatten("flat")
     net.fc("c", 10)
-    assert waits(net.build()) == ((False, True, True), (False, True, True), True)
+    network = net.build()
+    assert waits(network) == ((False, True, True), (False, True, True), True)
+    assert waits(network, inference=True) == ((False, True, True), (False,) * 3, True)
 
 
 def test_side_by_side_only_one_of_two_waits() -> None:
