@@ -83,30 +83,6 @@ class Groups(ABC):
         nodes do not have equally many members, one behind the other.
         """
 
-    def tiers(self, *, first_only: bool) -> list[Groups] | None:
-        """Groups of each tier, innermost first; with ``first_only``, one of each node goes on.
-
-        None where nodes of a tier do not have equally many members.
-        """
-        if first_only not in self._tiers:
-            self._tiers[first_only] = self._by_tier(first_only)
-        return self._tiers[first_only]
-
-    @cached_property
-    def _tiers(self) -> dict[bool, list[Groups] | None]:
-        return {}
-
-    def _by_tier(self, first_only: bool) -> list[Groups] | None:
-        found, groups = list[Groups](), self
-        for level in range(len(self.wires.units)):
-            apart = groups.apart(level, first_only=first_only)
-            if apart is None:
-                return None
-            inside, groups = apart
-            if inside.size > 1:
-                found.append(inside)
-        return [*found, groups] if groups.size > 1 else found
-
 
 class Anywhere(Groups):
     """Groups of any cores, a row each."""

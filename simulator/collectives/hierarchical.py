@@ -20,7 +20,7 @@ def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Offer | 
     """
     if collective == "all-to-all":
         return "hierarchical does not do all-to-all"
-    tiers = groups.tiers(first_only=collective == "broadcast")
+    tiers = _tiers(groups, collective == "broadcast")
     if tiers is None:
         return "hierarchical needs equally many members on every node"
     if len(tiers) < 2:
@@ -43,3 +43,16 @@ def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Offer | 
 
 def _every(collective: str, tiers: Sequence[Tier]) -> list[Offer]:
     return [cheapest(flat_offers(groups, collective, size)) for groups, size in tiers]
+
+
+def _tiers(groups: Groups, first_only: bool) -> list[Groups] | None:
+    """Groups of each tier, innermost first; with ``first_only``, one of each node goes on."""
+    tiers: list[Groups] = []
+    for level in range(len(groups.wires.units)):
+        found = groups.apart(level, first_only=first_only)
+        if found is None:
+            return None
+        inside, groups = found
+        if inside.size > 1:
+            tiers.append(inside)
+    return [*tiers, groups] if groups.size > 1 else tiers

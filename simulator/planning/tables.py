@@ -78,8 +78,9 @@ class Tables:
         self._near, self._runs, self._only = near, runs, only
         self._phases = (Phase.FORWARD,) if execution.inference else PRODUCTS
         self._sorts = sorts_of(operators(network, **execution.computing))
-        whole, inference = execution.whole_shards, execution.inference
-        self.core = core_of(cores.device, whole=whole, inference=inference)
+        self.core = core_of(
+            cores.device, whole=execution.whole_shards, inference=execution.inference
+        )
         self._alike: dict[int, Costs] = {}
         self._leasts: dict[int, float] = {}
         self._relays: dict[Any, Floats] = {}
@@ -221,8 +222,7 @@ class Tables:
             return np.array(values, dtype=np.float64)[number]
 
         def sums(phase: Phase) -> Floats:
-            none = node.join or phase not in self._phases
-            shown = 0.0 if none else self.rules.shown(phase)
+            shown = self.rules.shown(phase) if phase in self._phases and not node.join else 0.0
             return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
 
         hollow = each(
@@ -233,9 +233,8 @@ class Tables:
             ]
         ).astype(bool)
         taken = self.rules.products_ps(v, self._phases, shards, self.cores.device)
-        products = dict.fromkeys(PRODUCTS, np.zeros(len(number)))
-        for phase, picoseconds in zip(self._phases, taken, strict=True):
-            products[phase] = each(picoseconds) / PICOSECONDS
+        made = {of: each(ps) / PICOSECONDS for of, ps in zip(self._phases, taken, strict=True)}
+        products = dict.fromkeys(PRODUCTS, np.zeros(len(number))) | made
         forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
         return Costs(
             states,
@@ -270,12 +269,9 @@ class Tables:
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)
-        made = (
-            tensor for operator in self.operators.nodes[v].forward for tensor in operator.writes
-        )
         state = self.core.bytes.state * parameters(self.operators, v, held)
-        if self.execution.inference:  # features are there as long as they are read
-            return state
+        kept = () if self.execution.inference else self.operators.nodes[v].forward
+        made = (tensor for operator in kept for tensor in operator.writes)
         return state + sum(map_bytes(tensor, held, self.core) for tensor in made)
 
     def _sums_s(

@@ -122,17 +122,12 @@ def test_a_broadcast_reaches_one_of_each_node_first() -> None:
 
 
 def test_groups_may_be_asked_for_several_collectives() -> None:
-    """Those of a broadcast and of an all-reduce have other tiers, whichever is asked for first."""
+    """And sizes: what takes long to find of cores is found once."""
     w = Wires(load_array("accpar-homogeneous", ["topology.kind=switch", "devices.0.count=4"]))
     members = members_of(w, np.arange(32))
     for collective in ("broadcast", "all-reduce", "broadcast", "all-gather"):
         once = offer(w, collective, np.arange(32), S, "hierarchical")
         assert offer(w, collective, members, S, "hierarchical").alone_ps == once.alone_ps
-    both = [members.tiers(first_only=first_only) for first_only in (True, False)]
-    assert [[(one.count, one.size) for one in tiers or ()] for tiers in both] == [
-        [(16, 2), (4, 4), (1, 4)],  # one core of a chip goes on, one chip of a board
-        [(16, 2), (8, 4), (8, 4)],
-    ]
 
 
 def test_two_kinds_meet_in_their_ports() -> None:
