@@ -36,7 +36,11 @@ from workloads import Network, partition_graph
 
 NAME = "search"
 FAIR = 1.5
-"""Data parallelism's share is improved where it takes less than so many times the best step."""
+"""Data parallelism's share is improved where it takes less than so many times the best step.
+
+Improving gains less, where what a kind is worth lies between its number and its peak. Worst is a
+kind worth two of another that has a peak without end: an even share takes 1/2 where 1/3 is best.
+"""
 
 
 def search(

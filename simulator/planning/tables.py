@@ -76,7 +76,6 @@ class Tables:
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network, inference=execution.inference)
         self._near, self._runs, self._only = near, runs, only
-        self._phases = (Phase.FORWARD,) if execution.inference else PRODUCTS
         self._sorts = sorts_of(operators(network, **execution.computing))
         self.core = core_of(
             cores.device, whole=execution.whole_shards, inference=execution.inference
@@ -123,7 +122,7 @@ class Tables:
         ``seconds`` says what re-laying takes, if not what a core waits for (``relaid_s``).
         """
         producer = self.graph[consumer].producers[edge]
-        if Phase.BACKWARD not in self._phases:
+        if Phase.BACKWARD not in self.rules.phases:
             return np.zeros((len(self.nodes[producer].states), len(self.nodes[consumer].states)))
         read = AS_READ if self.graph[producer].join else AS_MADE
         whole, makes = self.whole_bytes(edge, consumer), self.nodes[producer].makes
@@ -191,7 +190,7 @@ class Tables:
                 for taken in combinations_with_replacement(kinds, levels)
                 if taken.count(IV) <= self._fours(v)
             }
-            each = self.rules.products_ps(v, self._phases, list(shards), self.cores.device)
+            each = self.rules.products_ps(v, tuple(Phase), list(shards), self.cores.device)
             self._leasts[key] = min(map(sum, zip(*each, strict=True))) / PICOSECONDS
         return self._leasts[key]
 
@@ -222,7 +221,8 @@ class Tables:
             return np.array(values, dtype=np.float64)[number]
 
         def sums(phase: Phase) -> Floats:
-            shown = self.rules.shown(phase) if phase in self._phases and not node.join else 0.0
+            none = node.join or phase not in self.rules.phases
+            shown = 0.0 if none else self.rules.shown(phase)
             return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
 
         hollow = each(
@@ -232,9 +232,8 @@ class Tables:
                 for cuts_ in which.tolist()
             ]
         ).astype(bool)
-        taken = self.rules.products_ps(v, self._phases, shards, self.cores.device)
-        made = {of: each(ps) / PICOSECONDS for of, ps in zip(self._phases, taken, strict=True)}
-        products = dict.fromkeys(PRODUCTS, np.zeros(len(number))) | made
+        taken = self.rules.products_ps(v, PRODUCTS, shards, self.cores.device)
+        products = {of: each(ps) / PICOSECONDS for of, ps in zip(PRODUCTS, taken, strict=True)}
         forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
         return Costs(
             states,

@@ -122,7 +122,7 @@ def test_a_broadcast_reaches_one_of_each_node_first() -> None:
 
 
 def test_groups_may_be_asked_for_several_collectives() -> None:
-    """And sizes: what takes long to find of cores is found once."""
+    """One after the other, each as if they were made for it alone."""
     w = Wires(load_array("accpar-homogeneous", ["topology.kind=switch", "devices.0.count=4"]))
     members = members_of(w, np.arange(32))
     for collective in ("broadcast", "all-reduce", "broadcast", "all-gather"):

@@ -38,7 +38,7 @@ def test_near_the_best_of_all_layouts_with_its_share(width: int) -> None:
     like = blank(net.name, [node.name for node in partition_graph(net)], batch, TIME)
     even = PLANNERS["data_parallel"](net, ARRAY, batch, TIME)
     judge.seconds(replace(even, root=shared(even.root, ARRAY.group, (3.0, 5.0))))
-    with_layouts_and_shares(judge, like)
+    together_s(judge, like, (3.0, 5.0), refined=True)
     every = Judge(net, ARRAY, DEPLOYED)
     layouts = list(product([(kind,) for kind in (I, II, III)], repeat=2))
     for first, second in product(layouts, repeat=2):
@@ -46,7 +46,7 @@ def test_near_the_best_of_all_layouts_with_its_share(width: int) -> None:
         pieces = tuple(Piece(device, 2, types) for (device, _), types in kinds)
         every.seconds(Placement(pieces, (3.0, 5.0)).plan(ARRAY, like))
     assert every.evaluations == 81
-    assert judge.best_s <= 1.02 * every.best_s
+    assert every.best_s <= judge.best_s <= 1.02 * every.best_s
 
 
 def test_only_where_all_kinds_work() -> None:
