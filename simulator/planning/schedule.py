@@ -9,8 +9,9 @@ once on the same links slow each other (``contention``).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
@@ -39,11 +40,14 @@ class Schedule:
         self._lists: dict[int, _Lists] = {}
         self._known: dict[tuple[tuple[int, ...], float], float] = {}
         self._relaid: dict[tuple[int, int, float], float] = {}
-        self._moved: dict[tuple[int, int, int, int, bool], Moved | None] = {}
         self._bytes: dict[tuple[int, int], float] = {}
         self._hollow = HollowCosts(tables)
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
+        self.inputs = [
+            [_Input(self, edge, v, producer) for edge, producer in enumerate(node.producers)]
+            for v, node in enumerate(tables.graph)
+        ]
 
     @property
     def spent(self) -> int:
@@ -90,12 +94,6 @@ class Schedule:
         By the states of who made it and who reads it, ``forward`` for who reads it, else its
         errors for who made it.
         """
-        key = edge, v, made, read, forward
-        if key not in self._moved:
-            self._moved[key] = self._moves(*key)
-        return self._moved[key]
-
-    def _moves(self, edge: int, v: int, made: int, read: int, forward: bool) -> Moved | None:
         maker, reader = self.nodes[self.tables.graph[v].producers[edge]], self.nodes[v]
         held = [layout[made] for layout in maker.makes]
         other = [layout[read] for layout in reader.reads]
@@ -125,6 +123,29 @@ class Schedule:
         return self._lists[id(costs)]
 
 
+class _Input:
+    """An edge of the graph, with what its ``features`` and ``errors`` take to be re-laid."""
+
+    __slots__ = ("errors", "features", "producer")
+
+    def __init__(self, schedule: Schedule, edge: int, v: int, producer: int) -> None:
+        self.producer = producer
+        self.features = _Moves(partial(schedule.moved, edge, v, forward=True))
+        self.errors = _Moves(partial(schedule.moved, edge, v, forward=False))
+
+
+class _Moves(dict[tuple[int, int], Moved | None]):
+    """By the states of who made a tensor and who reads it; each found once."""
+
+    def __init__(self, moved: Callable[[int, int], Moved | None]) -> None:
+        super().__init__()
+        self._moved = moved
+
+    def __missing__(self, states: tuple[int, int]) -> Moved | None:
+        found = self[states] = self._moved(*states)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Lists:
     """A node's costs by state, as numbers that are read one at a time."""
@@ -136,7 +157,10 @@ class _Lists:
     forward_sums_s: list[float]
     backward_sums_s: list[float]
     gradient_bytes: list[float]
-    masks: list[list[int]]
+    features: list[Way]
+    """The all-reduces of its partial sums of features, of errors, and of its gradient."""
+    errors: list[Way]
+    gradients: list[Way]
     hollow: list[bool]
     part_read: list[float]
     part_made: list[float]
@@ -155,7 +179,10 @@ class _Lists:
             costs.forward_sums_s.tolist(),
             costs.backward_sums_s.tolist(),
             costs.gradient_bytes.tolist(),
-            costs.states.masks.tolist(),
+            *(
+                [(REDUCE, mask) for mask in costs.states.masks[kind].tolist()]
+                for kind in (II, III, I)
+            ),
             costs.hollow.tolist(),
             costs.reads.tolist(),
             costs.makes.tolist(),
@@ -201,32 +228,36 @@ class _Script:
 
     def _forward(self) -> list[Needs]:
         """What makes each node's features."""
+        schedule, picks, add = self._schedule, self._picks, self._add
         made: list[Needs] = []
-        for v, node in enumerate(self._graph):
-            read = [
-                self._relay(made[producer], edge, v, forward=True)
-                for edge, producer in enumerate(node.producers)
-            ]
-            lists, pick = self._schedule.nodes[v], self._picks[v]
-            product = self._add(lists.forward_s[pick], _all(read))
-            way = REDUCE, lists.masks[II][pick]
-            made.append(self._add(self._schedule.sums_s(v, pick, Phase.FORWARD), product, way))
+        for v, (lists, inputs, pick) in enumerate(
+            zip(schedule.nodes, schedule.inputs, picks, strict=True)
+        ):
+            read = []
+            for one in inputs:
+                needs, moved = made[one.producer], one.features[picks[one.producer], pick]
+                read.append(needs if moved is None else add(moved[0], needs, moved[1]))
+            product = add(lists.forward_s[pick], _all(read))
+            sums_s = schedule.sums_s(v, pick, Phase.FORWARD)
+            made.append(add(sums_s, product, lists.features[pick]))
         return made
 
     def _backward(self, made: Sequence[Needs]) -> None:
+        schedule, picks, add = self._schedule, self._picks, self._add
         arrived: list[list[Needs]] = [[] for _ in made]
-        for v in reversed(range(len(self._graph))):
-            node, lists, pick = self._graph[v], self._schedule.nodes[v], self._picks[v]
-            read = _all(arrived[v]) if arrived[v] else made[v]
-            product = self._add(lists.backward_s[pick], read)
-            way = REDUCE, lists.masks[III][pick]
-            errors = self._add(self._schedule.sums_s(v, pick, Phase.BACKWARD), product, way)
+        for v in reversed(range(len(made))):
+            node, lists, pick = self._graph[v], schedule.nodes[v], picks[v]
+            product = add(lists.backward_s[pick], _all(arrived[v]) if arrived[v] else made[v])
+            sums_s = schedule.sums_s(v, pick, Phase.BACKWARD)
+            errors = add(sums_s, product, lists.errors[pick])
             if node.kind == "matmul":
-                errors = self._add(lists.gradient_s[pick], _all([read, errors]))
-            for edge, producer in enumerate(node.producers):
-                arrived[producer].append(self._relay(errors, edge, v, forward=False))
+                errors = add(lists.gradient_s[pick], errors)
+            for one in schedule.inputs[v]:
+                moved = one.errors[picks[one.producer], pick]
+                needs = errors if moved is None else add(moved[0], errors, moved[1])
+                arrived[one.producer].append(needs)
             if not node.join and node.kind != "matmul":
-                self._gradients[v] = self._add(lists.gradient_s[pick], _all([read, product]))
+                self._gradients[v] = add(lists.gradient_s[pick], product)
                 if self._overlap:
                     self._put(v)
         if not self._overlap:
@@ -238,23 +269,18 @@ class _Script:
         """A line, and what waits for it waits for; for what takes no time, what it waits for."""
         if not seconds:
             return needs
-        if not self._overlap and self.lines:
-            needs = (len(self.lines) - 1,)
+        number = len(self.lines)
+        if not self._overlap and number:
+            needs = (number - 1,)
         self.lines.append(Line(seconds, needs, way))
-        return (len(self.lines) - 1,)
-
-    def _relay(self, needs: Needs, edge: int, v: int, *, forward: bool) -> Needs:
-        """Re-lay the tensor of an edge, for who reads it or, its errors, for who made it."""
-        u = self._graph[v].producers[edge]
-        moved = self._schedule.moved(edge, v, self._picks[u], self._picks[v], forward=forward)
-        return needs if moved is None else self._add(moved[0], needs, moved[1])
+        return (number,)
 
     def _put(self, v: int) -> None:
         """Add a gradient to the bucket, which goes when it is full."""
-        size, mask = self._schedule.gradient_bytes(v, self._picks[v]), self._mask(v)
-        if not size or not mask:
+        size, way = self._schedule.gradient_bytes(v, self._picks[v]), self._way(v)
+        if not size or not way[1]:
             return
-        if self._bucket and self._mask(self._bucket[0]) != mask:  # others are not in its groups
+        if self._bucket and self._way(self._bucket[0]) != way:  # others are not in its groups
             self._send()
         self._bucket.append(v)
         self._exchanged.append(v)
@@ -262,17 +288,17 @@ class _Script:
         if self._bucket_bytes >= self._full_bytes:
             self._send()
 
-    def _mask(self, v: int) -> int:
-        return self._schedule.nodes[v].masks[I][self._picks[v]]
+    def _way(self, v: int) -> Way:
+        return self._schedule.nodes[v].gradients[self._picks[v]]
 
     def _send(self) -> None:
         """The bucket on its way, behind those before it."""
         if not self._bucket:
             return
-        mask = self._mask(self._bucket[0])
-        seconds = self._tables.curves.seconds(REDUCE, mask, self._bucket_bytes)
+        way = self._way(self._bucket[0])
+        seconds = self._tables.curves.seconds(*way, self._bucket_bytes)
         needs = _all([*(self._gradients[v] for v in self._bucket), self._stream])
-        self._stream = self._add(seconds, needs, (REDUCE, mask))
+        self._stream = self._add(seconds, needs, way)
         for v in self._bucket:
             self._gradients[v] = self._stream
         self._bucket, self._bucket_bytes = [], 0.0
