@@ -9,6 +9,7 @@ from itertools import repeat
 
 from hardware import Array
 from planners import Plan, PlanError
+from planners.order import Phase
 from planners.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
@@ -21,6 +22,7 @@ from simulator.lowering.rules import Rules
 from simulator.lowering.training_step import step_below
 from simulator.lowering.written import splits_of
 from simulator.planning.given import is_filled
+from simulator.planning.hollow import whole_of
 from simulator.planning.updates import candidates
 from workloads import Network, partition_graph
 
@@ -48,6 +50,8 @@ class Judge:
     best: Plan | None = None
     best_s: float = math.inf
     smallest: Plan | None = None
+    unfit: int = 0
+    """How many plans were not run, as they do not fit."""
     refused: str = ""
     """Why the last plan was that was refused."""
     spent: int = 0
@@ -57,6 +61,7 @@ class Judge:
     _steps: dict[Hashable, float] = field(default_factory=dict)
     """By what is done."""
     _least_over: float = math.inf
+    _updated_s: float = 0.0
 
     def seconds(self, plan: Plan) -> float:
         """What a step takes; infinite where it is refused, or cannot be better than the best."""
@@ -69,16 +74,35 @@ class Judge:
         return self._known[key]
 
     def _better(self, plan: Plan) -> float:
-        """What it takes in the better order of updates; one that is hopeless is so in either."""
-        least_s = math.inf
-        for one in self._ordered(plan):
+        """What it takes in the better order of updates, if that may be the best.
+
+        Updates come behind all else: no order is better by more than they take.
+        """
+        orders, least_s = self._ordered(plan), math.inf
+        gain_s = self._updates_s(plan) if len(orders) > 1 else 0.0
+        for one in orders:
             found = self._simulated(one)
-            if found == math.inf:
-                break
             least_s = min(least_s, found)
             if found < self.best_s:
                 self.best, self.best_s = one, found
+            if found - gain_s >= self.best_s:
+                break
         return least_s
+
+    def _updates_s(self, plan: Plan) -> float:
+        """What a core that had all weights would update, of the slowest kind."""
+        if not self._updated_s:
+            rules = self._rules(plan)
+            wholes = [whole_of(node, plan.batch) for node in rules.graph]
+            each = [
+                sum(
+                    rules.product_ps(v, Phase.UPDATE, whole, device)
+                    for v, whole in enumerate(wholes)
+                )
+                for device, _ in self.array.group.kinds
+            ]
+            self._updated_s = max(each) / PICOSECONDS
+        return self._updated_s
 
     def _updated(self, plan: Plan) -> Sequence[Plan]:
         """The ways to update weights that the execution model asks for."""
@@ -107,9 +131,8 @@ class Judge:
         return any(node.tied is not None for node in partition_graph(self.network))
 
     def _simulated(self, plan: Plan) -> float:
-        free = replace(self.execution, strict_memory=False)
         try:
-            rules = rules_of(self.network, plan, self.array, free, folded=True)
+            rules = self._rules(plan)
             if self._products_s(rules) >= self.best_s:
                 return math.inf
             step = _step(rules)
@@ -119,6 +142,10 @@ class Judge:
             self.refused = str(why)
             return math.inf
         return self._steps[step]
+
+    def _rules(self, plan: Plan) -> Rules:
+        free = replace(self.execution, strict_memory=False)
+        return rules_of(self.network, plan, self.array, free, folded=True)
 
     def _taken(self, rules: Rules) -> float:
         memory = self.execution.strict_memory
@@ -151,7 +178,9 @@ class Judge:
         over = max((one.peak_bytes / one.capacity_bytes for one in program.memory), default=0.0)
         if over < self._least_over:
             self._least_over, self.smallest = over, plan
-        return all(one.fits for one in program.memory)
+        fits = all(one.fits for one in program.memory)
+        self.unfit += not fits
+        return fits
 
 
 def _step(rules: Rules) -> Hashable:

@@ -171,6 +171,9 @@ class _Lists:
 
     @staticmethod
     def of(costs: Costs, made: Sequence[PartitionType]) -> _Lists:
+        def reduced(kind: PartitionType) -> list[Way]:
+            return [(REDUCE, mask) for mask in costs.states.masks[kind].tolist()]
+
         return _Lists(
             costs.forward_s.tolist(),
             costs.backward_s.tolist(),
@@ -179,10 +182,9 @@ class _Lists:
             costs.forward_sums_s.tolist(),
             costs.backward_sums_s.tolist(),
             costs.gradient_bytes.tolist(),
-            *(
-                [(REDUCE, mask) for mask in costs.states.masks[kind].tolist()]
-                for kind in (II, III, I)
-            ),
+            reduced(II),
+            reduced(III),
+            reduced(I),
             costs.hollow.tolist(),
             costs.reads.tolist(),
             costs.makes.tolist(),

@@ -98,10 +98,10 @@ BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 
 
 def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
-    """Layouts of every subset, and of all kinds together; where they must fit, smaller ones too."""
+    """Layouts of every subset, and of all kinds together; where some do not fit, smaller ones."""
     like = _blank(judge, batch, objective)
     _of_price(judge, like, 0.0)
-    if judge.execution.strict_memory:
+    if judge.unfit:
         work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
         whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
         for price in BYTE_PRICES:

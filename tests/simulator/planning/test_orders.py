@@ -3,14 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hardware import Array, load_array
-from planners import PLANNERS, TIME, Plan
+from planners import BASELINES, PLANNERS, TIME, Plan
 from planners.updates import UPDATE_ORDERS, Update
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.planning.given import is_filled
 from simulator.planning.judge import Judge
 from simulator.planning.search import search
+from tests.simulator.planning.cases import chains, like_cores, unlike_cores
 from workloads import Network, load_network
 
 LENET, BOARD = load_network("lenet"), DEPLOYED.planned(load_array("tpu-v3-8"))
@@ -64,6 +67,41 @@ def test_what_says_it_or_is_in_parts_is_as_it_is(monkeypatch: pytest.MonkeyPatch
         monkeypatch.undo()
     parts = replace(plan, updates=(Update.SHARDED,) * len(plan.nodes))
     assert looked_at(monkeypatch, LENET, parts, MIXED) == [""]
+
+
+@given(
+    chains(3), st.one_of(like_cores(4), unlike_cores()), st.sampled_from((1, 3, 8)), st.booleans()
+)
+def test_no_order_is_better_by_more_than_updates_take(
+    network: Network, whole: Array, batch: int, exact: bool
+) -> None:
+    execution = Execution("deployed", whole_shards=not exact)
+    array = execution.planned(whole)
+    for planner in (*PLANNERS.values(), *BASELINES.values()):
+        plan = planner(network, array, batch, TIME)
+        least_s, most_s = sorted(
+            simulate(network, replace(plan, update_order=one), array, execution).iteration_s
+            for one in UPDATE_ORDERS
+        )
+        updates_s = Judge(network, array, execution, orders=True)._updates_s(plan)
+        assert most_s - least_s <= updates_s + 1e-12
+
+
+def test_what_no_order_makes_the_best_is_seen_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is twice as far from the best as updates take."""
+    plan, seen = plan_of(LENET, MIXED), list[str]()
+    judge = Judge(LENET, MIXED, DEPLOYED, orders=True)
+    taken_s, updates_s = judge.seconds(plan), judge._updates_s(plan)
+    judge.best_s = taken_s - 2 * updates_s
+    simulated = Judge._simulated
+
+    def counted(self: Judge, plan: Plan) -> float:
+        seen.append(plan.update_order)
+        return simulated(self, plan)
+
+    monkeypatch.setattr(Judge, "_simulated", counted)
+    assert judge._better(plan) >= judge.best_s + updates_s
+    assert seen == ["arrival"]
 
 
 def test_the_better_order_is_kept() -> None:
