@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planners.min_sum import Factor, TooWideError, minimise
+from planners.min_sum import Factor, TooWideError, elimination_order, minimise
 from simulator.planning.chain import Chain
 from simulator.planning.curves import Floats, Ints
 
@@ -54,23 +54,39 @@ def _least(
     ranks = [np.zeros(len(marginals[v])) for v in variables]
     for v, marginal in zip(number, marginals, strict=True):
         ranks[v] = ranks[v] + marginal
+    scopes = tuple(_scopes(chain, number))
     for many in KEPT:
         kept = [np.argsort(one, kind="stable")[:many] for one in ranks]
-        factors = _factors(chain, weight, [kept[v] for v in number])
+        domains = tuple(len(one) for one in kept)
         try:
-            _, picks = minimise([len(one) for one in kept], [_joined(f, number) for f in factors])
-        except TooWideError:
+            elimination_order(domains, scopes)
+        except TooWideError:  # before any table is made
             continue
+        factors = _factors(chain, weight, [kept[v] for v in number])
+        _, picks = minimise(domains, [_joined(f, number) for f in factors])
         return tuple(int(kept[v][picks[v]]) for v in number)
     return None
 
 
+def _scopes(chain: Chain, number: list[int]) -> Iterator[tuple[int, ...]]:
+    """Which variables every factor will be over."""
+    for v, variable in enumerate(number):
+        yield (variable,)
+        if v:
+            yield _scope(number[v - 1], variable)
+    for producer, _, v in _others(chain):
+        yield _scope(number[producer], number[v])
+
+
+def _scope(*variables: int) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(variables))
+
+
 def _joined(factor: Factor, number: list[int]) -> Factor:
     """A factor over the variables that its nodes have; where they have one, its diagonal."""
-    scope = tuple(number[v] for v in factor.scope)
-    if len(scope) == 2 and scope[0] == scope[1]:
-        return Factor(scope[:1], np.diagonal(factor.table).copy())
-    return Factor(scope, factor.table)
+    scope = _scope(*(number[v] for v in factor.scope))
+    one = len(scope) < len(factor.scope)
+    return Factor(scope, np.diagonal(factor.table).copy() if one else factor.table)
 
 
 def _others(chain: Chain) -> Iterator[tuple[int, int, int]]:

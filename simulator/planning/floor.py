@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from simulator.planning.chain import MOST_WEIGHT, Chain
@@ -12,11 +14,14 @@ WEIGHTS = (0.0, 0.5, MOST_WEIGHT)
 
 def floor_s(chain: Chain) -> float:
     """The most of what a few weights say; a long way from the bound where much is re-laid."""
+    return max(sum(float(one.min()) for one in each) for each in by_weight(chain))
+
+
+def by_weight(chain: Chain) -> Iterator[list[Floats]]:
+    """For a few weights, what each node adds at least, by its state, whatever its neighbours'."""
     nodes = range(len(chain.nodes))
-    return max(
-        sum(float((chain.own(v, weight) + _waited(chain, v, weight)).min()) for v in nodes)
-        for weight in WEIGHTS[: 3 if chain.overlap else 1]
-    )
+    for weight in WEIGHTS[: 3 if chain.overlap else 1]:
+        yield [chain.own(v, weight) + _waited(chain, v, weight) for v in nodes]
 
 
 def _waited(chain: Chain, v: int, weight: float) -> Floats:

@@ -58,4 +58,6 @@ def _likely(chain: Chain) -> Iterator[tuple[int, ...]]:
     for found in chain.best():
         yield found.picks
         yield from with_branches(chain, found.weight)
-    yield tuple(costs.states.numbers[(I,) * chain.tables.cores.levels] for costs in chain.nodes)
+    samples = (I,) * chain.tables.cores.levels
+    if all(samples in costs.states.numbers for costs in chain.nodes):
+        yield tuple(costs.states.numbers[samples] for costs in chain.nodes)

@@ -12,25 +12,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.planning.chain import MOST_WEIGHT, Chain
+from simulator.planning.chain import Chain
 from simulator.planning.costs import Costs
+from simulator.planning.floor import by_weight
 from simulator.planning.states import States
 from simulator.planning.tables import Tables
 
 Kept = NDArray[np.bool_]
-WEIGHTS = (0.0, 0.5, MOST_WEIGHT)
 
 
 def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
     """The tables without states that take so long without any pair; None if nothing is left."""
-    nodes = range(len(chain.nodes))
     kept = [np.ones(len(costs.states), dtype=np.bool_) for costs in chain.nodes]
-    for weight in WEIGHTS if chain.overlap else WEIGHTS[:1]:
-        own = [chain.own(v, weight) for v in nodes]
-        least = [float(one.min()) for one in own]
-        whole = sum(least)
-        for v in nodes:
-            kept[v] &= whole - least[v] + own[v] < limit_s
+    for each in by_weight(chain):
+        least = [float(one.min()) for one in each]
+        whole_s = sum(least)
+        for one, own, least_s in zip(kept, each, least, strict=True):
+            one &= whole_s - least_s + own < limit_s
     return _without(chain, kept)
 
 
@@ -50,6 +48,8 @@ def _without(chain: Chain, kept: Sequence[Kept]) -> Tables | None:
         if not one.any():
             return None
         needed[id(costs)] = needed.get(id(costs), one) | one
+    if all(one.all() for one in needed.values()):
+        return chain.tables
     fewer = {id(costs): _fewer(costs, needed[id(costs)]) for costs in chain.nodes}
     return chain.tables.with_nodes([fewer[id(costs)] for costs in chain.nodes])
 

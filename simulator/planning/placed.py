@@ -5,6 +5,7 @@ What the estimate likes best (``subsets``) is simulated.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
@@ -18,6 +19,8 @@ from simulator.planning.outdone import outdoes
 from simulator.planning.placements import Placement
 from simulator.planning.subsets import (
     ESTIMATED_NODES,
+    FAR,
+    FEW_CORES,
     MOST_LAYOUTS,
     Layout,
     Subset,
@@ -25,8 +28,8 @@ from simulator.planning.subsets import (
 )
 from simulator.planning.work_bound import work_bound_s
 
-NEAR, FAR = 1.05, 1.2
-"""Layouts are simulated, and improved, whose estimate is at most so many times that of the best."""
+NEAR = 1.05
+"""Layouts are simulated whose estimate is at most so many times that of the best."""
 MOST_SIMULATED, MOST_IMPROVED = 3, 3
 """Layouts of one subset, and subsets whose best layouts are improved."""
 WORTH = 4 / 3
@@ -81,14 +84,21 @@ class Placing:
             self._with_other_buckets(subset, picks)
 
     def _likely(self) -> list[_Found]:
-        """The likely best layouts of every number of cores, the best first, by estimate."""
-        best_s, found = self.judge.best_s, list[_Found]()
+        """The likely best layouts of every number of cores, the best first, by estimate.
+
+        Few cores, which take little time, come first where something is known that is better
+        than most of them: any that is better still rules many others out.
+        """
+        best_s, found, ranked = self.judge.best_s, list[_Found](), self._ranked()
+        if best_s < math.inf:
+            ranked.sort(key=lambda one: one[2] > FEW_CORES)
         sure = not self.judge.execution.strict_memory  # else what fits counts
-        for work_s, device, size in self._ranked():
+        for work_s, device, size in ranked:
             if work_s >= best_s:
-                break
+                continue
             subset = subset_of(self.judge, device, size, self.like.batch, self.byte_s, best_s)
-            if subset is None or (sure and subset.least_s() > FAR * best_s):
+            far_s = FAR * best_s
+            if subset is None or (sure and subset.least_s(far_s) > far_s):
                 continue
             layouts_ = subset.estimated()
             found += ((*one, subset) for one in layouts_[: _most(len(layouts_))])
@@ -125,7 +135,7 @@ class Placing:
     def _is_worth(self, picks: Layout, subset: Subset) -> bool:
         """Whether refining may lead to the best."""
         best_s = self.judge.best_s
-        return subset.schedule.seconds(picks) <= WORTH * best_s and subset.least_s() < best_s
+        return subset.schedule.seconds(picks) <= WORTH * best_s and subset.least_s(best_s) < best_s
 
     def _refined(self, seconds: float, picks: Layout, subset: Subset) -> _Found:
         """One of states nearby, if it takes less."""

@@ -27,9 +27,10 @@ from simulator.planning.given import least_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import alone, powers_of_two
-from simulator.planning.placed import FAR, Placing
+from simulator.planning.placed import Placing
 from simulator.planning.placements import blank
 from simulator.planning.shares import with_better_shares
+from simulator.planning.subsets import FAR
 from simulator.planning.together import together_s, with_layouts_and_shares
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph

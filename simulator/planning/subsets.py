@@ -12,16 +12,20 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from hardware import Device
+from planners.partition import I
 from simulator.planning.chain import Chain
 from simulator.planning.floor import floor_s
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, layouts, tables_of
 from simulator.planning.local import FEW, MANY, Effort, Judged, Picks, improve
+from simulator.planning.narrowed import by_themselves
 from simulator.planning.placements import Piece
 from simulator.planning.schedule import Schedule
 from simulator.planning.states import MANY_LEVELS, Types
 from simulator.planning.tables import Tables
 
+FAR = 1.2
+"""Layouts are looked for that should take at most so many times as long as the best."""
 MOST_LAYOUTS = 8
 """Of a subset that are estimated."""
 ALL_LAYOUTS = 3**6
@@ -61,10 +65,15 @@ class Subset:
         pairs = zip(self.chain.nodes, types, strict=True)
         return tuple(costs.states.numbers[of_node] for costs, of_node in pairs)
 
-    def least_s(self) -> float:
-        """What any of its layouts should take; 0 where some may leave cores without some nodes."""
-        hollow = any(costs.hollow.all() for costs in self.chain.nodes)
-        return 0.0 if hollow or self.loose is not self.chain else self.chain.best()[0].bound_s
+    def least_s(self, enough_s: float) -> float:
+        """What any of its layouts should take, or less if that is more than enough.
+
+        0 where some may leave cores without some nodes.
+        """
+        if self.loose is not self.chain or any(costs.hollow.all() for costs in self.chain.nodes):
+            return 0.0
+        first_s = self.chain.least(0.0).bound_s
+        return first_s if first_s > enough_s else self.chain.best()[0].bound_s
 
     def judged(self, most_nodes: int = ESTIMATED_NODES, size: float | None = None) -> Judged:
         """Estimates of so many nodes together, with buckets of a size (None: the usual)."""
@@ -129,8 +138,23 @@ def subset_of(
     loose = Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
     if floor_s(loose) >= enough_s:
         return None
+    if not judge.execution.strict_memory:
+        fewer = by_themselves(loose, FAR * _by_samples_s(chain, enough_s))
+        if fewer is None:
+            return None
+        small = loose is not chain
+        chain = Chain(fewer, filled=True, byte_s=byte_s)
+        loose = Chain(fewer, byte_s=byte_s) if small else chain
     kinds = [kind for kind, _ in judge.array.group.kinds]
-    return Subset(device, size, kinds.index(device), chain, Schedule(tables), loose)
+    return Subset(device, size, kinds.index(device), chain, Schedule(chain.tables), loose)
+
+
+def _by_samples_s(chain: Chain, enough_s: float) -> float:
+    """What the layout of type I alone should take, where nothing is known to be enough."""
+    if enough_s < math.inf:
+        return enough_s
+    picks = [costs.states.numbers[(I,) * chain.tables.cores.levels] for costs in chain.nodes]
+    return Schedule(chain.tables).seconds(picks)
 
 
 def _candidates(chain: Chain) -> Iterable[Layout]:

@@ -1,5 +1,6 @@
 """Layouts of some cores of a kind: which of them are gone into, and how far."""
 
+import math
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -50,6 +51,22 @@ def test_states_nearby_are_looked_at_again_around_a_better_layout(
     found = placing._refined(judged[0], (0,), subset)
     assert found == (judged[last], (last,), subset)
     assert len(asked) == looked_at == (module.ROUNDS if last else 1)
+
+
+@pytest.mark.parametrize(
+    ("best_s", "sizes"), [(math.inf, [32, 16, 8, 4, 2, 1]), (1.0, [8, 4, 2, 1, 32, 16])]
+)
+def test_few_cores_are_looked_at_first_where_something_is_known(
+    monkeypatch: pytest.MonkeyPatch, best_s: float, sizes: list[int]
+) -> None:
+    """Else those that do the work in the least time."""
+    array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=4"]))
+    like = blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
+    judge, asked = Judge(LENET, array, DEPLOYED), list[int]()
+    judge.best_s = best_s
+    monkeypatch.setattr(module, "subset_of", lambda _, __, size, *___: asked.append(size))
+    assert Placing(judge, like)._likely() == []
+    assert asked == sizes
 
 
 def test_buckets_of_other_sizes_are_gone_into_where_they_may_pay(

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from hardware import load_array
-from planners import TIME
+from planners import TIME, Plan
 from simulator import DEPLOYED
 from simulator.planning import search as module
 from simulator.planning.judge import Judge
-from simulator.planning.placed import FAR, Placing
+from simulator.planning.placed import Placing
 from simulator.planning.placements import blank
+from simulator.planning.subsets import FAR
 from workloads import load_network, partition_graph
 
 LENET = load_network("lenet")
@@ -49,3 +50,21 @@ def test_shares_by_hbm_are_tried_where_those_by_peaks_are_near(
     monkeypatch.setattr(Placing, "subsets", alone)
     module._of_price(judge, like, 0.5)
     assert found == asked
+
+
+@pytest.mark.parametrize(("unfit", "prices"), [(0, 1), (1, 1 + len(module.BYTE_PRICES))])
+def test_bytes_have_a_price_where_something_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch, unfit: int, prices: int
+) -> None:
+    judge = Judge(LENET, ARRAY, replace(DEPLOYED, strict_memory=True))
+    asked: list[float] = []
+
+    def of_price(judge: Judge, _: Plan, byte_s: float) -> None:
+        asked.append(byte_s)
+        judge.best_s, judge.unfit = 1.0, unfit
+
+    monkeypatch.setattr(module, "_of_price", of_price)
+    module._layouts(judge, 512, TIME)
+    assert asked[0] == 0.0
+    assert len(set(asked)) == len(asked) == prices
+    assert asked == sorted(asked)

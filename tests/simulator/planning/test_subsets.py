@@ -1,19 +1,27 @@
 """Layouts by estimate: of many cores the states near a good layout's are looked at, too."""
 
 import math
+from itertools import islice, product
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hardware import load_array
+from hardware import Array, load_array
 from planners import TIME
 from planners.partition import II, III, I
-from simulator import DEPLOYED, simulate
+from simulator import DEPLOYED, Execution, simulate
+from simulator.planning.chain import Chain
 from simulator.planning.judge import Judge
+from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import whole
 from simulator.planning.placements import Placement, blank
+from simulator.planning.schedule import Schedule
 from simulator.planning.states import is_state
-from simulator.planning.subsets import Subset, subset_of
-from workloads import load_network, partition_graph
+from simulator.planning.subsets import FAR, Subset, subset_of
+from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
+from workloads import Network, load_network, partition_graph
 
 NETWORK = load_network("alexnet")
 
@@ -76,14 +84,66 @@ def test_too_slow_a_subset_is_left_out() -> None:
         one.number([()] * len(one.chain.nodes))
 
 
+@given(chains(3), like_cores(4), BATCHES, EXECUTIONS, st.sampled_from((1.0, 1.3, math.inf)))
+def test_states_are_left_out_that_no_near_layout_has(
+    network: Network, whole_: Array, batch: int, execution: Execution, times: float
+) -> None:
+    """All layouts are gone through; those of up to FAR times what is enough are still there."""
+    array = execution.planned(whole_)
+    judge = Judge(network, array, execution)
+    ((device, size),) = whole(array)
+    cores = first_cores(array, device, size)
+    assert cores is not None
+    tables = tables_of(network, batch, cores, execution)
+    schedule, states = Schedule(tables), [costs.states for costs in tables.nodes]
+    every = list(islice(product(*(range(len(one)) for one in states)), 3000))
+    taken = {picks: schedule.seconds(picks) for picks in every}
+    enough_s = times * min(taken.values())
+    found = subset_of(judge, device, size, batch, 0.0, enough_s)
+    if found is None:
+        assert min(taken.values()) >= enough_s
+        return
+    limit_s = FAR * min(enough_s, taken[tuple(one.numbers[(I,) * cores.levels] for one in states)])
+    left = [costs.states.numbers for costs in found.chain.nodes]
+    for picks, seconds in taken.items():
+        types = [one.at(pick) for one, pick in zip(states, picks, strict=True)]
+        if seconds < limit_s and not any(
+            n.hollow[p] for n, p in zip(tables.nodes, picks, strict=True)
+        ):
+            assert all(of_node in some for of_node, some in zip(types, left, strict=True))
+            assert found.schedule.seconds(found.number(types)) == seconds
+
+
+def test_states_are_left_out_by_what_is_known_to_be_enough() -> None:
+    """If nothing is, by what samples alone take, which is near the best of a large batch."""
+    one, judge = subset(4, 16384)
+    two = subset_of(judge, one.device, one.size, 16384, 0.0, one.estimated()[0][0])
+    cores = first_cores(judge.array, one.device, one.size)
+    assert two is not None
+    assert cores is not None
+    every = one.chain.nodes, two.chain.nodes, tables_of(NETWORK, 16384, cores, DEPLOYED).nodes
+    some, fewer, filled = (sum(int((~costs.hollow).sum()) for costs in nodes) for nodes in every)
+    assert fewer < some < 0.9 * filled
+
+
 def test_what_a_subset_takes_at_least_is_below_all_its_layouts() -> None:
     one, _ = subset(2, 512)
-    assert 0 < one.least_s() <= one.estimated()[0][0]
+    assert 0 < one.least_s(math.inf) <= one.estimated()[0][0]
+
+
+def test_a_bound_is_not_sought_further_where_it_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, _ = subset(2, 512)
+    first_s = one.chain.least(0.0).bound_s
+    monkeypatch.setattr(Chain, "best", lambda _: [SimpleNamespace(bound_s=2 * first_s)])
+    assert one.least_s(0.9 * first_s) == first_s
+    assert one.least_s(1.1 * first_s) == 2 * first_s
 
 
 def test_nothing_is_known_of_cores_that_may_be_left_without_a_node() -> None:
     """Of up to eight cores layouts may leave some without work: estimates of these are too low."""
-    assert subset(1, 64)[0].least_s() == 0
+    assert subset(1, 64)[0].least_s(math.inf) == 0
 
 
 def test_a_layout_is_estimated_once() -> None:
