@@ -9,25 +9,21 @@ once on the same links slow each other (``contention``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 from planners.order import Phase
-from planners.partition import AS_MADE, AS_READ, II, III, I, PartitionType
+from planners.partition import AS_MADE, AS_READ, II, III, I
 from planners.updates import LAYERS
 from simulator.planning.contention import Contention, Way
 from simulator.planning.costs import Costs
 from simulator.planning.hollow_costs import HollowCosts
 from simulator.planning.lines import Line, run
-from simulator.planning.states import layouts_by_level
+from simulator.planning.listed import Input, Lists, Moved
 from simulator.planning.tables import Tables
 
 Needs = tuple[int, ...]
 """Lines that something waits for, by their numbers."""
-Moved = tuple[float, Way]
-"""Seconds of what is re-laid, and which collective decides what it shares links with."""
-REDUCE, GATHER, EXCHANGE = "all-reduce", "all-gather", "all-to-all"
+GATHER, EXCHANGE = "all-gather", "all-to-all"
 
 
 class Schedule:
@@ -37,7 +33,7 @@ class Schedule:
         self.tables = tables
         self._contention = Contention(tables.curves)
         self._estimated = 0
-        self._lists: dict[int, _Lists] = {}
+        self._lists: dict[int, Lists] = {}
         self._known: dict[tuple[tuple[int, ...], float], float] = {}
         self._relaid: dict[tuple[int, int, float], float] = {}
         self._bytes: dict[tuple[int, int], float] = {}
@@ -45,8 +41,8 @@ class Schedule:
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
         self.inputs = [
-            [_Input(self, edge, v, producer) for edge, producer in enumerate(node.producers)]
-            for v, node in enumerate(tables.graph)
+            [Input(edge, producer) for edge, producer in enumerate(node.producers)]
+            for node in tables.graph
         ]
 
     @property
@@ -92,7 +88,7 @@ class Schedule:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
 
         By the states of who made it and who reads it, ``forward`` for who reads it, else its
-        errors for who made it.
+        errors for who made it. Found anew: who asks keeps it (``inputs``).
         """
         maker, reader = self.nodes[self.tables.graph[v].producers[edge]], self.nodes[v]
         held = [layout[made] for layout in maker.makes]
@@ -117,80 +113,10 @@ class Schedule:
             self._relaid[key] = exchanged_s + curves.seconds(GATHER, gathers, size_bytes)
         return self._relaid[key]
 
-    def _listed(self, costs: Costs, join: bool) -> _Lists:
+    def _listed(self, costs: Costs, join: bool) -> Lists:
         if id(costs) not in self._lists:
-            self._lists[id(costs)] = _Lists.of(costs, AS_READ if join else AS_MADE)
+            self._lists[id(costs)] = Lists.of(costs, AS_READ if join else AS_MADE)
         return self._lists[id(costs)]
-
-
-class _Input:
-    """An edge of the graph, with what its ``features`` and ``errors`` take to be re-laid."""
-
-    __slots__ = ("errors", "features", "producer")
-
-    def __init__(self, schedule: Schedule, edge: int, v: int, producer: int) -> None:
-        self.producer = producer
-        self.features = _Moves(partial(schedule.moved, edge, v, forward=True))
-        self.errors = _Moves(partial(schedule.moved, edge, v, forward=False))
-
-
-class _Moves(dict[tuple[int, int], Moved | None]):
-    """By the states of who made a tensor and who reads it; each found once."""
-
-    def __init__(self, moved: Callable[[int, int], Moved | None]) -> None:
-        super().__init__()
-        self._moved = moved
-
-    def __missing__(self, states: tuple[int, int]) -> Moved | None:
-        found = self[states] = self._moved(*states)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """A node's costs by state, as numbers that are read one at a time."""
-
-    forward_s: list[float]
-    backward_s: list[float]
-    gradient_s: list[float]
-    update_s: list[float]
-    forward_sums_s: list[float]
-    backward_sums_s: list[float]
-    gradient_bytes: list[float]
-    features: list[Way]
-    """The all-reduces of its partial sums of features, of errors, and of its gradient."""
-    errors: list[Way]
-    gradients: list[Way]
-    hollow: list[bool]
-    part_read: list[float]
-    part_made: list[float]
-    reads: list[list[int]]
-    """By layout (rows, columns, whole) and state, the levels at which its input has it."""
-    makes: list[list[int]]
-    """The same of its output."""
-
-    @staticmethod
-    def of(costs: Costs, made: Sequence[PartitionType]) -> _Lists:
-        def reduced(kind: PartitionType) -> list[Way]:
-            return [(REDUCE, mask) for mask in costs.states.masks[kind].tolist()]
-
-        return _Lists(
-            costs.forward_s.tolist(),
-            costs.backward_s.tolist(),
-            costs.gradient_s.tolist(),
-            costs.update_s.tolist(),
-            costs.forward_sums_s.tolist(),
-            costs.backward_sums_s.tolist(),
-            costs.gradient_bytes.tolist(),
-            reduced(II),
-            reduced(III),
-            reduced(I),
-            costs.hollow.tolist(),
-            costs.reads.tolist(),
-            costs.makes.tolist(),
-            [one.tolist() for one in layouts_by_level(costs.states, AS_READ)],
-            [one.tolist() for one in layouts_by_level(costs.states, made)],
-        )
 
 
 class _Script:
@@ -237,7 +163,10 @@ class _Script:
         ):
             read = []
             for one in inputs:
-                needs, moved = made[one.producer], one.features[picks[one.producer], pick]
+                needs, states = made[one.producer], (picks[one.producer], pick)
+                if states not in one.features:
+                    one.features[states] = schedule.moved(one.edge, v, *states, forward=True)
+                moved = one.features[states]
                 read.append(needs if moved is None else add(moved[0], needs, moved[1]))
             product = add(lists.forward_s[pick], _all(read))
             sums_s = schedule.sums_s(v, pick, Phase.FORWARD)
@@ -255,7 +184,10 @@ class _Script:
             if node.kind == "matmul":
                 errors = add(lists.gradient_s[pick], errors)
             for one in schedule.inputs[v]:
-                moved = one.errors[picks[one.producer], pick]
+                states = picks[one.producer], pick
+                if states not in one.errors:
+                    one.errors[states] = schedule.moved(one.edge, v, *states, forward=False)
+                moved = one.errors[states]
                 needs = errors if moved is None else add(moved[0], errors, moved[1])
                 arrived[one.producer].append(needs)
             if not node.join and node.kind != "matmul":

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hardware import Array, Group, load_array
 from planners import TIME, Plan
 from planners.order import Phase
-from planners.partition import II, III, I
+from planners.partition import II, III, I, PartitionType
 from simulator import DEPLOYED, Execution, simulate
 from simulator.planning.chain import Chain
 from simulator.planning.layouts import first_cores, tables_of
@@ -175,6 +175,22 @@ def test_a_bucket_goes_when_it_is_full() -> None:
         layouts = Layouts(network, array, 512, Execution("deployed", bucket_bytes=bucket))
         picks = [0] * len(layouts.chain.nodes)  # all of type I
         assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=0.01)
+
+
+@pytest.mark.parametrize(("kind", "without"), [(II, 0), (III, 1)])
+def test_sums_go_over_the_levels_of_their_type(kind: PartitionType, without: int) -> None:
+    """Of features, and of errors, of which the first layer has none; gradients over the others."""
+    layouts = Layouts(
+        load_network("vgg11"), DEPLOYED.planned(load_array("tpu-v3-8")), 512, DEPLOYED
+    )
+    nodes = layouts.chain.nodes
+    picks = [costs.states.numbers[I, I, kind] for costs in nodes]
+    ways = [line.way for line in _Script(layouts.schedule, picks, 1e12).write()]
+    assert ways.count(("all-reduce", 1)) == len(nodes) - without
+    assert {way for way in ways if way and way[0] == "all-reduce"} == {
+        ("all-reduce", 1),
+        ("all-reduce", 6),
+    }
 
 
 def test_layers_summed_over_the_same_cores_share_a_bucket() -> None:
