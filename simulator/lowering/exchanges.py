@@ -144,13 +144,12 @@ class ExchangesOnWires(Rules):
     def _tied_sums(self, item: Item) -> Iterator[Exchange]:
         """The gradient of a later use of a weight, on its way to the sums of its owner."""
         v = item.node
-        node = self.graph[v]
 
         def size(shards: Shards) -> float:
-            return self._matrix_bytes(self._work[v].shared_parameters, shards[v])
+            return self.tied_bytes(v, shards[v])
 
         requests: list[Request] = []
-        Sums((v,), SAME_WEIGHTS, size, requests.append, node.tied).complete(self.root)
+        Sums((v,), SAME_WEIGHTS, size, requests.append, self.graph[v].tied).complete(self.root)
         yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
         yield from self._tied(item, v)
 
@@ -166,9 +165,8 @@ class ExchangesOnWires(Rules):
 
     def _tied(self, item: Item, v: int) -> Iterator[Exchange]:
         """Re-lay a gradient for the weight's owner, or the new weight for its other use."""
-        forth, back = tied_layouts(self.graph, v)
-        layouts = forth if item.phase is Phase.GRADIENT else back
-        whole = self._matrix_bytes(self._work[v].shared_parameters, self.root.shards[v])
+        layouts = tied_layouts(self.graph, v)[item.phase is Phase.UPDATE]  # there, or back
+        whole = self.tied_bytes(v, self.root.shards[v])
         if item.phase is Phase.UPDATE:
             whole *= self._arithmetic.weight_bytes / self._arithmetic.gradient_bytes
         return self._relaid(item.phase, layouts, [layouts[0].node, layouts[1].node], whole)
@@ -259,10 +257,13 @@ class ExchangesOnWires(Rules):
         rest *= self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
 
+    def tied_bytes(self, v: int, shard: Shard) -> float:
+        """Gradients of the weights that a node uses and another brings."""
+        return self._matrix_bytes(self._work[v].shared_parameters, shard)
+
     def _used_bytes(self, v: int, shard: Shard) -> float:
         """The same of all parameters that a node uses, those that another one brings, too."""
-        shared = self._matrix_bytes(self._work[v].shared_parameters, self.held(v, shard))
-        return self.gradient_bytes(v, shard) + shared
+        return self.gradient_bytes(v, shard) + self.tied_bytes(v, self.held(v, shard))
 
     def _sent_bytes(self, v: int, *, used: bool = False) -> float:
         """Of a layer's gradient (or all ``used``), what the core with the most has to exchange."""
@@ -277,8 +278,7 @@ class ExchangesOnWires(Rules):
         return max((of(v, block.largest[v]) for block in blocks), default=0.0)
 
     def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
-        elements = pairs * shard.inputs * shard.outputs * shard.groups
-        return elements * self._arithmetic.gradient_bytes
+        return pairs * shard.inputs * shard.outputs * shard.groups * self._arithmetic.gradient_bytes
 
     def held(self, v: int, shard: Shard) -> Shard:
         """What operators of a node find on a core: joins are split by what they read.

@@ -62,18 +62,22 @@ class TiedLayout(NamedTuple):
         return III if own is other or other is III else own
 
 
-def tied_layouts(graph: Graph, user: int) -> tuple[tuple[TiedLayout, Layout], ...]:
+def tied_layouts(
+    graph: Graph, user: int, numbers: tuple[int, int] | None = None
+) -> tuple[tuple[TiedLayout, Layout], ...]:
     """Held and read: of a gradient on the way to the weight's owner, of the weight on its way back.
 
-    ``user`` is a node with tied weights.
+    ``user`` is a node with tied weights. ``numbers`` are its own and the owner's among the
+    nodes of a part, if not those of the graph.
     """
     owner = graph[user].tied or 0
     turned = "embedding" in {graph[user].kind} ^ {graph[owner].kind}
-    tables = {user: AS_TURNED if turned else AS_WEIGHT, owner: AS_WEIGHT}
-    reads = {node: Layout(node, table) for node, table in tables.items()}
-    return tuple(
-        (TiedLayout(one, tables[one], reads[other]), reads[other])
-        for one, other in ((user, owner), (owner, user))
+    one, other = numbers or (user, owner)
+    there = Layout(one, AS_TURNED if turned else AS_WEIGHT)
+    here = Layout(other, AS_WEIGHT)
+    return (
+        (TiedLayout(one, there.as_type, here), here),
+        (TiedLayout(other, here.as_type, there), there),
     )
 
 

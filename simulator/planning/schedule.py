@@ -84,6 +84,10 @@ class Schedule:
             return self._hollow.sums_s(v, pick, phase)
         return (costs.forward_sums_s if phase is Phase.FORWARD else costs.backward_sums_s)[pick]
 
+    def tied_s(self, v: int, picks: Sequence[int]) -> tuple[float, float]:
+        """Seconds to bring a tied weight's gradient to its owner, and the new weight back."""
+        return self._hollow.tied_s(v, picks[v], picks[self.tables.graph[v].tied or 0])
+
     def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
 
@@ -134,6 +138,9 @@ class _Script:
         self._exchanged: list[int] = []
         self._bucket_bytes, self._full_bytes = 0.0, full_bytes
         self._stream: Needs = ()
+        self._ties: dict[int, list[Needs]] = {}
+        """What the gradient of a weight that others use, too, waits for besides."""
+        self._everywhere = GATHER, (1 << schedule.tables.cores.levels) - 1
         self.lines: list[Line] = []
 
     def write(self) -> list[Line]:
@@ -142,9 +149,14 @@ class _Script:
         if self._tables.execution.inference:
             return self.lines
         self._backward(made)
+        new: dict[int, Needs] = {}
         for v in self._updated():
             lists = self._schedule.nodes[v]
-            self._add(lists.update_s[self._picks[v]], self._gradients.get(v, ()))
+            new[v] = self._add(lists.update_s[self._picks[v]], self._gradients.get(v, ()))
+        for v, node in enumerate(self._graph):
+            if node.tied is not None:
+                _, seconds = self._schedule.tied_s(v, self._picks)
+                self._add(seconds, new[node.tied], self._everywhere)
         return self.lines
 
     def _updated(self) -> Sequence[int]:
@@ -191,7 +203,8 @@ class _Script:
                 needs = errors if moved is None else add(moved[0], errors, moved[1])
                 arrived[one.producer].append(needs)
             if not node.join and node.kind != "matmul":
-                self._gradients[v] = add(lists.gradient_s[pick], product)
+                gradient = add(lists.gradient_s[pick], product)
+                self._gradients[v] = _all([gradient, *self._ties.get(v, ())])
                 if self._overlap:
                     self._put(v)
         if not self._overlap:
@@ -211,6 +224,11 @@ class _Script:
 
     def _put(self, v: int) -> None:
         """Add a gradient to the bucket, which goes when it is full."""
+        if (owner := self._graph[v].tied) is not None:
+            seconds, _ = self._schedule.tied_s(v, self._picks)
+            needs = _all([self._gradients[v], self._stream])
+            self._stream = self._add(seconds, needs, self._everywhere)
+            self._ties.setdefault(owner, []).append(self._stream)
         size, way = self._schedule.gradient_bytes(v, self._picks[v]), self._way(v)
         if not size or not way[1]:
             return

@@ -85,8 +85,10 @@ def spearman(one: np.ndarray, other: np.ndarray) -> float:
     ("name", "array", "batch", "least"),
     [
         ("alexnet", "tpu-v3-8", 512, 0.98),
+        ("gpt2:layers=1:seq=128", "tpu-v3-8", 32, 0.98),
         ("lenet", CLUSTER, 512, 0.95),
         ("alexnet", CLUSTER, 512, 0.95),
+        ("gpt2:layers=1:seq=128", CLUSTER, 32, 0.95),
         pytest.param("vgg16", "tpu-v3-8", 512, 0.98, marks=pytest.mark.slow),
         pytest.param("vgg16", CLUSTER, 512, 0.95, marks=pytest.mark.slow),
         pytest.param("resnet18", CLUSTER, 512, 0.95, marks=pytest.mark.slow),
@@ -151,6 +153,18 @@ def test_exchanges_of_cores_that_have_nothing_of_a_node_are_made_core_by_core() 
         pairs = zip(layouts.chain.nodes, types, strict=True)
         picks = [costs.states.numbers[of_node] for costs, of_node in pairs]
         assert layouts.schedule.seconds(picks) == pytest.approx(layouts.seconds(picks), rel=1e-3)
+
+
+def test_weights_that_are_used_twice_are_sent_where_they_are_cut_otherwise() -> None:
+    """The table of words is the output head, too: of every layout of the one, and of both."""
+    network, board = load_network("gpt2:layers=1:seq=128"), load_array("tpu-v3-8")
+    layouts = Layouts(network, DEPLOYED.planned(board), 32, DEPLOYED)
+    table, *_, head = (costs.states for costs in layouts.chain.nodes)
+    picks = [costs.states.numbers[I, I, I] for costs in layouts.chain.nodes]
+    both = [(types, (I, I, I)) for types in table.numbers if (II in types) or (III in types)]
+    for one, other in [*both, ((III,) * 3, (III,) * 3), ((II,) * 3, (III,) * 3)]:
+        tied = [table.numbers[one], *picks[1:-1], head.numbers[other]]
+        assert layouts.schedule.seconds(tied) == pytest.approx(layouts.seconds(tied), rel=5e-3)
 
 
 def test_one_core_computes_one_product_after_the_other() -> None:
