@@ -156,15 +156,15 @@ def test_exchanges_of_cores_that_have_nothing_of_a_node_are_made_core_by_core() 
 
 
 def test_weights_that_are_used_twice_are_sent_where_they_are_cut_otherwise() -> None:
-    """The table of words is the output head, too: of every layout of the one, and of both."""
+    """The table of words is the output head, too, and there its rows are columns."""
     network, board = load_network("gpt2:layers=1:seq=128"), load_array("tpu-v3-8")
     layouts = Layouts(network, DEPLOYED.planned(board), 32, DEPLOYED)
     table, *_, head = (costs.states for costs in layouts.chain.nodes)
     picks = [costs.states.numbers[I, I, I] for costs in layouts.chain.nodes]
-    both = [(types, (I, I, I)) for types in table.numbers if (II in types) or (III in types)]
-    for one, other in [*both, ((III,) * 3, (III,) * 3), ((II,) * 3, (III,) * 3)]:
+    some = (I, I, I), (II, II, II), (III, III, III), (I, II, III), (II, III, I), (III, I, I)
+    for one, other in product(some, some):
         tied = [table.numbers[one], *picks[1:-1], head.numbers[other]]
-        assert layouts.schedule.seconds(tied) == pytest.approx(layouts.seconds(tied), rel=5e-3)
+        assert layouts.schedule.seconds(tied) == pytest.approx(layouts.seconds(tied), rel=6e-3)
 
 
 def test_one_core_computes_one_product_after_the_other() -> None:
