@@ -50,16 +50,13 @@ def run(lines: Sequence[Line], contention: Contention) -> float:
             products.append(number)
         elif not needs:
             links.add(number, lines[number])
-    products.append(-1)
-    upcoming = iter(products)
-    number = next(upcoming)
-    now_s, computes = 0.0, -1
-    ends: list[tuple[float, int]] = []
-    """Of products, and of exchanges whose bytes are through, with the line's number."""
+    upcoming = iter([*products, -1])
+    product, computes, now_s = next(upcoming), -1, 0.0
+    ends: list[tuple[float, int]] = []  # of products, and of exchanges whose bytes are through
     while True:
-        if computes < 0 and number >= 0 and not missing[number]:
-            heappush(ends, (now_s + lines[number].seconds, number))
-            computes, number = number, next(upcoming)
+        if computes < 0 and product >= 0 and not missing[product]:
+            heappush(ends, (now_s + lines[product].seconds, product))
+            computes, product = product, next(upcoming)
         if moving:
             first = links.first()
             through_s = now_s + first.left_s / first.rate
