@@ -8,23 +8,22 @@ such groups: they are made core by core, as the simulator makes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from hardware import Group, Wires
-from planners.partition import III, SAME_WEIGHTS, PartitionType, Shard
+from planners.partition import III, PartitionType, Shard
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.lowering.blocks import Block, Halving, Shards
-from simulator.lowering.layouts import Layout, tied_layouts
+from simulator.lowering.blocks import Block, Halving
+from simulator.lowering.layouts import Layout
 from simulator.lowering.placement import Part
 from simulator.lowering.requests import Request
 from simulator.lowering.reshard import Relay
-from simulator.lowering.sums import Sums
-from workloads import Graph, Node
+from workloads import Node
 
 
 def sums_s(
@@ -71,43 +70,13 @@ def relaid_s(
     these make of the tensor (``planners.partition.AS_MADE``, ``AS_READ``). Infinite where the
     algorithm does not apply.
     """
-    part, requests = _part(nodes, batch, types, first), list[Request]()
+    part, requests = part_of(nodes, batch, types, first), list[Request]()
     held, read = (Layout(v, tuple(layout)) for v, layout in enumerate(layouts))
     Relay(held, read, whole_bytes, requests.append).move(part, whole_bytes)
-    return _in_turn_s(wires, requests, algorithm)
+    return in_turn_s(requests, wires, algorithm)
 
 
-def tied_s(
-    graph: Graph,
-    user: int,
-    batch: int,
-    types: Sequence[Sequence[PartitionType]],
-    gradient_bytes: Callable[[Shard], float],
-    weights: float,
-    wires: Wires,
-    first: int,
-    algorithm: str,
-) -> tuple[float, float]:
-    """Seconds to bring a tied weight's gradient to its owner, and the new weight back, each alone.
-
-    ``types`` are the user's and the owner's by level; the weight has ``weights`` times the
-    gradient's bytes. Nothing where both cut it alike: then its gradient joins the owner's.
-    """
-    nodes = graph[user], graph[graph[user].tied or 0]
-    part, whole = _part(nodes, batch, types, first), gradient_bytes(whole_of(nodes[0], batch))
-
-    def size(shards: Shards) -> float:
-        return gradient_bytes(shards[0])
-
-    forth, back = list[Request](), list[Request]()
-    there, again = tied_layouts(graph, user, (0, 1))
-    Sums((0,), SAME_WEIGHTS, size, forth.append, 1).complete(part)
-    Relay(*there, whole, forth.append).move(part, whole)
-    Relay(*again, weights * whole, back.append).move(part, weights * whole)
-    return _in_turn_s(wires, forth, algorithm), _in_turn_s(wires, back, algorithm)
-
-
-def _part(
+def part_of(
     nodes: Sequence[Node], batch: int, types: Sequence[Sequence[PartitionType]], first: int
 ) -> Part:
     """Cores from the first on, with what they hold of some nodes by their types at each level."""
@@ -117,7 +86,8 @@ def _part(
     return Part(0, Group(()), Lattice(first), wholes, types=levels, block=block)
 
 
-def _in_turn_s(wires: Wires, requests: Sequence[Request], algorithm: str) -> float:
+def in_turn_s(requests: Sequence[Request], wires: Wires, algorithm: str) -> float:
+    """Seconds of collectives one after the other; infinite where the algorithm does not apply."""
     try:
         return sum(_alone_s(wires, one, algorithm) for one in requests)
     except CollectiveError:

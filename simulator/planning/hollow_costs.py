@@ -7,12 +7,11 @@ core has what (``hollow``).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import partial
 
 from planners.order import Phase
 from planners.partition import II, III, I
 from simulator.lowering.layouts import backward_layouts, forward_layouts
-from simulator.planning.hollow import halved, relaid_s, sums_s, tied_s, whole_of
+from simulator.planning.hollow import halved, relaid_s, sums_s, whole_of
 from simulator.planning.states import Types
 from simulator.planning.tables import Tables
 
@@ -30,7 +29,6 @@ class HollowCosts:
         self.spent = 0
         """Effort so far, in nodes that are estimated."""
         self._known: dict[Hashable, float] = {}
-        self._ties: dict[tuple[int, int, int], tuple[float, float]] = {}
 
     def sums_s(self, v: int, pick: int, phase: Phase) -> float:
         """Seconds of a node's partial sums of features (forward) or errors (backward)."""
@@ -67,20 +65,6 @@ class HollowCosts:
                 tables.execution.algorithm,
             )
         return self._known[key]
-
-    def tied_s(self, v: int, pick: int, owner_pick: int) -> tuple[float, float]:
-        """Seconds to bring a tied weight's gradient to its owner, and the new weight back."""
-        tables = self.tables
-        owner = tables.graph[v].tied or 0
-        key = v, pick, owner_pick
-        if key not in self._ties:
-            self.spent += EFFORT
-            types = self._types(v, pick), self._types(owner, owner_pick)
-            one, size = tables.cores.array.group.arithmetic, partial(tables.rules.tied_bytes, v)
-            how = tables.rules.wires, tables.cores.first, tables.execution.algorithm
-            weights = one.weight_bytes / one.gradient_bytes
-            self._ties[key] = tied_s(tables.graph, v, tables.batch, types, size, weights, *how)
-        return self._ties[key]
 
     def gradient_bytes(self, v: int, pick: int) -> float:
         """What a core exchanges of a node's gradient; nothing where nobody else has one of it.

@@ -20,6 +20,7 @@ from simulator.planning.hollow_costs import HollowCosts
 from simulator.planning.lines import Line, run
 from simulator.planning.listed import Input, Lists, Moved
 from simulator.planning.tables import Tables
+from simulator.planning.ties import Ties
 
 Needs = tuple[int, ...]
 """Lines that something waits for, by their numbers."""
@@ -38,6 +39,7 @@ class Schedule:
         self._relaid: dict[tuple[int, int, float], float] = {}
         self._bytes: dict[tuple[int, int], float] = {}
         self._hollow = HollowCosts(tables)
+        self.ties = Ties(tables)
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
         self.inputs = [
@@ -48,7 +50,7 @@ class Schedule:
     @property
     def spent(self) -> int:
         """Nodes of all layouts that were estimated, and what took as long."""
-        return self._estimated + self._hollow.spent
+        return self._estimated + self._hollow.spent + self.ties.spent
 
     def seconds(self, picks: Sequence[int], bucket_bytes: float | None = None) -> float:
         """What the first core's step takes, about; with buckets as the tables', or of this size.
@@ -83,10 +85,6 @@ class Schedule:
         if costs.hollow[pick]:
             return self._hollow.sums_s(v, pick, phase)
         return (costs.forward_sums_s if phase is Phase.FORWARD else costs.backward_sums_s)[pick]
-
-    def tied_s(self, v: int, picks: Sequence[int]) -> tuple[float, float]:
-        """Seconds to bring a tied weight's gradient to its owner, and the new weight back."""
-        return self._hollow.tied_s(v, picks[v], picks[self.tables.graph[v].tied or 0])
 
     def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
@@ -155,7 +153,7 @@ class _Script:
             new[v] = self._add(lists.update_s[self._picks[v]], self._gradients.get(v, ()))
         for v, node in enumerate(self._graph):
             if node.tied is not None:
-                _, seconds = self._schedule.tied_s(v, self._picks)
+                _, seconds = self._tied_s(v, node.tied)
                 self._add(seconds, new[node.tied], self._everywhere)
         return self.lines
 
@@ -173,13 +171,7 @@ class _Script:
         for v, (lists, inputs, pick) in enumerate(
             zip(schedule.nodes, schedule.inputs, picks, strict=True)
         ):
-            read = []
-            for one in inputs:
-                needs, states = made[one.producer], (picks[one.producer], pick)
-                if states not in one.features:
-                    one.features[states] = schedule.moved(one.edge, v, *states, forward=True)
-                moved = one.features[states]
-                read.append(needs if moved is None else add(moved[0], needs, moved[1]))
+            read = [self._relay(made[one.producer], one, v, forward=True) for one in inputs]
             product = add(lists.forward_s[pick], _all(read))
             sums_s = schedule.sums_s(v, pick, Phase.FORWARD)
             made.append(add(sums_s, product, lists.features[pick]))
@@ -196,12 +188,7 @@ class _Script:
             if node.kind == "matmul":
                 errors = add(lists.gradient_s[pick], errors)
             for one in schedule.inputs[v]:
-                states = picks[one.producer], pick
-                if states not in one.errors:
-                    one.errors[states] = schedule.moved(one.edge, v, *states, forward=False)
-                moved = one.errors[states]
-                needs = errors if moved is None else add(moved[0], errors, moved[1])
-                arrived[one.producer].append(needs)
+                arrived[one.producer].append(self._relay(errors, one, v, forward=False))
             if not node.join and node.kind != "matmul":
                 gradient = add(lists.gradient_s[pick], product)
                 self._gradients[v] = _all([gradient, *self._ties.get(v, ())])
@@ -222,10 +209,19 @@ class _Script:
         self.lines.append(Line(seconds, needs, way))
         return (number,)
 
+    def _relay(self, needs: Needs, one: Input, v: int, *, forward: bool) -> Needs:
+        """Re-lay the tensor of an input, for who reads it or, its errors, for who made it."""
+        known = one.features if forward else one.errors
+        states = self._picks[one.producer], self._picks[v]
+        if states not in known:
+            known[states] = self._schedule.moved(one.edge, v, *states, forward=forward)
+        moved = known[states]
+        return needs if moved is None else self._add(moved[0], needs, moved[1])
+
     def _put(self, v: int) -> None:
         """Add a gradient to the bucket, which goes when it is full."""
         if (owner := self._graph[v].tied) is not None:
-            seconds, _ = self._schedule.tied_s(v, self._picks)
+            seconds, _ = self._tied_s(v, owner)
             needs = _all([self._gradients[v], self._stream])
             self._stream = self._add(seconds, needs, self._everywhere)
             self._ties.setdefault(owner, []).append(self._stream)
@@ -239,6 +235,9 @@ class _Script:
         self._bucket_bytes += size
         if self._bucket_bytes >= self._full_bytes:
             self._send()
+
+    def _tied_s(self, v: int, owner: int) -> tuple[float, float]:
+        return self._schedule.ties.seconds(v, self._picks[v], self._picks[owner])
 
     def _way(self, v: int) -> Way:
         return self._schedule.nodes[v].gradients[self._picks[v]]

@@ -134,25 +134,27 @@ def subset_of(
     tables = tables_of(judge.network, samples, cores, judge.execution)
     if tables.products_s >= enough_s:
         return None
-    chain = Chain(tables, filled=True, byte_s=byte_s)
-    loose = Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
+    chain, loose = _chains(tables, size, byte_s)
     if floor_s(loose) >= enough_s:
         return None
     if not judge.execution.strict_memory:
-        fewer = by_themselves(loose, FAR * _by_samples_s(chain, enough_s))
+        near_s = enough_s if enough_s < math.inf else _by_samples_s(chain)
+        fewer = by_themselves(loose, FAR * near_s)
         if fewer is None:
             return None
-        small = loose is not chain
-        chain = Chain(fewer, filled=True, byte_s=byte_s)
-        loose = Chain(fewer, byte_s=byte_s) if small else chain
+        chain, loose = _chains(fewer, size, byte_s)
     kinds = [kind for kind, _ in judge.array.group.kinds]
     return Subset(device, size, kinds.index(device), chain, Schedule(chain.tables), loose)
 
 
-def _by_samples_s(chain: Chain, enough_s: float) -> float:
-    """What the layout of type I alone should take, where nothing is known to be enough."""
-    if enough_s < math.inf:
-        return enough_s
+def _chains(tables: Tables, size: int, byte_s: float) -> tuple[Chain, Chain]:
+    """Of filled layouts, and with others where there are few cores."""
+    chain = Chain(tables, filled=True, byte_s=byte_s)
+    return chain, Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
+
+
+def _by_samples_s(chain: Chain) -> float:
+    """What the layout of type I alone should take."""
     picks = [costs.states.numbers[(I,) * chain.tables.cores.levels] for costs in chain.nodes]
     return Schedule(chain.tables).seconds(picks)
 
