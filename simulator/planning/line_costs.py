@@ -1,0 +1,97 @@
+"""What a layout's lines cost: products and exchanges, by the states of the nodes they are of."""
+
+from __future__ import annotations
+
+from planners.order import Phase
+from planners.partition import AS_MADE, AS_READ, II, III, I
+from simulator.planning.costs import Costs
+from simulator.planning.hollow_costs import HollowCosts
+from simulator.planning.listed import Input, Lists, Moved
+from simulator.planning.tables import Tables
+from simulator.planning.ties import Ties
+
+GATHER, EXCHANGE = "all-gather", "all-to-all"
+
+
+class LineCosts:
+    """Of one network on like cores, each found once."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._lists: dict[int, Lists] = {}
+        self._relaid: dict[tuple[int, int, float], float] = {}
+        self._bytes: dict[tuple[int, int], float] = {}
+        self._hollow = HollowCosts(tables)
+        self.ties = Ties(tables)
+        pairs = zip(tables.nodes, tables.graph, strict=True)
+        self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
+        self.inputs = [
+            [Input(edge, producer) for edge, producer in enumerate(node.producers)]
+            for node in tables.graph
+        ]
+        self.tied = {v: node.tied for v, node in enumerate(tables.graph) if node.tied is not None}
+        """Of nodes whose weight is another's, whose."""
+        products = [min(lists.backward_s) > 0 for lists in self.nodes]
+        self.ordered = [
+            all(products[u] for u in (v, *node.producers)) for v, node in enumerate(tables.graph)
+        ]
+        """Whose errors, where nothing is sent, go from product to product: not to joins."""
+
+    @property
+    def spent(self) -> int:
+        """Effort so far, in nodes that are estimated."""
+        return self._hollow.spent + self.ties.spent
+
+    def whole_bytes(self, edge: int, v: int) -> float:
+        """Of the tensor that a node reads through an edge."""
+        if (edge, v) not in self._bytes:
+            self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
+        return self._bytes[edge, v]
+
+    def gradient_bytes(self, v: int, pick: int) -> float:
+        """What a core exchanges of a node's gradient."""
+        costs = self.nodes[v]
+        if costs.hollow[pick]:
+            return self._hollow.gradient_bytes(v, pick)
+        return costs.gradient_bytes[pick]
+
+    def sums_s(self, v: int, pick: int, phase: Phase) -> float:
+        """Seconds of a node's partial sums, of features or errors."""
+        costs = self.nodes[v]
+        if costs.hollow[pick]:
+            return self._hollow.sums_s(v, pick, phase)
+        return (costs.forward_sums_s if phase is Phase.FORWARD else costs.backward_sums_s)[pick]
+
+    def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
+        """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
+
+        By the states of who made it and who reads it, ``forward`` for who reads it, else its
+        errors for who made it. Found anew: who asks keeps it (``inputs``).
+        """
+        maker, reader = self.nodes[self.tables.graph[v].producers[edge]], self.nodes[v]
+        held = [layout[made] for layout in maker.makes]
+        other = [layout[read] for layout in reader.reads]
+        (rows, columns, _), asked = (held, other) if forward else (other, held)
+        changes = (rows & asked[II]) | (columns & asked[I])
+        gathers = (rows | columns) & asked[III]
+        if not changes and not gathers:
+            return None
+        way = (GATHER, gathers) if gathers else (EXCHANGE, changes)
+        if maker.hollow[made] or reader.hollow[read]:
+            return self._hollow.moved_s(edge, v, made, read, forward=forward), way
+        part = reader.part_read[read] if forward else maker.part_made[made]
+        return self.relaid_s(changes, gathers, self.whole_bytes(edge, v) * part), way
+
+    def relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
+        """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""
+        key = changes, gathers, size_bytes
+        if key not in self._relaid:
+            curves, pieces = self.tables.curves, 1 << gathers.bit_count()
+            exchanged_s = curves.seconds(EXCHANGE, changes, size_bytes / pieces)
+            self._relaid[key] = exchanged_s + curves.seconds(GATHER, gathers, size_bytes)
+        return self._relaid[key]
+
+    def _listed(self, costs: Costs, join: bool) -> Lists:
+        if id(costs) not in self._lists:
+            self._lists[id(costs)] = Lists.of(costs, AS_READ if join else AS_MADE)
+        return self._lists[id(costs)]
