@@ -22,12 +22,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.planning.costs import Costs
-from simulator.planning.curves import Floats
+from simulator.planning.curves import Floats, Ints
 from simulator.planning.tables import Tables
 from simulator.planning.waits import waits_of
 
@@ -47,6 +48,13 @@ class Found:
     weight: float
     bound_s: float
     picks: tuple[int, ...]
+
+
+class Near(NamedTuple):
+    """Changes of the same nodes: what each adds by the chain, and the nodes' states in it."""
+
+    gains: Floats
+    states: Ints
 
 
 class Chain:
@@ -75,7 +83,7 @@ class Chain:
         """What is between neighbours, for the weight that was asked for last."""
         self._owned: dict[Hashable, Floats] = {}
         self._reached: dict[float, list[Floats]] = {}
-        self.near: dict[Hashable, list[tuple[float, tuple[int, ...]]]] = {}
+        self.near: dict[Hashable, Near] = {}
         """What other states of neighbours would add (``local``)."""
 
     @property

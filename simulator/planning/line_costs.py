@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, I
+from simulator.planning.contention import Way
 from simulator.planning.costs import Costs
 from simulator.planning.hollow_costs import HollowCosts
-from simulator.planning.listed import Input, Lists, Moved
+from simulator.planning.listed import Input, Lists, Memo, Moved
 from simulator.planning.tables import Tables
 from simulator.planning.ties import Ties
 
 GATHER, EXCHANGE = "all-gather", "all-to-all"
+
+
+class Back(NamedTuple):
+    """A node's way back in one of its states: its products, the sums of its errors, its gradient.
+
+    Of the gradient, too, the bytes that are exchanged, and how; None where nothing is.
+    """
+
+    product_s: float
+    sums_s: float
+    sums: Way
+    gradient_s: float
+    gradient: tuple[float, Way] | None
 
 
 class LineCosts:
@@ -26,9 +43,11 @@ class LineCosts:
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
         self.inputs = [
-            [Input(edge, producer) for edge, producer in enumerate(node.producers)]
-            for node in tables.graph
+            [self._input(edge, v) for edge in range(len(node.producers))]
+            for v, node in enumerate(tables.graph)
         ]
+        self.backs = [Memo(partial(self._back, v)) for v in range(len(tables.graph))]
+        """By node and state."""
         self.tied = {v: node.tied for v, node in enumerate(tables.graph) if node.tied is not None}
         """Of nodes whose weight is another's, whose."""
         products = [min(lists.backward_s) > 0 for lists in self.nodes]
@@ -48,12 +67,18 @@ class LineCosts:
             self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
         return self._bytes[edge, v]
 
+    def _back(self, v: int, pick: int) -> Back:
+        lists = self.nodes[v]
+        sums = self.sums_s(v, pick, Phase.BACKWARD), lists.errors[pick]
+        gradient = self.gradient_bytes(v, pick), lists.gradients[pick]
+        sent = gradient if gradient[0] and gradient[1][1] else None
+        return Back(lists.backward_s[pick], *sums, lists.gradient_s[pick], sent)
+
     def gradient_bytes(self, v: int, pick: int) -> float:
         """What a core exchanges of a node's gradient."""
-        costs = self.nodes[v]
-        if costs.hollow[pick]:
+        if self.nodes[v].hollow[pick]:
             return self._hollow.gradient_bytes(v, pick)
-        return costs.gradient_bytes[pick]
+        return self.nodes[v].gradient_bytes[pick]
 
     def sums_s(self, v: int, pick: int, phase: Phase) -> float:
         """Seconds of a node's partial sums, of features or errors."""
@@ -62,12 +87,18 @@ class LineCosts:
             return self._hollow.sums_s(v, pick, phase)
         return (costs.forward_sums_s if phase is Phase.FORWARD else costs.backward_sums_s)[pick]
 
-    def moved(self, edge: int, v: int, made: int, read: int, *, forward: bool) -> Moved | None:
+    def _input(self, edge: int, v: int) -> Input:
+        features = partial(self._moved, edge, v, forward=True)
+        errors = partial(self._moved, edge, v, forward=False)
+        return Input(edge, self.tables.graph[v].producers[edge], Memo(features), Memo(errors))
+
+    def _moved(self, edge: int, v: int, picks: tuple[int, int], *, forward: bool) -> Moved | None:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
 
         By the states of who made it and who reads it, ``forward`` for who reads it, else its
-        errors for who made it. Found anew: who asks keeps it (``inputs``).
+        errors for who made it.
         """
+        made, read = picks
         maker, reader = self.nodes[self.tables.graph[v].producers[edge]], self.nodes[v]
         held = [layout[made] for layout in maker.makes]
         other = [layout[read] for layout in reader.reads]

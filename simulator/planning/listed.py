@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from planners.partition import AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Way
@@ -13,6 +14,8 @@ from simulator.planning.states import layouts_by_level
 Moved = tuple[float, Way]
 """Seconds of what is re-laid, and which collective decides what it shares links with."""
 REDUCE = "all-reduce"
+Key = TypeVar("Key")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +67,26 @@ class Lists:
         )
 
 
+class Memo(dict[Key, Made]):
+    """What is made once for each key, when it is asked for."""
+
+    def __init__(self, make: Callable[[Key], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Key) -> Made:
+        found = self[key] = self._make(key)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """The ``edge``-th input of a node, and what it takes to re-lay its ``features`` and ``errors``.
 
-    By the states of who made it and who reads it, as far as that was asked for.
+    By the states of who made it and who reads it.
     """
 
     edge: int
     producer: int
-    features: dict[tuple[int, int], Moved | None] = field(default_factory=dict)
-    errors: dict[tuple[int, int], Moved | None] = field(default_factory=dict)
+    features: Memo[tuple[int, int], Moved | None]
+    errors: Memo[tuple[int, int], Moved | None]

@@ -9,14 +9,18 @@ that the plan does not depend on the machine.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.planning.chain import Chain
+from simulator.planning.chain import Chain, Near
+from simulator.planning.curves import Floats, Ints
 
 
 class Effort(NamedTuple):
@@ -107,64 +111,63 @@ def _changed(picks: Picks, kind: int, change: Change) -> Picks:
 
 def _ranked(
     picks: Picks, chains: dict[int, Chain], weight: float, few: int
-) -> list[tuple[int, Change]]:
+) -> Iterator[tuple[int, Change]]:
     """The changes that the chains find cheapest, with their kinds."""
-    found: list[tuple[float, int, Change]] = []
+    found: list[tuple[int, Sequence[int], Near]] = []
     for kind, chain in chains.items():
         now = picks[kind]
         for start in range(len(now)):
-            for width in (1, 2):
-                if start + width <= len(now):
-                    near = _near(chain, now, start, width, weight, few)
-                    found += ((gain, kind, change) for gain, change in near)
-        found += ((gain, kind, change) for gain, change in _alike(chain, now, weight, few))
-    finite = (one for one in found if one[0] < math.inf)  # what is not to be taken is not tried
-    return [one[1:] for one in sorted(finite, key=lambda one: one[0])[:few]]
+            for end in range(start + 1, min(start + 2, len(now)) + 1):
+                near = _near(chain, now, start, end, weight, few)
+                found.append((kind, range(start, end), near))
+        found += ((kind, *alike) for alike in _alike(chain, now, weight, few))
+    gains = np.concatenate([near.gains for _, _, near in found])
+    firsts = list(accumulate([len(near.gains) for _, _, near in found], initial=0))
+    for place in np.argsort(gains, kind="stable")[:few].tolist():
+        if gains[place] == np.inf:  # what is not to be taken is not tried
+            return
+        which = bisect_right(firsts, place) - 1
+        kind, nodes, near = found[which]
+        states = near.states[place - firsts[which]].tolist()
+        yield kind, dict(zip(nodes, states, strict=True))
 
 
 def _near(
-    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float, few: int
-) -> list[tuple[float, Change]]:
-    """Other states for one node, or both of two neighbours, with what they add by the chain.
+    chain: Chain, picks: Sequence[int], start: int, end: int, weight: float, few: int
+) -> Near:
+    """Other states for one node, or both of two neighbours.
 
     Found once for the states around them: most stay the same from change to change.
     """
-    end = start + width
     around = tuple(picks[max(start - 1, 0) : end + 1])
     key = chain.sort_of(start, end), weight, around, few
     if key not in chain.near:
-        chain.near[key] = list(_nearest(chain, picks, start, width, weight, few))
-    return [(gain, dict(enumerate(states, start))) for gain, states in chain.near[key]]
+        chain.near[key] = _nearest(chain, picks, start, end, weight, few)
+    return chain.near[key]
 
 
 def _nearest(
-    chain: Chain, picks: Sequence[int], start: int, width: int, weight: float, few: int
-) -> Iterator[tuple[float, tuple[int, ...]]]:
-    end = start + width
+    chain: Chain, picks: Sequence[int], start: int, end: int, weight: float, few: int
+) -> Near:
     price = chain.own(start, weight)
     if start:
         price = price + chain.pair(start, weight)[picks[start - 1]]
-    if width == 2:
+    if end > start + 1:
         behind = chain.own(start + 1, weight)
         price = price[:, np.newaxis] + chain.pair(start + 1, weight) + behind
     if end < len(picks):
         price = price + chain.pair(end, weight)[:, picks[end]]
     now = tuple(picks[start:end])
-    with np.errstate(invalid="ignore"):  # forever less forever: not to be taken
-        gain = np.nan_to_num(price - price[now], nan=np.inf, posinf=np.inf)
+    gain = _gain(price, now)
     most = min(few // 4, gain.size)
-    nearest = np.argpartition(gain, most - 1, axis=None)[:most]
-    for place in np.sort(nearest)[
-        np.argsort(gain.ravel()[np.sort(nearest)], kind="stable")
-    ].tolist():
-        states = tuple(int(i) for i in np.unravel_index(place, gain.shape))
-        if all(state != old for state, old in zip(states, now, strict=True)):
-            yield float(gain[states]), states
+    nearest = np.sort(np.argpartition(gain, most - 1, axis=None)[:most])
+    states = np.stack(np.unravel_index(nearest, gain.shape), axis=1)
+    return _first(gain.ravel()[nearest], states, (states != now).all(axis=1))
 
 
 def _alike(
     chain: Chain, picks: Sequence[int], weight: float, few: int
-) -> Iterator[tuple[float, Change]]:
+) -> Iterator[tuple[Sequence[int], Near]]:
     """Another state for all nodes of a sort that have the same one."""
     groups = defaultdict[tuple[int, int], list[int]](list)
     for v, pick in enumerate(picks):
@@ -179,8 +182,21 @@ def _alike(
                 price = price + chain.pair(v, weight)[picks[v - 1]]
             if v + 1 < len(picks):
                 price = price + chain.pair(v + 1, weight)[:, picks[v + 1]]
-        with np.errstate(invalid="ignore"):
-            gain = np.nan_to_num(price - price[pick], nan=np.inf, posinf=np.inf)
-        for state in np.argsort(gain, kind="stable")[: few // 8].tolist():
-            if state != pick:
-                yield float(gain[state]), dict.fromkeys(nodes, int(state))
+        gain = _gain(price, (pick,))
+        states = np.argsort(gain, kind="stable")[: few // 8]
+        of_nodes = np.repeat(states[:, np.newaxis], len(nodes), axis=1)
+        yield nodes, _first(gain[states], of_nodes, states != pick)
+
+
+def _gain(price: Floats, now: tuple[int, ...]) -> Floats:
+    """What other states add; forever less forever is not to be taken."""
+    with np.errstate(invalid="ignore"):
+        found: Floats = np.nan_to_num(price - price[now], nan=np.inf, posinf=np.inf)
+    return found
+
+
+def _first(gains: Floats, states: Ints, taken: NDArray[np.bool_]) -> Near:
+    """Those that are taken, the cheapest first."""
+    order = np.argsort(gains, kind="stable")
+    order = order[taken[order]]
+    return Near(gains[order], states[order])

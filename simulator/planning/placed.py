@@ -71,7 +71,7 @@ class Placing:
                 self._judged(subset, picks)
         firsts = {id(one[2]): one for one in reversed(found) if one[0] <= FAR * best_s}
         # by what is near: a small network's best layout may take an eighth less than the first
-        ranked = nsmallest(MOST_IMPROVED, firsts.values(), lambda one: one[2].near_s(one[1]))
+        ranked = nsmallest(MOST_IMPROVED, firsts.values(), _near_s)
         better = [self._better(picks, subset) for _, picks, subset in ranked]
         better.sort(key=lambda one: one[0])
         better = [self._refined(*one) if self._is_worth(*one[1:]) else one for one in better]
@@ -129,7 +129,7 @@ class Placing:
 
     def _better(self, picks: Layout, subset: Subset) -> _Found:
         """What a layout takes that is better by estimate, or the layout itself."""
-        both = picks, subset.improved(picks)
+        both = picks, subset.better(picks)
         return (*min((self._judged(subset, one), one) for one in both), subset)
 
     def _is_worth(self, picks: Layout, subset: Subset) -> bool:
@@ -168,6 +168,12 @@ class Placing:
                 better = subset.improved(picks, subset.judged(ESTIMATED_NODES // 8, size))
                 self._judged(subset, picks, size)
                 self._judged(subset, better, size)
+
+
+def _near_s(one: _Found) -> float:
+    """What is near it should take."""
+    _, picks, subset = one
+    return subset.schedule.seconds(subset.better(picks))
 
 
 def _most(many: int) -> int:

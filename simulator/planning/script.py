@@ -9,9 +9,8 @@ from itertools import groupby
 from planners.order import Phase
 from planners.updates import LAYERS
 from simulator.planning.contention import Way
-from simulator.planning.line_costs import GATHER, LineCosts
+from simulator.planning.line_costs import GATHER, Back, LineCosts
 from simulator.planning.lines import Line
-from simulator.planning.listed import Input
 
 Needs = tuple[int, ...]
 """Lines that something waits for, by their numbers."""
@@ -33,6 +32,7 @@ class Script:
         self._bucket: list[int] = []
         self._exchanged: dict[int, None] = {}
         """The nodes of all buckets, in their order."""
+        self._bucket_way: Way = "", 0
         self._bucket_bytes, self._full_bytes = 0.0, full_bytes
         self._stream: Needs = ()
         self._ties: dict[int, list[Needs]] = {}
@@ -66,7 +66,7 @@ class Script:
             seconds = sum([self._costs.nodes[v].update_s[self._picks[v]] for v in nodes])
             new[owner] = self._add(seconds, needs)
         for v, owner in tied.items():
-            _, seconds = self._tied_s(v, owner)
+            _, seconds = self._tied_s(v)
             self._add(seconds, new[owner], self._everywhere)
 
     def _updated(self) -> Sequence[int]:
@@ -81,8 +81,11 @@ class Script:
         costs, picks, add = self._costs, self._picks, self._add
         made: list[Needs] = [()] * nodes.start
         for v in nodes:
-            lists, pick = costs.nodes[v], picks[v]
-            read = [self._relay(made[i.producer], i, v, forward=True) for i in costs.inputs[v]]
+            lists, pick, read = costs.nodes[v], picks[v], list[Needs]()
+            for one in costs.inputs[v]:
+                moved = one.features[picks[one.producer], pick]
+                there = made[one.producer]
+                read.append(there if moved is None else add(moved[0], there, moved[1]))
             product = add(lists.forward_s[pick], _all(read))
             sums_s = costs.sums_s(v, pick, Phase.FORWARD)
             made.append(add(sums_s, product, lists.features[pick]))
@@ -92,24 +95,27 @@ class Script:
         costs, picks, add = self._costs, self._picks, self._add
         arrived: list[list[Needs]] = [[] for _ in made]
         for v in reversed(range(len(made))):
-            node, lists, pick = self._graph[v], costs.nodes[v], picks[v]
-            product = add(lists.backward_s[pick], _all(arrived[v]) if arrived[v] else made[v])
-            sums_s = costs.sums_s(v, pick, Phase.BACKWARD)
-            errors = add(sums_s, product, lists.errors[pick])
+            node, pick = self._graph[v], picks[v]
+            back = costs.backs[v][pick]
+            product = add(back.product_s, _all(arrived[v]) if arrived[v] else made[v])
+            errors = add(back.sums_s, product, back.sums)
             if node.kind == "matmul":
-                errors = add(lists.gradient_s[pick], errors)
+                errors = add(back.gradient_s, errors)
             for one in costs.inputs[v]:
-                arrived[one.producer].append(self._relay(errors, one, v, forward=False))
+                moved = one.errors[picks[one.producer], pick]
+                sent = errors if moved is None else add(moved[0], errors, moved[1])
+                arrived[one.producer].append(sent)
             if not node.join and node.kind != "matmul":
                 waited = not costs.ordered[v] or product != (len(self.lines) - 1,)
                 computed = add if waited else self._longer
-                gradient = computed(lists.gradient_s[pick], product)
-                self._gradients[v] = _all([gradient, *self._ties.get(v, ())])
+                gradient = computed(back.gradient_s, product)
+                uses = self._ties.get(v)
+                self._gradients[v] = _all([gradient, *uses]) if uses else gradient
                 if self._overlap:
-                    self._put(v)
+                    self._put(v, back)
         if not self._overlap:
             for v in sorted(self._gradients, reverse=True):
-                self._put(v)
+                self._put(v, costs.backs[v][picks[v]])
         self._send()
 
     def _add(self, seconds: float, needs: Needs, way: Way | None = None) -> Needs:
@@ -128,47 +134,36 @@ class Script:
         self.lines[-1] = line._replace(seconds=line.seconds + seconds)
         return needs
 
-    def _relay(self, needs: Needs, one: Input, v: int, *, forward: bool) -> Needs:
-        """Re-lay the tensor of an input, for who reads it or, its errors, for who made it."""
-        known = one.features if forward else one.errors
-        states = self._picks[one.producer], self._picks[v]
-        if states not in known:
-            known[states] = self._costs.moved(one.edge, v, *states, forward=forward)
-        moved = known[states]
-        return needs if moved is None else self._add(moved[0], needs, moved[1])
-
-    def _put(self, v: int) -> None:
+    def _put(self, v: int, back: Back) -> None:
         """Add a gradient to the bucket, which goes when it is full."""
-        if (owner := self._costs.tied.get(v)) is not None:
-            seconds, _ = self._tied_s(v, owner)
+        if v in self._costs.tied:
+            seconds, _ = self._tied_s(v)
             needs = _all([self._gradients[v], self._stream])
             self._stream = self._add(seconds, needs, self._everywhere)
-            self._ties.setdefault(owner, []).append(self._stream)
-        size, way = self._costs.gradient_bytes(v, self._picks[v]), self._way(v)
-        if not size or not way[1]:
+            self._ties.setdefault(self._costs.tied[v], []).append(self._stream)
+        if back.gradient is None:
             return
-        if self._bucket and self._way(self._bucket[0]) != way:  # others are not in its groups
+        size, way = back.gradient
+        if way != self._bucket_way:  # others are not in its groups
             self._send()
+            self._bucket_way = way
         self._bucket.append(v)
         self._exchanged[v] = None
         self._bucket_bytes += size
         if self._bucket_bytes >= self._full_bytes:
             self._send()
 
-    def _tied_s(self, v: int, owner: int) -> tuple[float, float]:
-        return self._costs.ties.seconds(v, self._picks[v], self._picks[owner])
-
-    def _way(self, v: int) -> Way:
-        return self._costs.nodes[v].gradients[self._picks[v]]
+    def _tied_s(self, v: int) -> tuple[float, float]:
+        """Seconds to whose weight a node's is, and back from there."""
+        return self._costs.ties.seconds(v, self._picks[v], self._picks[self._costs.tied[v]])
 
     def _send(self) -> None:
         """The bucket on its way, behind those before it."""
         if not self._bucket:
             return
-        way = self._way(self._bucket[0])
-        seconds = self._tables.curves.seconds(*way, self._bucket_bytes)
+        seconds = self._tables.curves.seconds(*self._bucket_way, self._bucket_bytes)
         needs = _all([*(self._gradients[v] for v in self._bucket), self._stream])
-        self._stream = self._add(seconds, needs, way)
+        self._stream = self._add(seconds, needs, self._bucket_way)
         for v in self._bucket:
             self._gradients[v] = self._stream
         self._bucket, self._bucket_bytes = [], 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
 from hardware import Device
@@ -50,6 +50,7 @@ class Subset:
     schedule: Schedule
     loose: Chain
     """With layouts that leave cores without some nodes, where there are few cores."""
+    _better: dict[Layout, Layout] = field(default_factory=dict, init=False)
 
     def piece(self, picks: Layout) -> Piece:
         """What a plan is made of."""
@@ -98,9 +99,11 @@ class Subset:
         start, chains = {self.kind: picks}, {self.kind: self.loose}
         return improve(start, chains, judged or self.judged(), effort=effort)[self.kind]
 
-    def near_s(self, picks: Layout) -> float:
-        """What that should take."""
-        return self.schedule.seconds(self.improved(picks))
+    def better(self, picks: Layout) -> Layout:
+        """What is better with the usual buckets and effort: found once."""
+        if picks not in self._better:
+            self._better[picks] = self.improved(picks)
+        return self._better[picks]
 
     def refined(self, picks: Layout) -> tuple[Subset, Layout]:
         """A better layout than one, by estimate: many more changes of its nodes are tried.
