@@ -73,11 +73,12 @@ def offer(
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
     if algorithm == "auto":
         return cheapest(_every(members, collective, size_bytes))
+    found: Offer | str
     if algorithm in TIERED:
         found = TIERED[algorithm](members, collective, size_bytes)
     else:
         found = flat_offer(members, collective, size_bytes, FLAT[algorithm])
-    if isinstance(found, Offer):
+    if not isinstance(found, str):
         return found
     fit = ", ".join(o.algorithm for o in flat_offers(members, collective, size_bytes))
     raise CollectiveError(
@@ -96,7 +97,7 @@ def every_offer(
 
 def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
     tiers = (how(members, collective, size_bytes) for how in TIERED.values())
-    found = [way for way in tiers if isinstance(way, Offer)]
+    found = [way for way in tiers if not isinstance(way, str)]
     return [*flat_offers(members, collective, size_bytes), *found]
 
 

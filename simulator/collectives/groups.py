@@ -10,7 +10,8 @@ members at axis 010, groups at 101.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -156,40 +157,38 @@ def _shares_grid(wires: Wires, members: Ints) -> bool:
     )
 
 
+@dataclass(eq=False)
 class Mirrored(Groups):
     """Groups that are a cube together: bit i of a member's number is axis ``members[i]``.
 
     There is a group for every combination of the bits of ``free``; all agree
     with ``base`` in the others. ``order`` has members' numbers, in the order
-    in which messages count them.
+    in which messages count them. Where copies are left out that need not be
+    followed, ``count`` still has them.
     """
 
+    wires: Wires
+    cube: Cube
+    members: tuple[int, ...]
+    free: int
+    base: int
+    count: int
+    order: Ints | None = None
     alike = True
 
-    def __init__(
-        self,
-        wires: Wires,
-        cube: Cube,
-        members: Sequence[int],
-        free: int,
-        base: int = 0,
-        order: Ints | None = None,
-    ) -> None:
-        self.wires = wires
-        self.cube = cube
-        self.size, self.count = 1 << len(members), 1 << free.bit_count()
-        self._members, self._free, self._base, self._order = tuple(members), free, base, order
-        self._axes = sum(1 << axis for axis in members)
-        self.key = cube, self._members, free, base  # a cube is one on all arrays so wired
+    def __post_init__(self) -> None:
+        self.size = 1 << len(self.members)
+        self.axes = sum(1 << axis for axis in self.members)
+        self.key = self.cube, self.members, self.free, self.base  # one cube on arrays so wired
 
     def _quotient(self, free: int) -> Quotient:
-        fixed = self.cube.all_axes & ~(self._free | self._axes)
-        copies = Copies(free, fixed, self._base)
+        fixed = self.cube.all_axes & ~(self.free | self.axes)
+        copies = Copies(free, fixed, self.base)
         return KEPT.get("quotient", (self.cube, copies), lambda: Quotient(self.cube, copies))
 
     def _bits(self, numbers: Ints) -> Ints:
         """The corners of the cube that members of the first group are."""
-        return self._base | weighed(numbers, [1 << axis for axis in self._members])
+        return self.base | weighed(numbers, [1 << axis for axis in self.members])
 
     @cached_property
     def rows(self) -> Ints:  # type: ignore[override]  # noqa: D102
@@ -199,9 +198,9 @@ class Mirrored(Groups):
         if messages.everyone or messages.mirrored:
             return self._everywhere(messages)
         sources, targets = messages.sources, messages.targets
-        if self._order is not None:
-            sources, targets = self._order[sources], self._order[targets]
-        on = self._quotient(self._free)
+        if self.order is not None:
+            sources, targets = self.order[sources], self.order[targets]
+        on = self._quotient(self.free)
         return Carried(*on.carry(self._bits(sources), self._bits(targets)), on)
 
     def _everywhere(self, messages: Messages) -> Carried:
@@ -209,10 +208,10 @@ class Mirrored(Groups):
 
         Who exchanges with whom is then all that matters, not which members a group has.
         """
-        on = self._quotient(self._free | self._axes)
+        on = self._quotient(self.free | self.axes)
         if messages.everyone:
-            key = "everyone", (on, self._axes)
-            return KEPT.get(*key, lambda: Carried(*on.everyone(self._axes), on))
+            key = "everyone", (on, self.axes)
+            return KEPT.get(*key, lambda: Carried(*on.everyone(self.axes), on))
         sources, targets = self._bits(messages.sources), self._bits(messages.targets)
         exchanged = on, *sources.tolist(), *targets.tolist()
         return KEPT.get("exchange", exchanged, lambda: Carried(*on.carry(sources, targets), on))
@@ -222,12 +221,9 @@ class Mirrored(Groups):
         by_number = np.argsort(self.rows[0])
         return by_number[np.searchsorted(self.rows[0, by_number], cores)]
 
-    def _in(self, order: Ints) -> Mirrored:
-        return Mirrored(self.wires, self.cube, self._members, self._free, self._base, order)
-
     def _on_grid(self) -> bool:
         return any(
-            isinstance(links, Line) and not reach.region & self._axes
+            isinstance(links, Line) and not reach.region & self.axes
             for reach in self.cube.reaches
             for links in reach.links
         )
@@ -236,25 +232,25 @@ class Mirrored(Groups):
     def ring(self) -> Mirrored:  # noqa: D102
         if not self._on_grid():
             return self
-        return self._in(KEPT.get("order in a ring", self.key, self._round))
+        return replace(self, order=KEPT.get("order in a ring", self.key, self._round))
 
     def _round(self) -> Ints:
         return self._numbers(in_ring_order(self.wires, self.rows)[0])
 
     @property
     def chain(self) -> Mirrored:  # noqa: D102
-        order = self.ring._order
+        order = self.ring.order
         if order is None:
             return self
         start = int(np.argmax(order == 0))
-        return self._in(np.roll(order, -start))
+        return replace(self, order=np.roll(order, -start))
 
     @property
     def box(self) -> Box | None:  # noqa: D102
         if not self._on_grid():
             return None
         order = KEPT.get("order in a box", self.key, self._boxed)
-        return None if order is None else Box(self._in(order.ravel()), order.shape)
+        return None if order is None else Box(replace(self, order=order.ravel()), order.shape)
 
     def _boxed(self) -> Ints | None:
         members = boxes(self.wires, self.rows)
@@ -262,16 +258,15 @@ class Mirrored(Groups):
 
     def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
         of = self.cube.units[level]
-        inside = [axis for axis in self._members if not of >> axis & 1]
-        across = [axis for axis in self._members if of >> axis & 1]
-        if tuple(inside) != self._members[: len(inside)]:
+        inside = [axis for axis in self.members if not of >> axis & 1]
+        across = [axis for axis in self.members if of >> axis & 1]
+        if tuple(inside) != self.members[: len(inside)]:
             return None
-        others = self._free | sum(1 << axis for axis in across)
-        beside = self._free if first_only else self._free | sum(1 << axis for axis in inside)
-        return (
-            Mirrored(self.wires, self.cube, inside, others, self._base),
-            Mirrored(self.wires, self.cube, across, beside, self._base),
-        )
+        others = self.free | sum(1 << axis for axis in across)
+        beside = self.free if first_only else self.free | sum(1 << axis for axis in inside)
+        sets, many = self.count << len(across), 0 if first_only else len(inside)
+        within = replace(self, members=tuple(inside), free=others, count=sets, order=None)
+        return within, replace(within, members=tuple(across), free=beside, count=self.count << many)
 
 
 def groups_of(wires: Wires, members: Members) -> Groups:
@@ -292,9 +287,9 @@ def _mirrored(wires: Wires, lattice: Lattice) -> Mirrored | None:
         cube = KEPT.get("cube", key, partial(cube_of, wires, first, all_strides))
         if cube is not None:
             axis = {stride: i for i, stride in enumerate(cube.strides)}
-            members = [axis[stride] for stride in lattice.members]
+            members = tuple(axis[stride] for stride in lattice.members)
             free = sum(1 << axis[stride] for stride in lattice.beside)
             base = cube.corner(lattice.first)
             if not base & (free | sum(1 << i for i in members)):
-                return Mirrored(wires, cube, members, free, base)
+                return Mirrored(wires, cube, members, free, base, lattice.count)
     return None

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from simulator.collectives.groups import Groups
-from simulator.collectives.offers import Offer, cheapest, flat_offers
+from simulator.collectives.offers import Flat, Jobs, cheapest, flat_offers
 
 NAME = "hierarchical"
 Tier = tuple[Groups, float]
 """Groups of a tier, and the bytes that it works on."""
 
 
-def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Offer | str:
+@dataclass(frozen=True, eq=False)
+class Tiers:
+    """Tier by tier, one after the other."""
+
+    tiers: tuple[Flat, ...]
+    algorithm: str = NAME
+
+    @property
+    def phases(self) -> int:  # noqa: D102
+        return sum(tier.phases for tier in self.tiers)
+
+    @cached_property
+    def alone_ps(self) -> int:  # noqa: D102
+        return sum([tier.alone_ps for tier in self.tiers])
+
+    def jobs(self) -> Jobs:  # noqa: D102
+        return tuple(job for tier in self.tiers for job in tier.jobs())
+
+
+def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Tiers | str:
     """Each tier works on the pieces that the one before has left, in the cheapest flat way.
 
     Or why that does not apply: nodes do not have equally many members, or
@@ -38,10 +59,10 @@ def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Offer | 
         ]
     else:
         offers = _every(collective, order if collective == "reduce-scatter" else order[::-1])
-    return Offer(groups.wires, NAME, tuple(job for offer in offers for job in offer.sequence))
+    return Tiers(tuple(offers))
 
 
-def _every(collective: str, tiers: Sequence[Tier]) -> list[Offer]:
+def _every(collective: str, tiers: Sequence[Tier]) -> list[Flat]:
     return [cheapest(flat_offers(groups, collective, size)) for groups, size in tiers]
 
 

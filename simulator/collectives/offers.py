@@ -1,7 +1,7 @@
 """Ways to do a collective: which algorithms apply, and how long each takes alone.
 
-An offer is timed on the few links that stand for all (``quotient``). Only the
-one that is taken is written out as jobs of all links.
+An offer is timed for the few groups that may share links (``sharing``), on the few links that
+stand for all (``quotient``). Only the one that is taken is written out as jobs of all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil, floor, sqrt
+from typing import Protocol, TypeVar
 
 from hardware import Wires
 from simulator.collectives.algorithms import FLAT, Algorithm
@@ -18,9 +19,11 @@ from simulator.collectives.kept import KEPT
 from simulator.collectives.phases import CollectivePhase
 from simulator.collectives.quotient import Quotient
 from simulator.collectives.sections import Ends
+from simulator.collectives.sharing import sharing
 from simulator.engine.jobs import Job, Load
 from simulator.engine.picoseconds import whole_ps
 
+AnyOffer = TypeVar("AnyOffer", bound="Offer")
 Jobs = tuple[Job, ...]
 """One after the other."""
 MOST_DIRECT = 1 << 14
@@ -61,83 +64,98 @@ class Timed:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Offer:
-    """A way to do a collective: by which algorithm, in which phases.
+class Offer(Protocol):
+    """A way to do a collective: by which algorithm, in how many phases one after the other.
 
-    ``sequence`` has the name, the phase and the collective's size of every job.
+    ``alone_ps`` is what its jobs take when nobody else uses their links.
     """
 
-    wires: Wires
-    algorithm: str
-    sequence: tuple[tuple[str, Timed, float], ...]
+    @property
+    def algorithm(self) -> str: ...  # noqa: D102
 
-    @cached_property
-    def alone_ps(self) -> int:
-        """Duration of its jobs one after the other when nobody else uses their links."""
-        return sum(timed.alone_ps(size_bytes) for _, timed, size_bytes in self.sequence)
+    @property
+    def phases(self) -> int: ...  # noqa: D102
+
+    @property
+    def alone_ps(self) -> int: ...  # noqa: D102
 
     def jobs(self) -> Jobs:
         """What the links have to do, loads on the few that stand for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flat:
+    """Groups do it by one algorithm, all members alike, with a tensor of ``size_bytes``."""
+
+    groups: Groups
+    collective: str
+    how: Algorithm
+    timed: tuple[Timed, ...]
+    size_bytes: float
+
+    @property
+    def algorithm(self) -> str:  # noqa: D102
+        return self.how.name
+
+    @property
+    def phases(self) -> int:  # noqa: D102
+        return len(self.timed)
+
+    @cached_property
+    def alone_ps(self) -> int:  # noqa: D102
+        return sum([one.alone_ps(self.size_bytes) for one in self.timed])
+
+    def jobs(self) -> Jobs:  # noqa: D102
+        name, size = f"{self.collective} {self.algorithm}", self.size_bytes
+        pattern = self.how.pattern(self.collective, self.groups)
         return tuple(
-            Job(
-                name,
-                timed.phase.load,
-                timed.phase.share * size_bytes,
-                timed.wait_s(size_bytes),
-                timed.phase.count,
-            )
-            for name, timed, size_bytes in self.sequence
+            Job(name, phase.load, phase.share * size, timed.wait_s(size), phase.count)
+            for phase, timed in zip(pattern, self.timed, strict=True)
         )
 
 
-def cheapest(offers: Iterable[Offer]) -> Offer:
+def cheapest(offers: Iterable[AnyOffer]) -> AnyOffer:
     """The one that takes least alone, of equals the first."""
     return min(offers, key=lambda offer: offer.alone_ps)
 
 
-def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Offer]:
+def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Flat]:
     """Every algorithm that applies, without the direct one where its pattern takes long to make."""
-    key = groups.speeds, groups.key, collective
-    ways = KEPT.get("ways", key, lambda: _ways(groups, collective))
-    return [_offer(groups, collective, *way, size_bytes) for way in ways]
+    counted = 1 if groups.wires.topology.levels and groups.alike else groups.count
+    many = counted * groups.size**2 > MOST_DIRECT
+    key = groups.speeds, groups.key, collective, many
+    ways = KEPT.get("ways", key, partial(_ways, groups, collective, many=many))
+    return [Flat(groups, collective, *way, size_bytes) for way in ways]
 
 
 def flat_offer(
     groups: Groups, collective: str, size_bytes: float, algorithm: Algorithm
-) -> Offer | str:
+) -> Flat | str:
     """What an algorithm takes, or why it does not apply."""
     if (why := algorithm.refusal(collective, groups)) is not None:
         return why
-    sequence = _timed(groups, collective, algorithm)
-    return _offer(groups, collective, algorithm, sequence, size_bytes)
+    timed = _timed(sharing(groups), collective, algorithm)
+    return Flat(groups, collective, algorithm, timed, size_bytes)
 
 
 Way = tuple[Algorithm, tuple[Timed, ...]]
 
 
-def _ways(groups: Groups, collective: str) -> tuple[Way, ...]:
+def _ways(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
+    """Those of groups that share links, who may have been asked for with other copies."""
+    few = sharing(groups)
+    key = groups.speeds, few.key, collective, many
+    return KEPT.get("ways of few", key, partial(_ways_of_few, few, collective, many=many))
+
+
+def _ways_of_few(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
     shared = groups.wires.topology.kind != "fully_connected" and collective != "all-to-all"
-    counted = 1 if groups.wires.topology.levels and groups.alike else groups.count
-    many = counted * groups.size**2 > MOST_DIRECT
     return tuple(
         (algorithm, _timed(groups, collective, algorithm))
         for algorithm in FLAT.values()
         if not (algorithm.asked or (algorithm.name == "direct" and shared and many))
         and algorithm.refusal(collective, groups) is None
     )
-
-
-def _offer(
-    groups: Groups,
-    collective: str,
-    algorithm: Algorithm,
-    sequence: tuple[Timed, ...],
-    size_bytes: float,
-) -> Offer:
-    name = f"{collective} {algorithm.name}"
-    found = tuple((name, timed, size_bytes) for timed in sequence)
-    return Offer(groups.wires, algorithm.name, found)
 
 
 def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed, ...]:

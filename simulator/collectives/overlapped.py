@@ -9,25 +9,28 @@ from hardware import Wires
 from simulator.collectives.groups import Groups
 from simulator.collectives.hierarchical import hierarchical
 from simulator.collectives.link_classes import Together, links_of
-from simulator.collectives.offers import Offer, Timed
-from simulator.collectives.phases import CollectivePhase
-from simulator.engine.jobs import Load
+from simulator.collectives.offers import Jobs
+from simulator.engine.jobs import Job, Load
+from simulator.engine.picoseconds import whole_ps
 
 NAME = "hierarchical-overlapped"
 MOST_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Overlapped(Timed):
-    """Tiers that chunks pass in turn: ``waits_s`` besides the bytes of the busiest links."""
+class AtOnce:
+    """All tiers as one job, and what it takes alone."""
 
-    waits_s: float
+    job: Job
+    alone_ps: int
+    algorithm: str = NAME
+    phases: int = 1
 
-    def wait_s(self, size_bytes: float) -> float:  # noqa: ARG002, D102
-        return self.waits_s
+    def jobs(self) -> Jobs:  # noqa: D102
+        return (self.job,)
 
 
-def overlapped(groups: Groups, collective: str, size_bytes: float) -> Offer | str:
+def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
     """The tiers of the hierarchical way as a pipeline of equal chunks; or why it does not apply.
 
     The busiest links are busy all the time but for the first chunk's way to
@@ -39,18 +42,17 @@ def overlapped(groups: Groups, collective: str, size_bytes: float) -> Offer | st
     found = hierarchical(groups, collective, size_bytes)
     if isinstance(found, str):
         return found
-    tiers = [(timed, size, timed.phase.share * size) for _, timed, size in found.sequence]
-    together = Together.of([(timed.phase.load, moved / size_bytes) for timed, _, moved in tiers])
+    tiers = [one for tier in found.tiers for one in zip(tier.timed, tier.jobs(), strict=True)]
+    together = Together.of([(job.load, job.flow_bytes / size_bytes) for _, job in tiers])
     byte_s = _byte_s(groups.wires, together)
-    bytes_s = [timed.byte_s * moved for timed, _, moved in tiers]
-    waits_s = [timed.wait_s(size) for timed, size, _ in tiers]
+    bytes_s = [timed.byte_s * job.flow_bytes for timed, job in tiers]
+    waits_s = [job.latency_s for _, job in tiers]
     busiest_s = byte_s * size_bytes
     chunks = _chunks(bytes_s, waits_s, busiest_s)
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
-    steps = sum(timed.phase.count for timed, _, _ in tiers)
-    phase = CollectivePhase(together, tiers[0][0].phase.far, 1.0, steps)
-    timed = Overlapped(phase, byte_s, 0.0, whole_s - busiest_s)
-    return Offer(groups.wires, NAME, ((f"{collective} {NAME}", timed, size_bytes),))
+    steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
+    job = Job(f"{collective} {NAME}", together, size_bytes, wait_s, steps)
+    return AtOnce(job, whole_ps(byte_s * size_bytes) + whole_ps(wait_s))
 
 
 def _byte_s(wires: Wires, together: Load) -> float:

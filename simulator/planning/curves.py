@@ -108,7 +108,7 @@ class Curves:
             found = offer(self.wires, collective, self._members(mask), size_bytes, by)
         except CollectiveError:  # an algorithm that was asked for does not apply
             return np.inf
-        rounding = 2 * len(found.sequence)  # up, of bytes and of latency in each phase
+        rounding = 2 * found.phases  # up, of bytes and of latency in each phase
         return max(0, found.alone_ps - rounding) / PICOSECONDS
 
     def _members(self, mask: int) -> Groups:

@@ -11,6 +11,7 @@ from simulator.collectives.cubes import cube_of
 from simulator.collectives.groups import Anywhere, Mirrored, groups_of
 from simulator.collectives.lattice import Rows
 from simulator.collectives.messages import EVERYONE, exchange
+from simulator.collectives.sharing import sharing
 from tests.wiring import nodes
 
 
@@ -93,3 +94,26 @@ def test_links_that_copies_load_alike_are_one() -> None:
     assert sizes[1024] == [size + 4 for size in sizes[256]]
     assert sizes[4096] == [size + 4 for size in sizes[1024]]
     assert max(sizes[4096]) < 60
+
+
+def test_groups_that_share_no_links_are_timed_as_one() -> None:
+    """Of chips on a board there is one group a board; those across boards share a tree's links."""
+    w = Wires(load_array("accpar-homogeneous", ["devices.0.count=64"]))
+    inside, across = groups_of(w, Rows(ROWS)), groups_of(w, Rows(ROWS.T))
+    assert inside.count == 64
+    assert across.count == 8
+    for groups, free in ((inside, 0), (across, 3)):
+        few = sharing(groups)
+        assert isinstance(few, Mirrored)
+        assert few.free.bit_count() == free
+        assert few.count == groups.count  # for what depends on how many there are
+
+
+def test_nothing_is_left_out_where_some_links_may_be_slower() -> None:
+    """Half of a ring has half of the bandwidth: copies along it are not all alike."""
+    counts = ["devices.0.count=8", "devices.1.count=8"]
+    for kind, whole in (("ring", False), ("tree", True)):
+        w = Wires(load_array("accpar-mixed", [*counts, f"topology.kind={kind}"]))
+        groups = groups_of(w, Rows(np.arange(64).reshape(8, 8)))
+        assert isinstance(groups, Mirrored)
+        assert (sharing(groups) is not groups) == whole

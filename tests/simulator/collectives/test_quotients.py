@@ -13,7 +13,7 @@ from hardware import Array, Group, Topology, Wires, load_array
 from hardware.topology import Tier
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
-from simulator.collectives.choice import ALGORITHMS, chosen
+from simulator.collectives.choice import ALGORITHMS, chosen, offer, predicted_ps
 from simulator.collectives.swaps import swap
 from simulator.engine.jobs import Ints
 from tests.simulator.collectives import slow_collectives as slow
@@ -30,6 +30,7 @@ def agree(w: Wires, collective: str, rows: Ints, algorithm: str) -> None:
         return
     name, jobs = chosen(w, collective, rows, S, algorithm)
     assert name == wanted[0]
+    assert offer(w, collective, rows, S, algorithm).alone_ps == predicted_ps(w, jobs)
     assert len(jobs) == len(wanted[1])
     for job, other in zip(jobs, wanted[1], strict=True):
         assert slow.same(job, other), (job, other)
