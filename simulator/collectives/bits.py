@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache, reduce
+from operator import or_
 
 import numpy as np
 
@@ -11,30 +13,28 @@ from simulator.engine.jobs import Ints
 
 def packed(bits: Ints, axes: int) -> Ints:
     """The bits at ``axes`` moved together: of 1011 at axes 1010 that is 11."""
-    found = np.zeros_like(bits)
-    for low, place, ones in _runs(axes):
-        found |= (bits >> low & ones) << place
-    return found
+    parts = [(bits >> low & ones) << place for low, place, ones in _runs(axes)]
+    return reduce(or_, parts) if parts else np.zeros_like(bits)
 
 
 def spread(numbers: Ints, axes: int) -> Ints:
     """The other way: the bits of numbers put at ``axes``."""
-    found = np.zeros_like(numbers)
-    for low, place, ones in _runs(axes):
-        found |= (numbers >> place & ones) << low
-    return found
+    parts = [(numbers >> place & ones) << low for low, place, ones in _runs(axes)]
+    return reduce(or_, parts) if parts else np.zeros_like(numbers)
 
 
-def _runs(axes: int) -> Iterator[tuple[int, int, int]]:
+@lru_cache(maxsize=1 << 12)
+def _runs(axes: int) -> tuple[tuple[int, int, int], ...]:
     """Neighbouring axes: the lowest, how many are below in other runs, and a 1 for each."""
-    place = 0
+    found, place = [], 0
     while axes:
         low = (axes & -axes).bit_length() - 1
         run = axes >> low
         length = (run ^ (run + 1)).bit_length() - 1
-        yield low, place, (1 << length) - 1
+        found.append((low, place, (1 << length) - 1))
         place += length
         axes &= ~(((1 << length) - 1) << low)
+    return tuple(found)
 
 
 def weighed(bits: Ints, weights: Sequence[int]) -> Ints:

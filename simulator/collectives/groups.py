@@ -19,7 +19,7 @@ import numpy as np
 
 from hardware import Wires
 from hardware.interconnect.torus import Grid
-from simulator.collectives.bits import weighed
+from simulator.collectives.bits import axes_in, spread, weighed
 from simulator.collectives.cubes import Cube, Line, cube_of, widest
 from simulator.collectives.kept import KEPT, Token, digest, speeds, wiring
 from simulator.collectives.lattice import Lattice, Members, Rows
@@ -188,6 +188,8 @@ class Mirrored(Groups):
 
     def _bits(self, numbers: Ints) -> Ints:
         """The corners of the cube that members of the first group are."""
+        if self.members == tuple(axes_in(self.axes)):
+            return self.base | spread(numbers, self.axes)
         return self.base | weighed(numbers, [1 << axis for axis in self.members])
 
     @cached_property

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -48,6 +47,7 @@ class Quotient:
         ]
         self.sections = [section for _, sections in self._reaches for section in sections]
         """All links, by sorts."""
+        self._starts = np.array([*(section.start for section in self.sections), self.size])
 
     def __eq__(self, other: object) -> bool:
         """Quotients of equal cubes and copies number links alike."""
@@ -171,13 +171,12 @@ class Quotient:
 
     def _most(self, load: Load) -> list[tuple[int, float]]:
         """The most flows on a link of each section that carries some."""
-        starts = [*(section.start for section in self.sections), self.size]
-        bounds = np.searchsorted(load.links, starts).tolist()
-        return [
-            (number, float(load.flows[first:end].max()))
-            for number, (first, end) in enumerate(pairwise(bounds))
-            if first < end
-        ]
+        bounds = np.searchsorted(load.links, self._starts)
+        there = np.flatnonzero(bounds[1:] > bounds[:-1])
+        if not len(there):
+            return []
+        most = np.maximum.reduceat(load.flows, bounds[there])
+        return list(zip(there.tolist(), most.tolist(), strict=True))
 
     def everywhere(self, load: Load) -> Load:
         """A load of these links as one of the array's links."""

@@ -99,13 +99,18 @@ class LinkSection(Section):
 
     def count(self, a: Ints, b: Ints, flows: Floats, weight: int = 1) -> None:  # noqa: D102
         if self.links.apart:
-            crosses = (a ^ b) & self.own != 0
-            a, b = a[crosses], b[crosses]
-        if len(a):
-            many = weight * self.crossed(self.own)
-            for ends in (a,) * ("up" in self.ways) + (b,) * ("down" in self.ways):
+            crosses = np.flatnonzero((a ^ b) & self.own)
+            if not len(crosses):
+                return
+            if len(crosses) < len(a):
+                a, b = a[crosses], b[crosses]
+        many = weight * self.crossed(self.own)
+        for ends in (a,) * ("up" in self.ways) + (b,) * ("down" in self.ways):
+            if self.axes:
                 counts = np.bincount(packed(ends, self.axes))
                 flows[self.start : self.start + len(counts)] += counts * many
+            else:
+                flows[self.start] += len(ends) * many
 
     def real(self, bits: Ints) -> Ints:  # noqa: D102
         links = self.links.up if "up" in self.ways or self.links.down is None else self.links.down
