@@ -15,6 +15,7 @@ from hardware import Array
 from planners import Plan
 from planners.buckets import bucket_words
 from planners.partition import usual
+from simulator.engine.collecting import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.planning.given import layout_of
 from simulator.planning.hollow import filled
@@ -50,6 +51,7 @@ class StepBound:
         return iteration_s / self.seconds - 1.0
 
 
+@no_collecting()
 def step_bound(
     network: Network,
     array: Array,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from planners.order import Phase
@@ -10,15 +9,25 @@ from planners.partition import AS_MADE, AS_READ, II, III, I
 from simulator.planning.contention import Way
 from simulator.planning.costs import Costs
 from simulator.planning.hollow_costs import HollowCosts
-from simulator.planning.listed import Input, Lists, Memo, Moved
+from simulator.planning.listed import Lists
 from simulator.planning.tables import Tables
 from simulator.planning.ties import Ties
 
+Moved = tuple[float, Way]
+"""Seconds of what is re-laid, and which collective decides what it shares links with."""
 GATHER, EXCHANGE = "all-gather", "all-to-all"
 
 
+class Ahead(NamedTuple):
+    """A node forward in one of its states: its products, and the sums of its features."""
+
+    product_s: float
+    sums_s: float
+    sums: Way
+
+
 class Back(NamedTuple):
-    """A node's way back in one of its states: its products, the sums of its errors, its gradient.
+    """Its way back: its products, the sums of its errors, its gradient, its new weights.
 
     Of the gradient, too, the bytes that are exchanged, and how; None where nothing is.
     """
@@ -28,10 +37,11 @@ class Back(NamedTuple):
     sums: Way
     gradient_s: float
     gradient: tuple[float, Way] | None
+    update_s: float
 
 
 class LineCosts:
-    """Of one network on like cores, each found once."""
+    """Of one network on like cores."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -42,19 +52,6 @@ class LineCosts:
         self.ties = Ties(tables)
         pairs = zip(tables.nodes, tables.graph, strict=True)
         self.nodes = [self._listed(costs, node.join) for costs, node in pairs]
-        self.inputs = [
-            [self._input(edge, v) for edge in range(len(node.producers))]
-            for v, node in enumerate(tables.graph)
-        ]
-        self.backs = [Memo(partial(self._back, v)) for v in range(len(tables.graph))]
-        """By node and state."""
-        self.tied = {v: node.tied for v, node in enumerate(tables.graph) if node.tied is not None}
-        """Of nodes whose weight is another's, whose."""
-        products = [min(lists.backward_s) > 0 for lists in self.nodes]
-        self.ordered = [
-            all(products[u] for u in (v, *node.producers)) for v, node in enumerate(tables.graph)
-        ]
-        """Whose errors, where nothing is sent, go from product to product: not to joins."""
 
     @property
     def spent(self) -> int:
@@ -67,32 +64,40 @@ class LineCosts:
             self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
         return self._bytes[edge, v]
 
-    def _back(self, v: int, pick: int) -> Back:
+    def ahead(self, v: int, pick: int) -> Ahead:
+        """A node forward."""
         lists = self.nodes[v]
-        sums = self.sums_s(v, pick, Phase.BACKWARD), lists.errors[pick]
-        gradient = self.gradient_bytes(v, pick), lists.gradients[pick]
-        sent = gradient if gradient[0] and gradient[1][1] else None
-        return Back(lists.backward_s[pick], *sums, lists.gradient_s[pick], sent)
+        sums_s = self._sums_s(v, pick, Phase.FORWARD)
+        return Ahead(lists.forward_s[pick], sums_s, lists.features[pick])
 
-    def gradient_bytes(self, v: int, pick: int) -> float:
+    def back(self, v: int, pick: int) -> Back:
+        """A node's way back."""
+        lists = self.nodes[v]
+        sums_s = self._sums_s(v, pick, Phase.BACKWARD)
+        gradient = self._gradient_bytes(v, pick), lists.gradients[pick]
+        return Back(
+            lists.backward_s[pick],
+            sums_s,
+            lists.errors[pick],
+            lists.gradient_s[pick],
+            gradient if gradient[0] and gradient[1][1] else None,
+            lists.update_s[pick],
+        )
+
+    def _gradient_bytes(self, v: int, pick: int) -> float:
         """What a core exchanges of a node's gradient."""
         if self.nodes[v].hollow[pick]:
             return self._hollow.gradient_bytes(v, pick)
         return self.nodes[v].gradient_bytes[pick]
 
-    def sums_s(self, v: int, pick: int, phase: Phase) -> float:
+    def _sums_s(self, v: int, pick: int, phase: Phase) -> float:
         """Seconds of a node's partial sums, of features or errors."""
         costs = self.nodes[v]
         if costs.hollow[pick]:
             return self._hollow.sums_s(v, pick, phase)
         return (costs.forward_sums_s if phase is Phase.FORWARD else costs.backward_sums_s)[pick]
 
-    def _input(self, edge: int, v: int) -> Input:
-        features = partial(self._moved, edge, v, forward=True)
-        errors = partial(self._moved, edge, v, forward=False)
-        return Input(edge, self.tables.graph[v].producers[edge], Memo(features), Memo(errors))
-
-    def _moved(self, edge: int, v: int, picks: tuple[int, int], *, forward: bool) -> Moved | None:
+    def moved(self, edge: int, v: int, picks: tuple[int, int], *, forward: bool) -> Moved | None:
         """What re-laying the tensor of an edge takes, and its way; None where nothing moves.
 
         By the states of who made it and who reads it, ``forward`` for who reads it, else its
@@ -111,9 +116,9 @@ class LineCosts:
         if maker.hollow[made] or reader.hollow[read]:
             return self._hollow.moved_s(edge, v, made, read, forward=forward), way
         part = reader.part_read[read] if forward else maker.part_made[made]
-        return self.relaid_s(changes, gathers, self.whole_bytes(edge, v) * part), way
+        return self._relaid_s(changes, gathers, self.whole_bytes(edge, v) * part), way
 
-    def relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
+    def _relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
         """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""
         key = changes, gathers, size_bytes
         if key not in self._relaid:

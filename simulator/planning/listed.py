@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from planners.partition import AS_READ, II, III, I, PartitionType
 from simulator.planning.contention import Way
 from simulator.planning.costs import Costs
 from simulator.planning.states import layouts_by_level
 
-Moved = tuple[float, Way]
-"""Seconds of what is re-laid, and which collective decides what it shares links with."""
 REDUCE = "all-reduce"
-Key = TypeVar("Key")
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +60,3 @@ class Lists:
             [one.tolist() for one in layouts_by_level(costs.states, AS_READ)],
             [one.tolist() for one in layouts_by_level(costs.states, made)],
         )
-
-
-class Memo(dict[Key, Made]):
-    """What is made once for each key, when it is asked for."""
-
-    def __init__(self, make: Callable[[Key], Made]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: Key) -> Made:
-        found = self[key] = self._make(key)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """The ``edge``-th input of a node, and what it takes to re-lay its ``features`` and ``errors``.
-
-    By the states of who made it and who reads it.
-    """
-
-    edge: int
-    producer: int
-    features: Memo[tuple[int, int], Moved | None]
-    errors: Memo[tuple[int, int], Moved | None]

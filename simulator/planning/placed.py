@@ -6,8 +6,9 @@ What the estimate likes best (``subsets``) is simulated.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
+from itertools import islice
 
 from hardware import Device
 from planners import Plan
@@ -56,6 +57,18 @@ class Placing:
     judge: Judge
     like: Plan
     byte_s: float = 0.0
+    _few: dict[tuple[Device, int], list[_Found]] = field(default_factory=dict, init=False)
+
+    def few(self) -> None:
+        """Judge the layout of a few cores that should be best, of the kind that is fastest.
+
+        It takes little time, and what is found rules out much of what takes more.
+        """
+        few = (one for one in self._ranked() if one[2] <= FEW_CORES)
+        for _, device, size in islice(few, 1):
+            found = self._few[device, size] = self._estimated(device, size, math.inf)
+            for _, picks, subset in found[:1]:
+                self._judged(subset, picks)
 
     def subsets(self) -> None:
         """Judge layouts of the first cores of one kind, all other devices idle, and improve them.
@@ -92,18 +105,23 @@ class Placing:
         best_s, found, ranked = self.judge.best_s, list[_Found](), self._ranked()
         if best_s < math.inf:
             ranked.sort(key=lambda one: one[2] > FEW_CORES)
-        sure = not self.judge.execution.strict_memory  # else what fits counts
         for work_s, device, size in ranked:
-            if work_s >= best_s:
-                continue
-            subset = subset_of(self.judge, device, size, self.like.batch, self.byte_s, best_s)
-            far_s = FAR * best_s
-            if subset is None or (sure and subset.least_s(far_s) > far_s):
-                continue
-            layouts_ = subset.estimated()
-            found += ((*one, subset) for one in layouts_[: _most(len(layouts_))])
-            best_s = min([best_s, *(seconds for seconds, _ in layouts_[:1])])
+            if work_s < best_s:
+                mine = self._estimated(device, size, best_s)
+                found += mine
+                best_s = min([best_s, *(one[0] for one in mine[:1])])
         return sorted(found, key=lambda one: one[0])
+
+    def _estimated(self, device: Device, size: int, best_s: float) -> list[_Found]:
+        """The likely best layouts of so many cores; none where they take too long."""
+        if (device, size) in self._few:
+            return self._few[device, size]
+        subset = subset_of(self.judge, device, size, self.like.batch, self.byte_s, best_s)
+        sure = not self.judge.execution.strict_memory  # else what fits counts
+        if subset is None or (sure and subset.least_s(FAR * best_s) > FAR * best_s):
+            return []
+        layouts_ = subset.estimated()
+        return [(*one, subset) for one in layouts_[: _most(len(layouts_))]]
 
     def _ranked(self) -> list[tuple[float, Device, int]]:
         """Numbers of cores of each kind, those first that do the step's work in the least time.

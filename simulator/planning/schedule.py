@@ -17,8 +17,8 @@ from collections.abc import Hashable, Sequence
 
 from simulator.planning.contention import Contention
 from simulator.planning.legs import legs_of
-from simulator.planning.line_costs import LineCosts
 from simulator.planning.lines import Line, run
+from simulator.planning.lookup import Lookup
 from simulator.planning.script import Script
 from simulator.planning.tables import Tables
 
@@ -30,7 +30,7 @@ class Schedule:
     """Steps of layouts of one network on like cores, by the numbers of their nodes' states."""
 
     def __init__(self, tables: Tables) -> None:
-        self.costs = LineCosts(tables)
+        self.lookup = Lookup(tables)
         self._contention = Contention(tables.curves)
         self._estimated = 0
         self._known: dict[tuple[Picks, float], float] = {}
@@ -42,7 +42,7 @@ class Schedule:
     @property
     def spent(self) -> int:
         """Nodes of all layouts that were estimated, and what took as long."""
-        return self._estimated + self.costs.spent
+        return self._estimated + self.lookup.costs.spent
 
     def seconds(self, picks: Sequence[int], bucket_bytes: float | None = None) -> float:
         """What the first core's step takes, about; with buckets as the tables', or of this size.
@@ -50,7 +50,7 @@ class Schedule:
         Found once; what is asked for again counts as often.
         """
         self._estimated += len(picks)
-        full = self.costs.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
+        full = self.lookup.tables.bucket_bytes if bucket_bytes is None else bucket_bytes
         key = tuple(picks), full
         if key not in self._known:
             self._known[key] = self._forward_s(key[0]) + self._rest_s(*key)
@@ -62,14 +62,14 @@ class Schedule:
         for leg, known in zip(self._legs, self._ahead_s, strict=True):
             states = picks[max(leg.start - 1, 0) : leg.stop]
             if states not in known:
-                known[states] = self._run(Script(self.costs, picks).ahead(leg))
+                known[states] = self._run(Script(self.lookup, picks).ahead(leg))
             total_s += known[states]
         return total_s
 
     def _rest_s(self, picks: Picks, full_bytes: float) -> float:
         """What comes behind the last leg: the way back, most often."""
         start = self._legs[-1].stop if self._legs else 0
-        return self._run(Script(self.costs, picks, full_bytes).write(start))
+        return self._run(Script(self.lookup, picks, full_bytes).write(start))
 
     def _run(self, lines: Sequence[Line]) -> float:
         """Forever if one of them is of what does not apply."""
@@ -78,11 +78,11 @@ class Schedule:
 
     def _sort(self, leg: range) -> Hashable:
         """Equal where the same states take as long."""
-        costs, first = self.costs, max(leg.start - 1, 0)
-        lists = [id(costs.nodes[v]) for v in range(first, leg.stop)]
+        lookup, first = self.lookup, max(leg.start - 1, 0)
+        lists = [id(lookup.costs.nodes[v]) for v in range(first, leg.stop)]
         inputs = [
-            (v - first, one.edge, one.producer - first, costs.whole_bytes(one.edge, v))
+            (v - first, one.edge, one.producer - first, lookup.costs.whole_bytes(one.edge, v))
             for v in leg
-            for one in costs.inputs[v]
+            for one in lookup.inputs[v]
         ]
         return tuple(lists), tuple(inputs)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from planners.order import Phase
 from planners.updates import LAYERS
 from simulator.planning.contention import Way
-from simulator.planning.line_costs import GATHER, Back, LineCosts
+from simulator.planning.line_costs import GATHER, Back
 from simulator.planning.lines import Line
+from simulator.planning.lookup import Lookup
 
 Needs = tuple[int, ...]
 """Lines that something waits for, by their numbers."""
@@ -19,14 +19,12 @@ Needs = tuple[int, ...]
 class Script:
     """The lines of one layout's step, in the order in which they are written."""
 
-    def __init__(
-        self, costs: LineCosts, picks: Sequence[int], full_bytes: float = math.inf
-    ) -> None:
-        self._costs = costs
-        self._tables = costs.tables
-        self._graph = costs.tables.graph
+    def __init__(self, lookup: Lookup, picks: Sequence[int], full_bytes: float = math.inf) -> None:
+        self._lookup = lookup
+        self._tables = lookup.tables
+        self._graph = lookup.tables.graph
         self._picks = picks
-        self._overlap = costs.tables.execution.overlap
+        self._overlap = lookup.tables.execution.overlap
         self._gradients: dict[int, Needs] = {}
         """What each update waits for."""
         self._bucket: list[int] = []
@@ -37,7 +35,7 @@ class Script:
         self._stream: Needs = ()
         self._ties: dict[int, list[Needs]] = {}
         """What the gradient of a weight that others use, too, waits for besides."""
-        self._everywhere = GATHER, (1 << costs.tables.cores.levels) - 1
+        self._everywhere = GATHER, (1 << lookup.tables.cores.levels) - 1
         self.lines: list[Line] = []
 
     def ahead(self, leg: range) -> list[Line]:
@@ -56,14 +54,14 @@ class Script:
 
     def _update(self) -> None:
         """New weights, and what others use of them; those that wait for the same in one line."""
-        tied, new = self._costs.tied, dict[int, Needs]()
+        back, tied, new = self._lookup.back, self._lookup.tied, dict[int, Needs]()
         owners = set(tied.values())
 
         def waits(v: int) -> tuple[Needs, int]:
             return self._gradients.get(v, ()), v if v in owners else -1
 
         for (needs, owner), nodes in groupby(self._updated(), waits):
-            seconds = sum([self._costs.nodes[v].update_s[self._picks[v]] for v in nodes])
+            seconds = sum([back[v][self._picks[v]].update_s for v in nodes])
             new[owner] = self._add(seconds, needs)
         for v, owner in tied.items():
             _, seconds = self._tied_s(v)
@@ -78,35 +76,35 @@ class Script:
 
     def _forward(self, nodes: range) -> list[Needs]:
         """What makes each node's features; those before these are there."""
-        costs, picks, add = self._costs, self._picks, self._add
+        lookup, picks, add = self._lookup, self._picks, self._add
         made: list[Needs] = [()] * nodes.start
         for v in nodes:
-            lists, pick, read = costs.nodes[v], picks[v], list[Needs]()
-            for one in costs.inputs[v]:
+            pick, read = picks[v], list[Needs]()
+            ahead = lookup.ahead[v][pick]
+            for one in lookup.inputs[v]:
                 moved = one.features[picks[one.producer], pick]
                 there = made[one.producer]
                 read.append(there if moved is None else add(moved[0], there, moved[1]))
-            product = add(lists.forward_s[pick], _all(read))
-            sums_s = costs.sums_s(v, pick, Phase.FORWARD)
-            made.append(add(sums_s, product, lists.features[pick]))
+            product = add(ahead.product_s, _all(read))
+            made.append(add(ahead.sums_s, product, ahead.sums))
         return made
 
     def _backward(self, made: Sequence[Needs]) -> None:
-        costs, picks, add = self._costs, self._picks, self._add
+        lookup, picks, add = self._lookup, self._picks, self._add
         arrived: list[list[Needs]] = [[] for _ in made]
         for v in reversed(range(len(made))):
             node, pick = self._graph[v], picks[v]
-            back = costs.backs[v][pick]
+            back = lookup.back[v][pick]
             product = add(back.product_s, _all(arrived[v]) if arrived[v] else made[v])
             errors = add(back.sums_s, product, back.sums)
             if node.kind == "matmul":
                 errors = add(back.gradient_s, errors)
-            for one in costs.inputs[v]:
+            for one in lookup.inputs[v]:
                 moved = one.errors[picks[one.producer], pick]
                 sent = errors if moved is None else add(moved[0], errors, moved[1])
                 arrived[one.producer].append(sent)
             if not node.join and node.kind != "matmul":
-                waited = not costs.ordered[v] or product != (len(self.lines) - 1,)
+                waited = not lookup.ordered[v] or product != (len(self.lines) - 1,)
                 computed = add if waited else self._longer
                 gradient = computed(back.gradient_s, product)
                 uses = self._ties.get(v)
@@ -115,7 +113,7 @@ class Script:
                     self._put(v, back)
         if not self._overlap:
             for v in sorted(self._gradients, reverse=True):
-                self._put(v, costs.backs[v][picks[v]])
+                self._put(v, lookup.back[v][picks[v]])
         self._send()
 
     def _add(self, seconds: float, needs: Needs, way: Way | None = None) -> Needs:
@@ -136,11 +134,11 @@ class Script:
 
     def _put(self, v: int, back: Back) -> None:
         """Add a gradient to the bucket, which goes when it is full."""
-        if v in self._costs.tied:
+        if v in self._lookup.tied:
             seconds, _ = self._tied_s(v)
             needs = _all([self._gradients[v], self._stream])
             self._stream = self._add(seconds, needs, self._everywhere)
-            self._ties.setdefault(self._costs.tied[v], []).append(self._stream)
+            self._ties.setdefault(self._lookup.tied[v], []).append(self._stream)
         if back.gradient is None:
             return
         size, way = back.gradient
@@ -155,7 +153,7 @@ class Script:
 
     def _tied_s(self, v: int) -> tuple[float, float]:
         """Seconds to whose weight a node's is, and back from there."""
-        return self._costs.ties.seconds(v, self._picks[v], self._picks[self._costs.tied[v]])
+        return self._lookup.costs.ties.seconds(v, self._picks[v], self._picks[self._lookup.tied[v]])
 
     def _send(self) -> None:
         """The bucket on its way, behind those before it."""

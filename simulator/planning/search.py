@@ -13,6 +13,7 @@ from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy import LARGEST_BATCH
 from planners.pricing import priced
 from planners.updates import ARRIVAL
+from simulator.engine.collecting import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets
@@ -44,6 +45,7 @@ kind worth two of another that has a peak without end: an even share takes 1/2 w
 """
 
 
+@no_collecting()
 def search(
     network: Network,
     array: Array,
@@ -110,14 +112,17 @@ def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
 
 
 def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
-    """All kinds together first: what they take rules most numbers of cores out, or none.
+    """A few cores first, then all kinds together: what they take rules most others out, or none.
 
     In proportion to peaks, and to HBM bandwidths if that may lead to the best: where every kind
     has 0.8 at least of the samples that it has by peaks, it takes not much less than 0.8 as long.
     """
     peaks, hbm, *_ = proportions(judge.array.group)
+    placing = Placing(judge, like, byte_s)
+    if len(judge.array.group.kinds) > 1:
+        placing.few()
     found_s = together_s(judge, like, peaks, byte_s)
-    Placing(judge, like, byte_s).subsets()
+    placing.subsets()
     gain = max(map(truediv, peaks, hbm)) * sum(hbm) / sum(peaks)
     if found_s <= FAR * gain * judge.best_s or judge.execution.strict_memory:
         together_s(judge, like, hbm, byte_s)

@@ -10,7 +10,7 @@ from simulator.planning.judge import Judge
 from simulator.planning.lifting import leaves_of
 from simulator.planning.placements import Piece, Placement
 from simulator.planning.shares import Shares, with_better_shares
-from simulator.planning.subsets import Subset, subset_of
+from simulator.planning.subsets import FAR, Subset, subset_of
 
 ROUNDS = 2
 """Of layouts and shares in turn."""
@@ -22,7 +22,8 @@ def together_s(
     """What the layouts take of all kinds, in these shares, that should be best, each by itself.
 
     Bytes that a core holds cost ``byte_s`` seconds each. What kinds exchange is the same for
-    all layouts but for its way to the ports. Infinite of one kind, or where one has no layouts.
+    all layouts but for its way to the ports. Infinite of one kind, or where one has no layouts;
+    where one should take far more than the best, what that is.
     """
     kinds, pieces = judge.array.group.kinds, list[Piece]()
     if len(kinds) == 1:
@@ -33,7 +34,10 @@ def together_s(
         subset = subset_of(judge, device, size, samples, byte_s, judge.best_s)
         if subset is None:
             return math.inf
-        pieces.append(_best(subset, refined=refined))
+        seconds, piece = _best(subset, refined=refined)
+        if seconds > FAR * judge.best_s and not judge.execution.strict_memory:
+            return seconds
+        pieces.append(piece)
     return judge.seconds(Placement(tuple(pieces), shares).plan(judge.array, like))
 
 
@@ -62,8 +66,8 @@ def _samples(batch: int, share: float) -> int:
     return max(1, round(batch * share))
 
 
-def _best(subset: Subset, *, refined: bool) -> Piece:
-    _, picks = subset.estimated()[0]
+def _best(subset: Subset, *, refined: bool) -> tuple[float, Piece]:
+    seconds, picks = subset.estimated()[0]
     if refined:
         subset, picks = subset.refined(picks)
-    return subset.piece(picks)
+    return seconds, subset.piece(picks)

@@ -200,7 +200,7 @@ def test_sums_go_over_the_levels_of_their_type(kind: PartitionType, without: int
     )
     nodes = layouts.chain.nodes
     picks = [costs.states.numbers[I, I, kind] for costs in nodes]
-    ways = [line.way for line in Script(layouts.schedule.costs, picks, 1e12).write()]
+    ways = [line.way for line in Script(layouts.schedule.lookup, picks, 1e12).write()]
     assert ways.count(("all-reduce", 1)) == len(nodes) - without
     assert {way for way in ways if way and way[0] == "all-reduce"} == {
         ("all-reduce", 1),
@@ -220,7 +220,7 @@ def test_layers_summed_over_the_same_cores_share_a_bucket() -> None:
     apart = [costs.states.numbers[(columns, samples)[v % 2]] for v, costs in enumerate(nodes)]
 
     def buckets(picks: list[int], mask: int) -> int:
-        lines = Script(layouts.schedule.costs, picks, 1e12).write()
+        lines = Script(layouts.schedule.lookup, picks, 1e12).write()
         return sum(line.way == ("all-reduce", mask) for line in lines)
 
     outer, all_three = 6, 7
