@@ -91,10 +91,8 @@ class ExchangesOnWires(Rules):
             requests: list[Request] = []
             scattered = self._by_positions(item)
             sums = Sums(nodes, SUMMED_IN[item.phase], size, requests.append, scattered=scattered)
-            if item.phase is Phase.GRADIENT and item.node in self._shared:
-                sums.scatter(self.root)
-            else:
-                sums.complete(self.root)
+            in_pieces = item.phase is Phase.GRADIENT and item.node in self._shared
+            (sums.scatter if in_pieces else sums.complete)(self.root.innermost())
             yield from self._carried(requests, Kind.SUMS, item.phase, nodes)
 
     def _operand_sums(self, item: Item) -> Iterator[Exchange]:
@@ -108,7 +106,7 @@ class ExchangesOnWires(Rules):
 
         requests: list[Request] = []
         scattered = self._by_positions(item)
-        Sums((v,), (V,), size, requests.append, scattered=scattered).complete(self.root)
+        Sums((v,), (V,), size, requests.append, scattered=scattered).complete(self.root.innermost())
         return self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
 
     def _by_positions(self, item: Item) -> Callable[[Types], bool]:
@@ -132,7 +130,7 @@ class ExchangesOnWires(Rules):
 
         if size(self.root.shards):  # planners ask for what joins gather, too
             requests: list[Request] = []
-            Sums(item.bucket, SAME_WEIGHTS, size, requests.append).gather(self.root)
+            Sums(item.bucket, SAME_WEIGHTS, size, requests.append).gather(self.root.innermost())
             yield from self._carried(requests, Kind.WEIGHTS, item.phase, item.bucket)
 
     def _named(self, kind: Kind, nodes: Sequence[int]) -> str:
@@ -149,7 +147,8 @@ class ExchangesOnWires(Rules):
             return self.tied_bytes(v, shards[v])
 
         requests: list[Request] = []
-        Sums((v,), SAME_WEIGHTS, size, requests.append, self.graph[v].tied).complete(self.root)
+        sums = Sums((v,), SAME_WEIGHTS, size, requests.append, self.graph[v].tied)
+        sums.complete(self.root.innermost())
         yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
         yield from self._tied(item, v)
 
@@ -188,7 +187,7 @@ class ExchangesOnWires(Rules):
     ) -> Iterator[Exchange]:
         """Bring a tensor of ``whole`` bytes from the first layout to the second."""
         requests: list[Request] = []
-        Relay(*layouts, whole, requests.append).move(self.root, whole)
+        Relay(*layouts, whole, requests.append).move(self.root.innermost(), whole)
         return self._carried(requests, Kind.BOUNDARY, phase, nodes)
 
     def _carried(

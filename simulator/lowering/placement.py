@@ -60,6 +60,13 @@ class Part:
             return self.halves
         return (self.halves[int(self.partitions[0].share == 0.0)],)
 
+    def innermost(self) -> Part:
+        """The part of it outside of which everybody sits out."""
+        part = self
+        while part.idle:
+            (part,) = part.working_halves
+        return part
+
     def distinct(self) -> tuple[Part, ...]:
         """The halves, once where they are one object."""
         return tuple(dict.fromkeys(self.halves))
