@@ -66,7 +66,7 @@ class ExchangesOnWires(Rules):
 
     @cached_property
     def _parts(self) -> list[Part]:
-        return list(parts(self.root))
+        return list(parts(self.root.innermost()))
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """Collectives where all cores of a block do the same, swaps where halves differ."""

@@ -8,6 +8,7 @@ from hardware import Array, Group, Topology, catalog_names, load_array, wires_of
 from hardware.topology import Tier
 from planners import PLANNERS, Plan, predict
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
+from simulator.lowering.models import rules_of
 from simulator.planning.lifting import alone, idle, leaves_of, lifted, powers_of_two, shared
 from workloads import load_network
 
@@ -43,6 +44,21 @@ def test_deployed_idle_cores_change_nothing_behind_a_switch(kind: int, size: int
     expected = simulate(NETWORK, plan, part, DEPLOYED).iteration_s
     step = simulate(NETWORK, whole, array, DEPLOYED)
     assert step.iteration_s == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("bucket_bytes", [0.0, 1e6])
+@pytest.mark.parametrize("planner", ["owt", "hypar", "accpar"])
+def test_idle_cores_change_no_bucket(planner: str, bucket_bytes: float) -> None:
+    """Gradients that those who work do not sum are in none, as on an array of these alone."""
+    planned = DEPLOYED.planned(MIXED)
+    device = planned.group.kinds[1][0]
+    part = alone(planned, device, 8)
+    assert part is not None
+    plan = PLANNERS[planner](NETWORK, part, 512)
+    root = lifted(plan.root, planned.group, device, 8, len(plan.nodes))
+    execution = replace(DEPLOYED, bucket_bytes=bucket_bytes)
+    whole = rules_of(NETWORK, replace(plan, root=root), MIXED, execution, folded=True)
+    assert whole.items == rules_of(NETWORK, plan, part, execution, folded=True).items
 
 
 def test_eight_of_twelve_are_two_of_every_three() -> None:
