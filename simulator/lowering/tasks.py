@@ -48,6 +48,11 @@ class Script:
     """What the next lines belong to."""
     _last: tuple[int, ...] = ()
     _received: tuple[int, ...] = ()
+    idle: bool = field(init=False)
+    """Whether the class has nothing of any node."""
+
+    def __post_init__(self) -> None:
+        self.idle = all(shard.empty for shard in self.shards)
 
     def unwritten(self) -> Script:
         """A script of the same devices, without a line."""

@@ -97,7 +97,6 @@ class Writer:
         """What lets units begin to compute again, who could as soon as forward is over."""
         self._exchanges: dict[Operation, Exchange] = {}
         self.scripts = self._open(rules.root)
-        self._computing = [s for s in self.scripts if not all(one.empty for one in s.shards)]
 
     def _open(self, part: Part) -> tuple[Script, ...]:
         """A script for every class of devices; ``_under`` has those of each part."""
@@ -178,7 +177,9 @@ class Writer:
         if phase is Phase.BACKWARD:
             self._behind = (MADE[phase], v)
         made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
-        for script in self._computing:
+        for script in self.scripts:
+            if script.idle:
+                continue
             updated = script.updated[v] if phase is Phase.UPDATE else 1.0
             key = (id(script.device), script.shards[v], updated)
             if key not in made:
