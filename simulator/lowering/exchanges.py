@@ -23,7 +23,7 @@ from simulator.lowering.layouts import (
     forward_layouts,
     tied_layouts,
 )
-from simulator.lowering.placement import Part, exchanged_alike, parts
+from simulator.lowering.placement import Part, exchanged_alike, working
 from simulator.lowering.requests import Request, Types
 from simulator.lowering.reshard import Relay
 from simulator.lowering.rules import Exchange, Rules
@@ -66,7 +66,7 @@ class ExchangesOnWires(Rules):
 
     @cached_property
     def _parts(self) -> list[Part]:
-        return list(parts(self.root.innermost()))
+        return [part for part in working(self.root) if not part.idle]
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """Collectives where all cores of a block do the same, swaps where halves differ."""

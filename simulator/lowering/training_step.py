@@ -178,8 +178,6 @@ class Writer:
             self._behind = (MADE[phase], v)
         made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
         for script in self.scripts:
-            if script.idle:
-                continue
             updated = script.updated[v] if phase is Phase.UPDATE else 1.0
             key = (id(script.device), script.shards[v], updated)
             if key not in made:
@@ -193,7 +191,7 @@ class Writer:
                 continue
             for operation in made[key]:
                 script.compute(v, operation, after, makes)
-            if not made[key] and self.rules.overlap:
+            if not made[key] and self.rules.overlap and not script.idle:
                 script.hand_on(after, makes)
 
     def tree(self) -> Tree:

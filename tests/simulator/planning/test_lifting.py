@@ -48,16 +48,21 @@ def test_deployed_idle_cores_change_nothing_behind_a_switch(kind: int, size: int
 
 @pytest.mark.parametrize("bucket_bytes", [0.0, 1e6])
 @pytest.mark.parametrize("planner", ["owt", "hypar", "accpar"])
-def test_idle_cores_change_no_bucket(planner: str, bucket_bytes: float) -> None:
-    """Gradients that those who work do not sum are in none, as on an array of these alone."""
-    planned = DEPLOYED.planned(MIXED)
-    device = planned.group.kinds[1][0]
-    part = alone(planned, device, 8)
+@pytest.mark.parametrize("boards", [4, 12])
+def test_idle_cores_change_no_bucket(boards: int, planner: str, bucket_bytes: float) -> None:
+    """Who has nothing of a layer has nothing of its gradient: buckets hold as much as without.
+
+    Eight cores are on one of four boards; of twelve, 64 are on two of every three.
+    """
+    array = load_array("accpar-homogeneous", [f"devices.0.count={boards}"])
+    planned = DEPLOYED.planned(array)
+    device, size = planned.group.kinds[0][0], 8 if boards == 4 else 64
+    part = alone(planned, device, size)
     assert part is not None
     plan = PLANNERS[planner](NETWORK, part, 512)
-    root = lifted(plan.root, planned.group, device, 8, len(plan.nodes))
+    root = lifted(plan.root, planned.group, device, size, len(plan.nodes))
     execution = replace(DEPLOYED, bucket_bytes=bucket_bytes)
-    whole = rules_of(NETWORK, replace(plan, root=root), MIXED, execution, folded=True)
+    whole = rules_of(NETWORK, replace(plan, root=root), array, execution, folded=True)
     assert whole.items == rules_of(NETWORK, plan, part, execution, folded=True).items
 
 
