@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 
+import pytest
+
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.planning.chain import Chain
 from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import whole
-from simulator.planning.local import FEW, MANY, Judged, Picks, improve
+from simulator.planning.local import FEW, MANY, Judged, Picks, _ranked, improve
 from simulator.planning.subsets import subset_of
 from workloads import Builder, load_network
 
@@ -49,6 +51,23 @@ def test_changes_are_tried_on_top_of_those_that_helped() -> None:
     found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), effort=EVERY)
     assert found == {0: wanted}
     assert many <= 1 + 3 * changes
+
+
+@pytest.mark.parametrize("changes", [5, 20, EVERY.changes])
+def test_changes_come_by_what_they_add_and_change_all_their_nodes(changes: int) -> None:
+    """By the chain's own sums: first what it finds cheapest; never what is not to be taken."""
+    chain, picks = small_chain(), (1,) * NODES
+    last = len(chain.nodes[-1].states) - 1
+    chain.nodes[-1].update_s[last] = math.inf
+    ranked = list(_ranked({0: picks}, {0: chain}, 0.5, changes))
+    assert len(ranked) == min(changes, 2 * NODES - 1 + 4 * (NODES - 1) - 2)
+    sums = []
+    for kind, change in ranked:
+        assert kind == 0
+        assert all(state != picks[node] for node, state in change.items())
+        assert change.get(NODES - 1) != last
+        sums.append(chain.seconds([change.get(v, pick) for v, pick in enumerate(picks)], 0.5))
+    assert sums == pytest.approx(sorted(sums))
 
 
 def test_effort_is_limited() -> None:
