@@ -35,7 +35,7 @@ def together_s(
         if subset is None:
             return math.inf
         seconds, piece = _best(subset, refined=refined)
-        if seconds > FAR * judge.best_s and not judge.execution.strict_memory:
+        if seconds > FAR * judge.best_s and not (refined or judge.execution.strict_memory):
             return seconds
         pieces.append(piece)
     return judge.seconds(Placement(tuple(pieces), shares).plan(judge.array, like))

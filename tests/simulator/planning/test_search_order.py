@@ -1,5 +1,6 @@
 """In which order the search looks at kinds of devices together, and alone."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,8 @@ from simulator.planning import search as module
 from simulator.planning.judge import Judge
 from simulator.planning.placed import Placing
 from simulator.planning.placements import blank
-from simulator.planning.subsets import FAR
+from simulator.planning.subsets import FAR, subset_of
+from simulator.planning.together import together_s
 from workloads import load_network, partition_graph
 
 LENET = load_network("lenet")
@@ -25,9 +27,9 @@ GAIN = (123 / 168) / (900 / 1600)
 @pytest.mark.parametrize(
     ("times", "strict", "asked"),
     [
-        (FAR * GAIN * 0.99, False, ["peaks", "alone", "hbm"]),
-        (FAR * GAIN * 1.01, False, ["peaks", "alone"]),
-        (FAR * GAIN * 1.01, True, ["peaks", "alone", "hbm"]),
+        (FAR * GAIN * 0.99, False, ["few", "peaks", "alone", "hbm"]),
+        (FAR * GAIN * 1.01, False, ["few", "peaks", "alone"]),
+        (FAR * GAIN * 1.01, True, ["few", "peaks", "alone", "hbm"]),
     ],
 )
 def test_shares_by_hbm_are_tried_where_those_by_peaks_are_near(
@@ -48,8 +50,49 @@ def test_shares_by_hbm_are_tried_where_those_by_peaks_are_near(
 
     monkeypatch.setattr(module, "together_s", together)
     monkeypatch.setattr(Placing, "subsets", alone)
+    monkeypatch.setattr(Placing, "few", lambda _: found.append("few"))
     module._of_price(judge, like, 0.5)
     assert found == asked
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_kinds_together_are_not_simulated_where_one_alone_takes_too_long(*, strict: bool) -> None:
+    """Half of the samples on 16 TPU v2 cores, and a best step of half, or four fifths, of that."""
+    execution = replace(DEPLOYED, strict_memory=strict)
+    boards = ["devices.0.count=2", "devices.1.count=2"]
+    array = DEPLOYED.planned(load_array("accpar-mixed", boards))
+    like = blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
+    device, _ = array.group.kinds[0]
+    one = subset_of(Judge(LENET, array, execution), device, 16, 256, 0.0, math.inf)
+    assert one is not None
+    takes_s = one.estimated()[0][0]
+    for times, simulated in ((0.6, strict), (1.01, True)):
+        judge = Judge(LENET, array, execution, best_s=takes_s / FAR * times)
+        found_s = together_s(judge, like, (1.0, 1.0))
+        assert judge.evaluations == simulated
+        assert simulated or found_s > FAR * judge.best_s
+
+
+def test_a_few_cores_of_the_fastest_kind_are_judged_first() -> None:
+    judge = Judge(LENET, ARRAY, DEPLOYED)
+    placing = Placing(
+        judge, blank("lenet", [node.name for node in partition_graph(LENET)], 512, TIME)
+    )
+    placing.few()
+    assert judge.evaluations == 1
+    assert list(placing._few) == [(ARRAY.group.kinds[1][0], 8)]
+    assert judge.best is not None
+    first, second = shares_of(judge.best)
+    assert (first, second) == (0.0, 1.0)  # of TPU v3 alone
+    before_s = judge.best_s
+    placing.subsets()
+    assert judge.best_s <= before_s
+
+
+def shares_of(plan: Plan) -> tuple[float, float]:
+    assert plan.root is not None
+    share = plan.root.partitions[0].share
+    return share, 1 - share
 
 
 @pytest.mark.parametrize(("unfit", "prices"), [(0, 1), (1, 1 + len(module.BYTE_PRICES))])
