@@ -66,6 +66,7 @@ class ExchangesOnWires(Rules):
 
     @cached_property
     def _parts(self) -> list[Part]:
+        """Where somebody works; idle blocks have shards, too, with all of a layer's weights."""
         return [part for part in working(self.root) if not part.idle]
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:

@@ -47,7 +47,6 @@ class LineCosts:
         self.tables = tables
         self._lists: dict[int, Lists] = {}
         self._relaid: dict[tuple[int, int, float], float] = {}
-        self._bytes: dict[tuple[int, int], float] = {}
         self._hollow = HollowCosts(tables)
         self.ties = Ties(tables)
         pairs = zip(tables.nodes, tables.graph, strict=True)
@@ -57,12 +56,6 @@ class LineCosts:
     def spent(self) -> int:
         """Effort so far, in nodes that are estimated."""
         return self._hollow.spent + self.ties.spent
-
-    def whole_bytes(self, edge: int, v: int) -> float:
-        """Of the tensor that a node reads through an edge."""
-        if (edge, v) not in self._bytes:
-            self._bytes[edge, v] = self.tables.whole_bytes(edge, v)
-        return self._bytes[edge, v]
 
     def ahead(self, v: int, pick: int) -> Ahead:
         """A node forward."""
@@ -116,7 +109,7 @@ class LineCosts:
         if maker.hollow[made] or reader.hollow[read]:
             return self._hollow.moved_s(edge, v, made, read, forward=forward), way
         part = reader.part_read[read] if forward else maker.part_made[made]
-        return self._relaid_s(changes, gathers, self.whole_bytes(edge, v) * part), way
+        return self._relaid_s(changes, gathers, self.tables.whole_bytes(edge, v) * part), way
 
     def _relaid_s(self, changes: int, gathers: int, size_bytes: float) -> float:
         """Seconds until a core has so many bytes, exchanged and gathered over sets of levels."""

@@ -81,7 +81,7 @@ class Schedule:
         lookup, first = self.lookup, max(leg.start - 1, 0)
         lists = [id(lookup.costs.nodes[v]) for v in range(first, leg.stop)]
         inputs = [
-            (v - first, one.edge, one.producer - first, lookup.costs.whole_bytes(one.edge, v))
+            (v - first, one.edge, one.producer - first, lookup.tables.whole_bytes(one.edge, v))
             for v in leg
             for one in lookup.inputs[v]
         ]

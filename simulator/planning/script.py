@@ -58,6 +58,7 @@ class Script:
         owners = set(tied.values())
 
         def waits(v: int) -> tuple[Needs, int]:
+            """For what, and whose new weight it is, if others use it; -1 of all others."""
             return self._gradients.get(v, ()), v if v in owners else -1
 
         for (needs, owner), nodes in groupby(self._updated(), waits):

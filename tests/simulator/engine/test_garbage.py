@@ -12,6 +12,8 @@ from experiments.studies.case import Case, plan_of, simulated
 from hardware import Array, load_array, wires_of
 from planners import AXES, Axes, Staging, load_planner
 from simulator import DEPLOYED, program_of, run, simulate
+from simulator.planning.layouts import tables_of
+from simulator.planning.search import search
 from workloads import load_network
 
 NETWORK = load_network("lenet")
@@ -105,6 +107,37 @@ def test_a_pipeline_goes_when_nobody_has_it_any_more() -> None:
         assert gc.collect() < many / 20
     finally:
         gc.enable()
+
+
+def test_a_search_leaves_little_to_the_collector() -> None:
+    """Costs and estimates go by themselves; what does not is of simulated steps."""
+    machines = DEPLOYED.planned(load_array("tpu-v3-8"))
+    search(NETWORK, machines, 256, execution=DEPLOYED)  # what is kept for the next one, too
+    tables_of.cache_clear()
+    gc.collect()
+    gc.disable()
+    try:
+        search(NETWORK, machines, 256, execution=DEPLOYED)
+        tables_of.cache_clear()
+        assert gc.collect() < 1_000
+    finally:
+        gc.enable()
+
+
+def test_a_search_is_not_interrupted_by_the_collector() -> None:
+    machines, began = DEPLOYED.planned(load_array("tpu-v3-8")), list[str]()
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        began.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        search(NETWORK, machines, 256, execution=DEPLOYED)
+        assert gc.isenabled()
+    finally:
+        gc.callbacks.remove(note)
+    assert began.count("start") <= 2  # before and behind it
 
 
 def test_a_sweep_does_not_hold_every_arrays_wires() -> None:
