@@ -1,6 +1,7 @@
 """What holds for every test: how hypothesis draws, and which tests one process runs."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -9,6 +10,9 @@ settings.register_profile("alike", derandomize=True, database=None, print_blob=T
 settings.register_profile("new", deadline=None)
 settings.load_profile("alike" if "CI" in os.environ else "new")
 """In CI the same examples each time, at home new ones; how long one takes is no test's business."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A background job of a shell inherits SIGINT as ignored, and so would the commands under test."""
 
 
 @pytest.hookimpl(tryfirst=True)
