@@ -10,7 +10,7 @@ import pytest
 from hardware import load_array
 from planners import Plan, planned_in_stages
 from planners.order import Phase
-from planners.staging import Staging, places_of
+from planners.pipeline.staging import Staging, places_of
 from simulator import DEPLOYED, OutOfMemoryError, Timeline, simulate
 from simulator.analysis.held import held, peak
 from simulator.analysis.memory import memory_over_time, peak_bytes
