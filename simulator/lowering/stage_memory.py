@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simulator.analysis.held import Sums, peak
+from simulator.analysis.memory_timeline import Sums, peak
 from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes
 from simulator.engine.operations import Worker
 

@@ -19,7 +19,7 @@ from planners import Plan
 from planners.order import Kind, Phase
 from planners.plan.updates import sharded
 from simulator import Execution, Timeline, simulate
-from simulator.analysis.doings import Doings, doings
+from simulator.analysis.worker_records import Doings, doings
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, Network, partition_graph
 
