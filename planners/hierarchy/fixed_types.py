@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from hardware import Array, Group, Section, bisection_of
 from planners.cost.objective import TIME, Objective
 from planners.errors import PlanError
-from planners.hierarchy.cost_table import Level, links_of, terms_of
+from planners.hierarchy.cost_table import CostTable, Terms
 from planners.hierarchy.search import Search, check_table
 from planners.partition import Partition, PartitionType
 from planners.plan import Plan
 from planners.plan.split import Split
-from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
+from planners.sizing import kept, shares_of, sizing, types_of, whole
 from workloads import Graph, Network, partition_graph
 
 Types = Sequence[PartitionType]
@@ -44,7 +45,7 @@ def plan_of_types(
     do not fit network or array.
     """
     graph = partition_graph(network)
-    depth = _depth(array.group, {})
+    depth = _depth(array.group)
     whose = f"given types for {network.name!r} on {array.name!r}"
     if len(levels) != depth or any(len(types) != len(graph) for types in levels):
         raise PlanError(
@@ -65,16 +66,15 @@ def plan_of_types(
             f"of all {depth}, or let them be balanced"
         )
     pairs = zip(levels, shares, strict=True)
-    root = _tree(array.group, [_partitions(*both, whose) for both in pairs], {})
+    root = _tree(array.group, [_partitions(*both, whose) for both in pairs])
     return priced(network, array, replace(plan, root=root), objective)
 
 
-def _depth(group: Group, known: dict[Group, int]) -> int:
+@cache
+def _depth(group: Group) -> int:
     """How many levels there are down to single accelerators."""
-    if group not in known:
-        below = set(group.halves()) if group.size > 1 else set()
-        known[group] = max((1 + _depth(half, known) for half in below), default=0)
-    return known[group]
+    below = set(group.halves()) if group.size > 1 else set()
+    return max((1 + _depth(half) for half in below), default=0)
 
 
 def _partitions(types: Types, share: Share, whose: str) -> tuple[Partition, ...]:
@@ -84,18 +84,12 @@ def _partitions(types: Types, share: Share, whose: str) -> tuple[Partition, ...]
     return tuple(map(Partition, types, map(float, each)))
 
 
-def _tree(
-    group: Group, levels: Sequence[tuple[Partition, ...]], known: dict[tuple[Group, int], Split]
-) -> Split | None:
+def _tree(group: Group, levels: Sequence[tuple[Partition, ...]]) -> Split | None:
     """Both halves of a split do the same; where they are alike that is one object."""
     if group.size == 1:
         return None
-    key = (group, len(levels))
-    if key not in known:
-        halves = list(dict.fromkeys(group.halves()))
-        below = tuple(_tree(half, levels[1:], known) for half in halves)
-        known[key] = Split(levels[0], 0.0, below)
-    return known[key]
+    halves = dict.fromkeys(group.halves())
+    return Split(levels[0], 0.0, tuple(_tree(half, levels[1:]) for half in halves))
 
 
 def priced(network: Network, array: Array, plan: Plan, objective: Objective) -> Plan:
@@ -104,29 +98,27 @@ def priced(network: Network, array: Array, plan: Plan, objective: Objective) -> 
     A half that takes part in nothing costs nothing.
     """
     graph = partition_graph(network)
-    links, fused = links_of(graph), array.group.arithmetic.fused
-    known: dict[tuple[int, Section, bytes], Split] = {}
+    fused = array.group.arithmetic.fused
 
-    def follow(split: Split | None, section: Section, shards: Floats) -> Split | None:
+    @cache
+    def follow(split: Split | None, section: Section, held: bytes) -> Split | None:
         if split is None:
             return None
-        key = (id(split), section, shards.tobytes())
-        if key in known:
-            return known[key]
+        shards = np.frombuffer(held).reshape(len(graph), -1)
         left = kept(shards, types_of(split.partitions), shares_of(split.partitions))
         ends = (split.halves[0], split.halves[-1])
-        below = [follow(*item) for item in zip(ends, section.below, left, strict=True)]
+        sides = zip(ends, section.below, left, strict=True)
+        below = [follow(half, inner, shard.tobytes()) for half, inner, shard in sides]
         size = sizing(graph).of(plan.batch, shards, fused=fused)
-        domains = tuple((kind,) for kind in split.types)
-        terms = terms_of(links, domains, objective.communication, balanced=False)
+        domains = [(kind,) for kind in split.types]
         prices = (objective.prices(section.halves[0]), objective.prices(section.halves[1]))
-        choices = Level(graph, domains, terms, size, prices, 0.5, objective).choices()
+        terms = Terms(graph, domains, objective.communication, balanced=False)
+        choices = CostTable(terms, size, prices, 0.5, objective).choices()
         cost = float(choices.cost(prices, np.array(_shares(graph, split))).sum())
         halves = tuple(below) if len(split.halves) == 2 else (max(below, key=_cost),)
-        known[key] = made = replace(split, cost=cost, halves=halves, lower_bound=None)
-        return made
+        return replace(split, cost=cost, halves=halves, lower_bound=None)
 
-    root = follow(plan.root, bisection_of(array).section(array.group), whole(graph))
+    root = follow(plan.root, bisection_of(array).section(array.group), whole(graph).tobytes())
     return replace(plan, root=root, objective=objective.name)
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from hardware import Array
+from hardware import Array, Group, Section, bisection_of
 from planners.cost.objective import Objective
-from planners.errors import PlanError
-from planners.partition import III, IV, LAYOUTS, Communication, PartitionType, legal
-from planners.plan import Plan
-from workloads import Graph, Network, Node, partition_graph
-
-if TYPE_CHECKING:
-    from planners.hierarchy.cost_table import Domains
-from hardware import Group, Section, bisection_of
 from planners.cost.shared_medium import check_array
-from planners.hierarchy.cost_table import Domains, Level, links_of, terms_of
-from planners.partition import I, Shard
+from planners.errors import PlanError
+from planners.hierarchy.cost_table import CostTable, Domains, Terms
+from planners.partition import III, IV, LAYOUTS, Communication, I, PartitionType, Shard, legal
+from planners.plan import Plan
 from planners.plan.split import Split, one_of
-from planners.sizing import Floats, kept, shares_of, sizing, types_of
+from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
+from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]
 """Which types a planner lets a weighted layer take, in ascending order."""
@@ -43,9 +37,6 @@ def plan_hierarchy(
     sides are alike or equally many. With ``balance``, sides that differ share
     each layer so that both finish together (AccPar).
     """
-    from planners.hierarchy.search import Search  # and NumPy, which lists of planners do without
-    from planners.sizing import whole
-
     if not 1 <= batch <= LARGEST_BATCH:
         raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
     graph = partition_graph(network)
@@ -108,10 +99,8 @@ class Search:
         self.objective = objective
         self.balance = balance
         self._fused = array.group.arithmetic.fused
-        self._links = links_of(graph)
-        self._sizing = sizing(graph)
         self._levels = levels
-        self._legal: dict[tuple[int, bytes], tuple[tuple[PartitionType, ...], ...]] = {}
+        self._terms: dict[tuple[Domains, bool], Terms] = {}
         self._solved: dict[tuple[Section, bytes, int], Split] = {}
 
     def split(self, group: Group, shards: Floats, depth: int = 0) -> Split | None:
@@ -133,27 +122,24 @@ class Search:
         first, second = (half.group for half in halves)
         prices = (self.objective.prices(halves[0]), self.objective.prices(halves[1]))
         share = None if self.balance and first != second else first.size / group.size
+        size = sizing(self.graph).of(self.batch, shards, fused=self._fused)
+        balanced = share is None
         domains = self._domains(shards, level)
-        table = self.objective.communication
-        terms = terms_of(self._links, domains, table, balanced=share is None)
-        size = self._sizing.of(self.batch, shards, fused=self._fused)
-        problem = Level(self.graph, domains, terms, size, prices, share, self.objective)
+        key = (domains, balanced)
+        if key not in self._terms:
+            table = self.objective.communication
+            self._terms[key] = Terms(self.graph, domains, table, balanced=balanced)
+        problem = CostTable(self._terms[key], size, prices, share, self.objective)
         cost, partitions, lower = problem.solve()
         left = kept(shards, types_of(partitions), shares_of(partitions))
         below = [self._split(*item, depth + 1) for item in zip(section.below, left, strict=True)]
         same = one_of(*below) if first == second else None  # with shares of one half
         return Split(tuple(partitions), cost, tuple(below) if same is None else same, lower)
 
-    def _domains(self, shards: Floats, level: int) -> tuple[tuple[PartitionType, ...], ...]:
-        """The wanted types that are legal; where none is, the batch is split.
-
-        They change where groups are left that do not part.
-        """
-        key = (level, self._sizing.parted(shards).tobytes())
-        if key not in self._legal:
-            groups = shards[:, IV].tolist()
-            self._legal[key] = tuple(
-                tuple(one for one in legal(node, Shard(groups=left)) if one in wanted) or (I,)
-                for node, left, wanted in zip(self.graph, groups, self._levels[level], strict=True)
-            )
-        return self._legal[key]
+    def _domains(self, shards: Floats, level: int) -> Domains:
+        """The wanted types that are legal; where none is, the batch is split."""
+        groups = shards[:, IV].tolist()
+        return tuple(
+            tuple(one for one in legal(node, Shard(groups=left)) if one in wanted) or (I,)
+            for node, left, wanted in zip(self.graph, groups, self._levels[level], strict=True)
+        )

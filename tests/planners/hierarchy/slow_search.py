@@ -12,21 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware import Array, Bisection, Group, bisection_of
 from planners.cost.objective import Objective, Prices, edge
 from planners.cost.tied_weights import tied_sums
 from planners.hierarchy.bounds import bounded
 from planners.hierarchy.cost_table import Domains
-from planners.hierarchy.min_sum import (
-    LARGEST,
-    Factor,
-    Pending,
-    TooWideError,
-    add_tables,
-    elimination_order,
-)
+from planners.hierarchy.min_sum import Factor, TooWideError, minimise
 from planners.partition import (
     LAYOUTS,
     WHOLE,
@@ -96,29 +88,6 @@ class _SlowSearch:
         )
         sides = ((first, kept[0]),) if first == second else zip((first, second), kept, strict=True)
         return Split(tuple(partitions), cost, tuple(self.split(*side) for side in sides), lower)
-
-
-def slow_minimise(
-    domains: Sequence[int], factors: Sequence[Factor], largest: int = LARGEST
-) -> tuple[float, list[int]]:
-    """``minimise``, every table an array."""
-    order = elimination_order(tuple(domains), tuple(factor.scope for factor in factors), largest)
-    pending = Pending(len(domains), factors)
-    decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
-    total = 0.0
-    for variable in order:
-        scope = tuple(sorted(pending.neighbours(variable)))
-        joined = add_tables(pending.take(variable), (*scope, variable), domains)
-        decisions.append((variable, scope, joined.argmin(axis=-1)))
-        best = joined.min(axis=-1)
-        if scope:
-            pending.add(Factor(scope, best))
-        else:
-            total += float(best)
-    choice = [0] * len(domains)
-    for variable, scope, argmin in reversed(decisions):
-        choice[variable] = int(argmin[tuple(choice[v] for v in scope)])
-    return total, choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +200,7 @@ class SlowLevel:
         factors, counts = list(self.factors()), [len(domain) for domain in self.domains]
         lower = None
         try:
-            cost, picks = slow_minimise(counts, factors)
+            cost, picks = minimise(counts, factors)
         except TooWideError:
             found = bounded(counts, factors)
             cost, picks, lower = found.cost, found.choice, found.lower

@@ -11,7 +11,7 @@ from hardware import Array, load_array
 from planners import TIME, TRAFFIC, Communication, Objective, PartitionType
 from planners.cost.objective import Prices, edge
 from planners.hierarchy import plan_hierarchy
-from planners.hierarchy.cost_table import Choices, Level, links_of, terms_of
+from planners.hierarchy.cost_table import Choices, CostTable, Terms
 from planners.partition import WHOLE, sizes
 from planners.sizing import sizing, whole
 from tests.planners.graphs import every_pair_added, general
@@ -108,7 +108,7 @@ def test_what_costs_both_the_same_at_any_share_takes_the_first_end() -> None:
 
 
 def test_the_worked_example_of_a_layers_cost() -> None:
-    """That of ``Level``."""
+    """That of ``CostTable``."""
     numbers = entry(work=80.0, fixed=6.0, rest=0.0, swap=32.0)
     prices = (Prices(1.0, 1.0), Prices(0.5, 1.0))
     assert [numbers.spend(half, 0.5) for half in prices] == [54.0, 34.0]
@@ -218,12 +218,12 @@ def test_a_graph_too_wide_for_lists_is_planned_as_slowly() -> None:
     check(every_pair_added(7), array, TRAFFIC, every)
 
 
-def level(graph: tuple[Node, ...], types: list[PartitionType], objective: Objective) -> Level:
+def level(graph: tuple[Node, ...], types: list[PartitionType], objective: Objective) -> CostTable:
     domains = tuple((type_,) for type_ in types)
-    terms = terms_of(links_of(graph), domains, objective.communication, balanced=False)
+    terms = Terms(graph, domains, objective.communication, balanced=False)
     size = sizing(graph).of(2, whole(graph))
     prices = (Prices(1.0, 1.0), Prices(1.0, 1.0))
-    return Level(graph, domains, terms, size, prices, 0.5, objective)
+    return CostTable(terms, size, prices, 0.5, objective)
 
 
 def test_a_product_adds_the_edges_into_it() -> None:

@@ -14,7 +14,7 @@ from planners import (
 )
 from planners.cost.objective import Prices
 from planners.hierarchy import plan_hierarchy
-from planners.hierarchy.cost_table import Level
+from planners.hierarchy.cost_table import CostTable
 from planners.hierarchy.min_sum import TooWideError
 from planners.hierarchy.search import Search
 from planners.partition import LAYOUTS, WHOLE, legal, sizes
@@ -26,15 +26,15 @@ I, II, III, IV, V = PartitionType  # noqa: E741
 LENET = load_network("lenet")
 
 
-def count_levels(monkeypatch: pytest.MonkeyPatch) -> list[Level]:
-    solved: list[Level] = []
-    solve = Level.solve
+def count_levels(monkeypatch: pytest.MonkeyPatch) -> list[CostTable]:
+    solved: list[CostTable] = []
+    solve = CostTable.solve
 
-    def counted(self: Level) -> tuple[float, list[Partition], float | None]:
+    def counted(self: CostTable) -> tuple[float, list[Partition], float | None]:
         solved.append(self)
         return solve(self)
 
-    monkeypatch.setattr(Level, "solve", counted)
+    monkeypatch.setattr(CostTable, "solve", counted)
     return solved
 
 
@@ -98,7 +98,7 @@ def test_a_join_may_have_any_layout_whatever_a_planner_allows(
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])
     solved = count_levels(monkeypatch)
     plan_hierarchy("mine", network, array, 64, TRAFFIC, lambda node: (II,))
-    for node, domain in zip(graph, solved[0].domains, strict=True):
+    for node, domain in zip(graph, solved[0].terms.domains, strict=True):
         assert domain == (LAYOUTS if node.join else (II,))
 
 
@@ -113,7 +113,7 @@ def test_a_graph_too_wide_for_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPa
     def refuse(*_: object) -> None:
         raise TooWideError("elimination needs a table over 13 layers")
 
-    monkeypatch.setattr("planners.hierarchy.cost_table.minimise_entries", refuse)
+    monkeypatch.setattr("planners.hierarchy.cost_table.Elimination", refuse)
     plan = load_planner("accpar")(small(), array, 8)
     found = plan.root
     assert found is not None
