@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,72 +13,64 @@ from planners.errors import PlanError
 from planners.pipeline.states import Floats, States
 
 
-class CostModel(Protocol):
+@dataclass(frozen=True, slots=True)
+class CostModel(ABC):
     """Seconds per minibatch of stages, in steady state; arrays in, arrays of one shape out.
 
-    With ``inner_links`` a unit that joins g components below has g links for the exchange
-    of a stage alone (not for one that others precede).
+    Activations sent between stages are divided by ``activation_ratio`` where they are
+    compressed. With ``inner_links`` a unit that joins g components below has g links for the
+    exchange of a stage alone (not for one that others precede).
     """
 
-    @property
-    def name(self) -> str:
-        """As ``--cost-model`` has it."""
-        ...
+    activation_ratio: float | None = None
+    name: ClassVar[str]
+    inner_links: ClassVar[bool]
 
-    @property
-    def inner_links(self) -> bool:
-        """Whether a stage alone has every inner component's links."""
-        ...
-
+    @abstractmethod
     def stage_s(
         self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats:
         """A stage on so many replicas: its work, and the exchange of its weights' gradients."""
-        ...
 
+    @abstractmethod
     def links_s(
         self, into: Floats, out: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats | None:
         """The slower of a stage's input (of shape (k,)) and output links; None: not counted."""
-        ...
 
+    @abstractmethod
     def crossing_bytes(self, states: States) -> Floats:
         """What crosses the cut after each state."""
-        ...
 
+    @abstractmethod
     def assumptions(self) -> list[str]:
         """What a reader of the answer should know of it."""
-        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Paper:
+class Paper(CostModel):
     """SOSP'19, section 3.1: T(i..j, m) = max(A(i..j), 2 (m-1)/m W / B) / m, links 2 a / B.
 
     A worker sends and receives (m-1)/m of its W bytes of weights. Activations and
     their gradients go over one link, whatever the replicas at its ends; they are
-    always counted, divided by ``activation_ratio`` if they are compressed.
+    always counted. An output is the next stage's input, and not counted twice.
     """
 
-    activation_ratio: float | None = None
-    name: str = "paper"
-    inner_links: bool = False
+    name = "paper"
+    inner_links = False
 
-    def stage_s(
+    def stage_s(  # noqa: D102
         self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats:
-        """Work and exchange at the same time: the slower of the two."""
         exchange = 2 * ((replicas - 1) / replicas) * weight_bytes / bytes_per_s
-        return np.asarray(np.maximum(time_s, exchange) / replicas)
+        return np.asarray(np.maximum(time_s, exchange) / replicas)  # at the same time
 
-    def links_s(
+    def links_s(  # noqa: D102
         self,
         into: Floats,
-        out: Floats,  # noqa: ARG002  (other models count it)
+        out: Floats,
         replicas: Floats,
-        bytes_per_s: float,
+        bytes_per_s: float,  # noqa: ARG002
     ) -> Floats | None:
-        """The input's alone: an output is the next stage's input."""
         seconds = 2 * into / bytes_per_s / (self.activation_ratio or 1.0)
         return np.asarray(seconds + 0 * replicas)
 
@@ -85,16 +78,14 @@ class Paper:
         """Outputs that a layer after the cut needs, each once."""
         return states.sent_bytes
 
-    def assumptions(self) -> list[str]:
-        """That activations are counted, and how."""
+    def assumptions(self) -> list[str]:  # noqa: D102
         told = "activations between stages are always counted"
         if self.activation_ratio is not None:
             told += f", divided by {self.activation_ratio:g}"
         return [f"The paper's cost model: {told}."]
 
 
-@dataclass(frozen=True, slots=True)
-class Repo:
+class Repo(CostModel):
     """The released program: (T + 4 (m-1)/m W / (B g)) / m, work and exchange one after the other.
 
     A pipeline's stages after its first one take g = 1 on every level (an asymmetry of
@@ -103,21 +94,18 @@ class Repo:
     Source: optimizer/optimizer_graph_hierarchical.py, msr-fiddle/pipedream 7db6a1c.
     """
 
-    activation_ratio: float | None = None
-    name: str = "repo"
-    inner_links: bool = True
+    name = "repo"
+    inner_links = True
 
-    def stage_s(
+    def stage_s(  # noqa: D102
         self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats:
-        """Work, then exchange."""
         exchange = 4 * (replicas - 1) * weight_bytes / (bytes_per_s * replicas)
         return np.asarray((time_s + exchange) / replicas)
 
-    def links_s(
+    def links_s(  # noqa: D102
         self, into: Floats, out: Floats, replicas: Floats, bytes_per_s: float
     ) -> Floats | None:
-        """The larger of both ends, over the stage's replicas."""
         if self.activation_ratio is None:
             return None
         most = np.maximum(into, out)
@@ -129,8 +117,7 @@ class Repo:
         found[-1] = 0.0
         return found
 
-    def assumptions(self) -> list[str]:
-        """Whether activations are counted."""
+    def assumptions(self) -> list[str]:  # noqa: D102
         if self.activation_ratio is None:
             told = "activations between stages are not counted; --activation-ratio 1 does"
         else:
@@ -138,7 +125,7 @@ class Repo:
         return [f"The released program's cost model: {told}."]
 
 
-COST_MODELS: dict[str, type[Paper] | type[Repo]] = {"paper": Paper, "repo": Repo}
+COST_MODELS: dict[str, type[CostModel]] = {"paper": Paper, "repo": Repo}
 """By the name that ``--cost-model`` takes."""
 
 

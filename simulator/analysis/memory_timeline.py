@@ -1,9 +1,16 @@
-"""What a worker's HBM holds along its script, whatever the time: cores compute in order."""
+"""How full a worker's HBM is over a run: by its script (``held``), and over time (``filled``).
+
+Cores compute in their script's order, so what is held at each computation follows from the
+script alone, whatever the time; a run's records say when that was. All amounts are bytes,
+all times picoseconds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +23,7 @@ from simulator.engine.operations import Action, Itinerary, Operation, Part, Task
 from simulator.engine.timeline import Timeline
 from simulator.lowering.schedules.versions import alive
 
+Floats = NDArray[np.float64]
 GRADIENTS, ACTIVATIONS = (MOVING.index(one) for one in ("gradients", "activations"))
 
 
@@ -36,12 +44,78 @@ class Held(NamedTuple):
     """Of what comes and goes (MOVING), at the most."""
 
 
-class Summary(NamedTuple):
-    """A pass over some lines, against what is held before: the most, where, and what is more."""
+@dataclass(frozen=True)
+class Computations:
+    """What the computations of a pass hold, in their order: bytes against what is held before it.
 
-    most: float
-    operation: Operation | None
-    more: float
+    ``most_by`` and ``more_by`` are of shape (computations, classes that come and go).
+    """
+
+    operations: list[Operation]
+    most: list[float]
+    more: list[float]
+    most_by: Floats
+    more_by: Floats
+
+    @staticmethod
+    def of(tasks: Sequence[Task], *, first: bool) -> Computations:
+        """Of lines of a template; sums of gradients come in the pass that is ``first`` to have any.
+
+        In later passes they go on: nothing of them comes.
+        """
+        mine = [task for task in tasks if not task.parties and not task.receives]
+        held = [task.held for task in mine]
+        updates = [task.operation.phase is Phase.UPDATE for task in mine]
+        once = [0.0 if first or u else task.once for task, u in zip(mine, updates, strict=True)]
+        going_on = np.zeros((len(mine), len(MOVING)))
+        going_on[:, GRADIENTS] = once
+        most_by = [one.most_by or row for one, row in zip(held, going_on, strict=True)]
+        more_by = [one.more_by or row for one, row in zip(held, going_on, strict=True)]
+        return Computations(
+            [task.operation for task in mine],
+            [one.most - less for one, less in zip(held, once, strict=True)],
+            [one.more - less for one, less in zip(held, once, strict=True)],
+            np.array(most_by).reshape(going_on.shape) - going_on,
+            np.array(more_by).reshape(going_on.shape) - going_on,
+        )
+
+    @cached_property
+    def levels(self) -> list[float]:
+        """What is more before each of them, and behind the last."""
+        return [*accumulate(self.more, initial=0.0)]
+
+    @cached_property
+    def changes(self) -> Floats:
+        """What is more of each class behind the last."""
+        found: Floats = self.more_by.sum(axis=0)
+        return found
+
+    @cached_property
+    def fullest(self) -> tuple[float, int]:
+        """The most that is held during one of them, and which, the first of such."""
+        most = [level + own for level, own in zip(self.levels, self.most, strict=False)]
+        return max(most), most.index(max(most))
+
+    def classes(self, moving: Floats, number: int) -> tuple[float, ...]:
+        """What comes and goes, by class, during one of them; ``moving`` before the pass."""
+        for row in self.more_by[:number]:
+            moving = moving + row
+        # sums of what comes and goes may end a little below nothing, by rounding
+        return tuple(np.maximum(moving + self.most_by[number], 0.0).tolist())
+
+
+class _Pass(NamedTuple):
+    """An action, or the forward before it, with what is held when it begins (bytes).
+
+    ``moving`` is what comes and goes of it, by class (MOVING).
+    """
+
+    action: Action
+    computed: Computations
+    level: float
+    moving: Floats
+    versions: int
+    in_flight: int
 
 
 def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
@@ -52,48 +126,81 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
     weights that somebody still needs beside the newest takes as much as weights do.
     A stage that computes forward again holds its inputs alone meanwhile.
     """
-    walk = _Walk(worker, itinerary, Sums(worker.template))
-    for one in walk.passes(by_class=True):
+    for one in _passes(worker, itinerary):
         level, extra = one.level, (one.versions - 1) * worker.weight_bytes
-        moving = one.moving
-        for task, most, more in walk.computations(one):
-            at_most, after = walk.classes(one, task)
-            # sums of what comes and goes may end a little below nothing, by rounding
+        computed = one.computed
+        each = zip(computed.operations, computed.most, computed.more, strict=True)
+        for number, (operation, most, more) in enumerate(each):
             yield Held(
-                task.operation,
+                operation,
                 one.action.turn,
-                max(level + most, 0.0) + extra,
+                max(level + most, 0.0) + extra,  # rounding may leave a little below nothing
                 max(level + more, 0.0) + extra,
                 one.versions,
                 one.in_flight,
-                _nothing_less(moving + at_most),
+                computed.classes(one.moving, number),
             )
-            level, moving = level + more, moving + after
+            level += more
 
 
-def peak(worker: Worker, itinerary: Itinerary, sums: Sums | None = None) -> Held | None:
-    """The computation with the most, the first of such; None where there is none.
+def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
+    """The computation with the most, the first of such; None where there is none."""
+    found: Held | None = None
+    for one in _passes(worker, itinerary):
+        if one.computed.operations:
+            inside, number = one.computed.fullest
+            extra = (one.versions - 1) * worker.weight_bytes
+            most = one.level + inside + extra
+            if found is None or most > found.most:
+                after = one.level + one.computed.levels[-1] + extra
+                found = Held(
+                    one.computed.operations[number],
+                    one.action.turn,
+                    most,
+                    after,
+                    one.versions,
+                    one.in_flight,
+                    one.computed.classes(one.moving, number),
+                )
+    return found
 
-    ``sums`` are its template's, where others have it, too.
-    """
-    walk = _Walk(worker, itinerary, sums or Sums(worker.template))
-    found, fullest = None, 0
-    for number, one in enumerate(walk.passes()):
-        summary, extra = walk.summary(one), (one.versions - 1) * worker.weight_bytes
-        most = one.level + summary.most + extra
-        if summary.operation is not None and (found is None or most > found.most):
-            after = one.level + summary.more + extra
-            where = summary.operation, one.action.turn
-            found, fullest = Held(*where, most, after, one.versions, one.in_flight), number
-    if found is None:
-        return None
-    then = next(islice(walk.passes(by_class=True), fullest, None))
-    return found._replace(by_class=walk.by_class(then, found.operation))
 
+def _passes(worker: Worker, itinerary: Itinerary) -> Iterator[_Pass]:
+    """All passes in their order, forward that is computed again included."""
+    known: dict[tuple[frozenset[Part], int, bool], Computations] = {}
 
-def _nothing_less(moving: NDArray[np.float64]) -> tuple[float, ...]:
-    """Classes whose sums of what comes and goes end a little below nothing, by rounding, at it."""
-    return tuple(np.maximum(moving, 0.0).tolist())
+    def computations(action: Action, *, first: bool) -> Computations:
+        key = action.parts, action.stage, first
+        if key not in known:
+            tasks = [worker.template[i] for i in itinerary.of(action)]
+            known[key] = Computations.of(tasks, first=first)
+        return known[key]
+
+    actions, inputs = itinerary.actions, itinerary.inputs
+    level, in_flight, summing = worker.held_bytes, 0, set[int]()
+    moving, ends = np.zeros(len(MOVING)), _through(itinerary)
+    for action, versions in zip(actions, alive(actions, itinerary.versions), strict=True):
+        first, forward = action.stage not in summing, Part.FORWARD in action.parts
+        stage_inputs = np.zeros(len(MOVING))
+        stage_inputs[ACTIVATIONS] = inputs.get(action.stage, 0.0)
+        in_flight += forward
+        if action.again:
+            again = action._replace(parts=frozenset({Part.FORWARD}))
+            computed = computations(again, first=first)
+            yield _Pass(again, computed, level, moving, versions, in_flight)
+            level += computed.levels[-1] - inputs.get(action.stage, 0.0)
+            moving = moving + computed.changes - stage_inputs
+        computed = computations(action, first=first)
+        yield _Pass(action, computed, level, moving, versions, in_flight)
+        if forward and action.stage in inputs:
+            level, moving = level + inputs[action.stage], moving + stage_inputs
+        else:
+            level, moving = level + computed.levels[-1], moving + computed.changes
+        in_flight -= ends in action.parts
+        if Part.WEIGHTS in action.parts:
+            summing.add(action.stage)
+        if Part.UPDATE in action.parts:
+            summing.discard(action.stage)
 
 
 def most_at_once(itinerary: Itinerary) -> tuple[int, int]:
@@ -111,161 +218,6 @@ def _through(itinerary: Itinerary) -> Part:
     """The part with which a micro-batch is through: in inference its forward."""
     training = any(Part.WEIGHTS in action.parts for action in itinerary.actions)
     return Part.WEIGHTS if training else Part.FORWARD
-
-
-def _activations(held_bytes: float) -> NDArray[np.float64]:
-    """What is kept for a stage that computes forward again, by class."""
-    found = np.zeros(len(MOVING))
-    found[ACTIVATIONS] = held_bytes
-    return found
-
-
-class _Pass(NamedTuple):
-    """An action, or the forward before it, with what is held when it begins."""
-
-    action: Action
-    level: float
-    first: bool
-    """Whether sums of gradients begin with it."""
-    versions: int
-    in_flight: int
-    moving: NDArray[np.float64]
-    """Of ``level`` what comes and goes, by class (MOVING), where that is asked for."""
-
-
-class Sums:
-    """What lines of a template hold, added up once for each sort of pass over some of them.
-
-    Sums of gradients that go on from turn to turn are counted where they are ``first`` held.
-    """
-
-    def __init__(self, template: Sequence[Task]) -> None:
-        self._template = template
-        self._tasks: dict[tuple[int, ...], list[Task]] = {}
-        self._changes: dict[tuple[tuple[int, ...], bool], NDArray[np.float64]] = {}
-        self._summaries: dict[tuple[tuple[int, ...], bool], Summary] = {}
-
-    def computations(
-        self, lines: tuple[int, ...], *, first: bool
-    ) -> Sequence[tuple[Task, float, float]]:
-        """Computations, the most that each holds and what is more after it (bytes)."""
-        if lines not in self._tasks:
-            tasks = [self._template[i] for i in lines]
-            self._tasks[lines] = [task for task in tasks if not task.parties and not task.receives]
-        found = []
-        for task in self._tasks[lines]:
-            going_on = 0.0 if first or task.operation.phase is Phase.UPDATE else task.once
-            found.append((task, task.held.most - going_on, task.held.more - going_on))
-        return found
-
-    def classes(
-        self, task: Task, *, first: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What a computation holds of each of MOVING, and what is more after it."""
-        goes_on = np.zeros(len(MOVING))
-        if not first and task.operation.phase is not Phase.UPDATE:
-            goes_on[GRADIENTS] = task.once
-        held = task.held
-        return (held.most_by or goes_on) - goes_on, (held.more_by or goes_on) - goes_on
-
-    def changes(self, lines: tuple[int, ...], *, first: bool) -> NDArray[np.float64]:
-        """What is more of each class behind some lines."""
-        key = lines, first
-        if key not in self._changes:
-            computed = self.computations(lines, first=first)
-            changes = (self.classes(task, first=first)[1] for task, *_ in computed)
-            self._changes[key] = sum(changes, start=np.zeros(len(MOVING)))
-        return self._changes[key]
-
-    def summary(self, lines: tuple[int, ...], *, first: bool) -> Summary:
-        """Some lines as a whole."""
-        key = lines, first
-        if key not in self._summaries:
-            most, level = 0.0, 0.0
-            where: Operation | None = None
-            for task, at_most, more in self.computations(lines, first=first):
-                if where is None or level + at_most > most:
-                    most, where = level + at_most, task.operation
-                level += more
-            self._summaries[key] = Summary(most, where, level)
-        return self._summaries[key]
-
-
-class _Walk:
-    """A walk along a worker's actions."""
-
-    def __init__(self, worker: Worker, itinerary: Itinerary, sums: Sums) -> None:
-        self._worker = worker
-        self._itinerary = itinerary
-        self._sums = sums
-        self._lines: dict[tuple[frozenset[Part], int], tuple[int, ...]] = {}
-        self._summaries: dict[tuple[frozenset[Part], int, bool], Summary] = {}
-
-    def passes(self, *, by_class: bool = False) -> Iterator[_Pass]:
-        """All of them, forward that is computed again included; what is ``moving`` if asked."""
-        actions, inputs = self._itinerary.actions, self._itinerary.inputs
-        level, in_flight, summing = self._worker.held_bytes, 0, set[int]()
-        moving, ends = np.zeros(len(MOVING)), _through(self._itinerary)
-        kept = {stage: _activations(held_bytes) for stage, held_bytes in inputs.items()}
-        for action, versions in zip(actions, alive(actions, self._itinerary.versions), strict=True):
-            first, forward = action.stage not in summing, Part.FORWARD in action.parts
-            in_flight += forward
-            if action.again:
-                again = action._replace(parts=frozenset({Part.FORWARD}))
-                one = _Pass(again, level, first, versions, in_flight, moving)
-                yield one
-                level += self.summary(one).more - inputs.get(action.stage, 0.0)
-                if by_class:
-                    moving = moving + self._changes(one) - kept.get(action.stage, 0.0)
-            one = _Pass(action, level, first, versions, in_flight, moving)
-            yield one
-            if forward and action.stage in inputs:
-                level, moving = level + inputs[action.stage], moving + kept[action.stage]
-            else:
-                level += self.summary(one).more
-                if by_class:
-                    moving = moving + self._changes(one)
-            in_flight -= ends in action.parts
-            if Part.WEIGHTS in action.parts:
-                summing.add(action.stage)
-            if Part.UPDATE in action.parts:
-                summing.discard(action.stage)
-
-    def computations(self, one: _Pass) -> Sequence[tuple[Task, float, float]]:
-        """A pass's computations, the most that each holds and what is more after it (bytes)."""
-        return self._sums.computations(self._of(one.action), first=one.first)
-
-    def classes(self, one: _Pass, task: Task) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What a computation of a pass holds of each of MOVING, and what is more after it."""
-        return self._sums.classes(task, first=one.first)
-
-    def by_class(self, one: _Pass, operation: Operation) -> tuple[float, ...]:
-        """What is held of each of MOVING, at an operation of a pass."""
-        moving = one.moving
-        for task, *_ in self.computations(one):
-            at_most, after = self.classes(one, task)
-            if task.operation is operation:
-                return _nothing_less(moving + at_most)
-            moving = moving + after
-        return _nothing_less(moving)
-
-    def summary(self, one: _Pass) -> Summary:
-        """A pass as a whole."""
-        key = one.action.parts, one.action.stage, one.first
-        found = self._summaries.get(key)
-        if found is None:
-            found = self._sums.summary(self._of(one.action), first=one.first)
-            self._summaries[key] = found
-        return found
-
-    def _changes(self, one: _Pass) -> NDArray[np.float64]:
-        return self._sums.changes(self._of(one.action), first=one.first)
-
-    def _of(self, action: Action) -> tuple[int, ...]:
-        key = action.parts, action.stage
-        if key not in self._lines:
-            self._lines[key] = self._itinerary.of(action)
-        return self._lines[key]
 
 
 class Filled(NamedTuple):
