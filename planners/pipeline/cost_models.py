@@ -67,9 +67,9 @@ class Paper(CostModel):
     def links_s(  # noqa: D102
         self,
         into: Floats,
-        out: Floats,
+        out: Floats,  # noqa: ARG002
         replicas: Floats,
-        bytes_per_s: float,  # noqa: ARG002
+        bytes_per_s: float,
     ) -> Floats | None:
         seconds = 2 * into / bytes_per_s / (self.activation_ratio or 1.0)
         return np.asarray(seconds + 0 * replicas)
