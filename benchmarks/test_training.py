@@ -8,7 +8,7 @@ import pytest
 from experiments.studies.training import Training
 from hardware import load_array
 from simulator import DEPLOYED
-from simulator.drivers.registry import METHODS
+from simulator.asynchronous.registry import ALGORITHMS
 from workloads import load_network
 
 MANY_S, MANY_BYTES, EACH_S = 60.0, 2e9, 20.0
@@ -27,7 +27,7 @@ def test_1024_workers_do_100_iterations_of_ad_psgd(slow: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("slow", [(), ("random:0.1:6",)], ids=str)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALGORITHMS)
 def test_64_workers_do_1000_iterations(method: str, slow: tuple[str, ...]) -> None:
     array, network = load_array("ethernet-100g"), load_network("vgg16")
     started = time.perf_counter()

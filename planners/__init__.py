@@ -1,13 +1,15 @@
 """How a network is split over an array: planners, plans and what they predict."""
 
-from planners.axes.asked import AXES, Axes
-from planners.axes.planned import planned_by_axes
+from planners.axes.degrees import AXES, Axes
+from planners.axes.planner import planned_by_axes
+from planners.cost.objective import OBJECTIVES, TIME, TRAFFIC, Objective
+from planners.cost.prediction import predict
 from planners.errors import PlanError
-from planners.objective import OBJECTIVES, TIME, TRAFFIC, Objective
 from planners.partition import Communication, Partition, PartitionType
-from planners.place import Place
-from planners.plan import Pipeline, Plan, Stage
-from planners.prediction import predict
+from planners.pipeline.staging import Staging, planned_in_stages
+from planners.plan import Pipeline, Place, Plan, Stage
+from planners.plan.split import Split
+from planners.plan.updates import Update
 from planners.registry import (
     BASELINES,
     JUDGED,
@@ -18,9 +20,6 @@ from planners.registry import (
     planner_name,
     planner_names,
 )
-from planners.split import Split
-from planners.staging import Staging, planned_in_stages
-from planners.updates import Update
 
 __all__ = [
     "AXES",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hardware import Array
+from planners.cost.objective import TIME, Objective
 from planners.hierarchy import plan_hierarchy
-from planners.objective import TIME, Objective
 from planners.partition import I
 from planners.plan import Plan
 from workloads import Network

@@ -7,8 +7,8 @@ from itertools import zip_longest
 from planners.errors import PlanError
 from planners.partition import Shard, legal
 from planners.plan import Plan
+from planners.plan.split import Split
 from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
-from planners.split import Split
 from workloads import Graph
 
 

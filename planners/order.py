@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planners.cost.tied_weights import tied_sums
 from planners.partition import (
     II,
     III,
@@ -25,8 +26,7 @@ from planners.partition import (
     partial_sums,
     producer_type,
 )
-from planners.tied import tied_sums
-from planners.updates import Kept, Updates, sharded
+from planners.plan.updates import Kept, Updates, sharded
 from workloads import Graph
 from workloads.kept import once_for_each
 

@@ -16,7 +16,7 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from planners.flops import NO_FLOPS, attention_flops, layer_flops, matmul_flops
+from planners.cost.flops import NO_FLOPS, attention_flops, layer_flops, matmul_flops
 from workloads import CELLS, Node
 from workloads.kinds import ATTENTION
 

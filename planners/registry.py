@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hardware import Array
 from planners.accpar import accpar
+from planners.cost.objective import Objective
 from planners.data_parallel import data_parallel
 from planners.errors import PlanError
 from planners.hypar import hypar
 from planners.model_parallel import model_parallel
-from planners.objective import Objective
 from planners.owt import owt
 from planners.plan import Plan
-from planners.strangers import callable_as_planner, imported
 from workloads import Network
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+import os
+import sys
+from typing import Any
 
 
 class Planner(Protocol):
@@ -52,7 +54,7 @@ class Judged(NamedTuple):
 
 JUDGED = {
     "axes": Judged(
-        "planners.axes.planned:axes",
+        "planners.axes.planner:axes",
         "Named axes as --parallel says, as Megatron splits transformers; without any, samples.",
     ),
     "best_share": Judged(
@@ -139,3 +141,76 @@ def is_built_in(planner: str | Planner) -> bool:
 
 _OURS = (*PLANNERS.values(), *BASELINES.values())
 """As imported: what somebody puts into the tables later is not ours."""
+
+
+ARGUMENTS = ("network", "array", "batch", "objective")
+"""What a planner is called with, in this order."""
+
+
+def imported(name: str, place: str) -> Any:
+    """The planner at ``module:attribute``, looked for in the current folder too.
+
+    Raises PlanError, with ``name``, whatever goes wrong in the stranger's module.
+    """
+    from importlib import import_module
+
+    module, _, path = place.partition(":")
+    here = os.getcwd()
+    added = here not in sys.path and "" not in sys.path
+    if added:
+        sys.path.append(here)
+    try:
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise PlanError(f"planner {name} cannot be loaded: {why}") from error
+    finally:
+        if added:
+            sys.path.remove(here)
+    return callable_as_planner(found, name)
+
+
+def callable_as_planner(planner: Any, name: str = "") -> Any:
+    """The same planner; raises PlanError unless it takes what a planner is called with."""
+    from inspect import signature
+
+    name = name or repr(getattr(planner, "__name__", planner))
+    if not callable(planner):
+        raise PlanError(f"planner {name}: neither a name nor a function")
+    try:
+        takes = signature(planner)
+    except (TypeError, ValueError):  # a function of C tells nothing
+        return planner
+    try:
+        takes.bind(*ARGUMENTS)
+    except TypeError as error:
+        called = ", ".join(ARGUMENTS)
+        raise PlanError(
+            f"planner {name} takes {takes}, and is called with ({called}): {error}"
+        ) from None
+    return planner
+
+
+def takes_execution(planner: Any) -> bool:
+    """Whether a planner asks for the execution model that its plan will be simulated under.
+
+    It says so by a parameter ``execution``.
+    """
+    from inspect import signature
+
+    try:
+        return "execution" in signature(planner).parameters
+    except (TypeError, ValueError):  # a function of C tells nothing
+        return False
+
+
+def reads_axes(planner: Any) -> bool:
+    """Whether a planner plans the named axes of a staging: it has a true ``reads_axes``."""
+    return bool(getattr(planner, "reads_axes", False))
+
+
+def plans_stages(planner: Any) -> bool:
+    """Whether a planner chooses a pipeline's stages itself: it has a true ``plans_stages``."""
+    return bool(getattr(planner, "plans_stages", False))

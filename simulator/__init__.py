@@ -5,7 +5,7 @@ from functools import partial
 
 from hardware import Array
 from planners import Plan, PlanError
-from simulator.analysis.exposure import Shares, shares
+from simulator.analysis.exposed_communication import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hardware import Array, Device, Group, Model
 from planners import Partition, Plan, Split, Update
 from planners.partition import WHOLE, Shard, legal, shrunk
-from planners.updates import updates_of
+from planners.plan.updates import updates_of
 from simulator import Execution, Timeline, simulate
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 

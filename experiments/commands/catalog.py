@@ -75,11 +75,11 @@ def _list_planners() -> list[dict[str, Any]]:
 
 
 def _list_methods() -> list[dict[str, Any]]:
-    from simulator.drivers.registry import METHODS
+    from simulator.asynchronous.registry import ALGORITHMS
 
     return [
         {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
-        for name, method in METHODS.items()
+        for name, method in ALGORITHMS.items()
     ]
 
 

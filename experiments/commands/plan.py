@@ -131,8 +131,7 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
     from experiments.pictures.plan_map import describe, stretches
     from experiments.studies.messages import inexact
     from planners import OBJECTIVES
-    from planners.buckets import bucket_words
-    from planners.updates import update_order_words
+    from planners.plan.updates import bucket_words, update_order_words
 
     unit = OBJECTIVES[plan.objective].unit
     made = f"{plan.network}, {plan.planner} by {plan.objective}"

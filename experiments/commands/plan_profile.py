@@ -198,7 +198,7 @@ def _quantity(flag: str, text: str, unit: str) -> float:
 def _pipedream(args: argparse.Namespace) -> tuple[Shown, list[str]]:
     from experiments.commands.profile_tables import of_pipeline
     from experiments.output import progress_bar
-    from planners import pipedream
+    from planners import pipeline as pipedream
 
     levels = pipedream.parse_hierarchy(args.hierarchy)
     profile, left_out = pipedream.planned_part(pipedream.read_profile(args.profile))
@@ -223,7 +223,7 @@ def _max_load(args: argparse.Namespace) -> tuple[Shown, list[str]]:
 
     from experiments.commands.profile_tables import of_max_load
     from experiments.output import progress_bar
-    from planners import pipedream
+    from planners import pipeline as pipedream
 
     graph = pipedream.read_load_graph(args.profile)
     if (memory := _memory(args)) is not None:
@@ -245,7 +245,7 @@ def _micro_batches(text: str) -> int:
 def _phaze(args: argparse.Namespace) -> tuple[Shown, list[str]]:
     from experiments.commands.profile_tables import of_phaze
     from experiments.output import progress_bar
-    from planners import pipedream
+    from planners import pipeline as pipedream
 
     bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
     training = pipedream.Training(

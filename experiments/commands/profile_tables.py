@@ -10,7 +10,7 @@ from experiments.formats import Shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from planners.pipedream import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
+    from planners.pipeline import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
 
 
 def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: list[str]) -> Shown:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from experiments.studies.case import Case, simulated, step_of
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, load_planner
-from planners.buckets import bucket_words
-from planners.updates import update_order_words
+from planners.plan.updates import bucket_words, update_order_words
 from simulator.planning.candidates import mean_shares, planned
 from simulator.planning.lifting import alone, lifted, shared
 

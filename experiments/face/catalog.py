@@ -71,7 +71,7 @@ def names_of(kind: str) -> Names:
     if kind == "planners":
         return Names(kind, tuple(all_planners()))
     if kind == "methods":
-        from simulator.drivers.registry import METHODS
+        from simulator.asynchronous.registry import ALGORITHMS
 
-        return Names(kind, tuple(METHODS))
+        return Names(kind, tuple(ALGORITHMS))
     return Names(kind, tuple(catalog_names(kind.removesuffix("s"))))

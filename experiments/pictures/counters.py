@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pictures.resources import BOARD, Site
 from simulator import PICOSECONDS
-from simulator.analysis.memory import Filled, filled
+from simulator.analysis.memory_timeline import Filled, filled
 
 if TYPE_CHECKING:
     from simulator import Operation, Timeline

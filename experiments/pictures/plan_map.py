@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, new_figure, shortened
-from planners.updates import sharded
+from planners.plan.updates import sharded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from experiments.reproduce.figure import Figure, Row
 from hardware import Array
 from planners import Objective, PartitionType, Plan
-from planners.fixed_types import given
+from planners.hierarchy.fixed_types import plan_of_types
 from workloads import Network
 
 Levels = list[list[int]]
@@ -59,7 +59,7 @@ def levels_of(plan: Plan) -> Levels:
 def plan(network: Network, array: Array, batch: int, levels: Levels, objective: Objective) -> Plan:
     """The plan with these digits."""
     types = [[PartitionType(digit) for digit in level] for level in levels]
-    return given(network, array, batch, types, objective)
+    return plan_of_types(network, array, batch, types, objective)
 
 
 def points(study: Exploration, chosen: Levels) -> Iterator[tuple[tuple[str, str], Levels]]:

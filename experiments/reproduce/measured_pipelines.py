@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from planners import Pipeline, Place, Plan, PlanError, Stage
-from planners.pipedream import Profile, planned_part, read_profile
-from planners.pipedream.order import topological
+from planners.pipeline import Profile, planned_part, read_profile
+from planners.pipeline.masks import topological
 from simulator import PICOSECONDS, Program
 from simulator.engine.replay import run
 from simulator.lowering.profiled import MeasuredLayer, MeasuredStage, profiled

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.difference import core_ps
-from planners.axes.roles import experts
+from planners.axes.node_types import experts
 from planners.order import Kind, Phase
 from simulator import PICOSECONDS
 from workloads import Node, partition_graph

@@ -17,7 +17,7 @@ from planners import (
     load_planner,
     planner_name,
 )
-from planners.strangers import plans_stages, reads_axes, takes_execution
+from planners.registry import plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
 from simulator.engine.collecting import no_collecting
 from simulator.planning.updates import with_updates

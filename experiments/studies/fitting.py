@@ -15,8 +15,8 @@ from experiments.studies.outputs import Outputs, run_case
 from experiments.studies.throughput import throughput
 from hardware import Array
 from planners import AXES, Axes, PlanError, Update
-from planners.axes.cuts import blocks_of
-from planners.axes.roles import experts
+from planners.axes.node_types import experts
+from planners.axes.stage_cuts import blocks_of
 from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
 from simulator.planning.updates import AUTO

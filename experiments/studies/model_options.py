@@ -9,9 +9,9 @@ from typing import Any
 from experiments.output import UsageError
 from hardware import in_bytes, parse_quantity
 from planners import AXES, Axes, Planner, Staging, load_planner
-from planners.axes.asked import order_of
-from planners.strangers import reads_axes
-from planners.updates import UPDATE_ORDERS
+from planners.axes.degrees import order_of
+from planners.plan.updates import UPDATE_ORDERS
+from planners.registry import reads_axes
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 

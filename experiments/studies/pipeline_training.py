@@ -12,9 +12,9 @@ from experiments.studies.training import MOST_ITERATIONS, Training
 from planners import Staging
 from simulator import Timeline
 from simulator.analysis.stages import stage_uses
-from simulator.drivers.learning.models import Learned
-from simulator.drivers.learning.pipelines import Stages, learn_pipeline
-from simulator.drivers.learning.problems import load_problem
+from simulator.asynchronous.learning.models import Learned
+from simulator.asynchronous.learning.pipelines import Stages, learn_pipeline
+from simulator.asynchronous.learning.problems import load_problem
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -20,10 +20,10 @@ from planners import (
     load_planner,
     planned_in_stages,
 )
-from planners.balance import balanced
-from planners.place import Place
-from planners.staging import micro_batch, named_cuts, places_of
-from planners.strangers import takes_execution
+from planners.pipeline.balance import balanced
+from planners.pipeline.staging import micro_batch, named_cuts, places_of
+from planners.plan import Place
+from planners.registry import takes_execution
 from simulator import Execution, OutOfMemoryError, simulate
 from simulator.collectives.algorithms import CollectiveError
 from simulator.lowering.layer_times import layer_times

@@ -12,15 +12,15 @@ from experiments.output import UsageError
 from experiments.studies.occupancy import REMEDY
 from hardware import Array
 from simulator import PICOSECONDS, Execution, Timeline, overflow
-from simulator.drivers.cluster import Cluster, Setting
-from simulator.drivers.graphs import load_graph
-from simulator.drivers.learning.models import Learned, learn
-from simulator.drivers.learning.problems import load_problem
-from simulator.drivers.method import Method
-from simulator.drivers.registry import load_method
-from simulator.drivers.run import Run
-from simulator.drivers.slowdown import parse_slowdowns
-from simulator.drivers.waiting import Hang
+from simulator.asynchronous.algorithm import Algorithm
+from simulator.asynchronous.cluster import Cluster, Setting
+from simulator.asynchronous.graphs import load_graph
+from simulator.asynchronous.learning.models import Learned, learn
+from simulator.asynchronous.learning.problems import load_problem
+from simulator.asynchronous.registry import load_algorithm
+from simulator.asynchronous.run import Run
+from simulator.asynchronous.stragglers import parse_slowdowns
+from simulator.asynchronous.waiting import Hang
 from workloads import Network
 
 MOST_ITERATIONS = 100_000_000
@@ -52,10 +52,10 @@ class Training:
     rate: float | None = None
 
     @cached_property
-    def way(self) -> Method:
+    def way(self) -> Algorithm:
         """The method itself; raises TrainingError where it has no such option."""
         name, options = split_method(self.method)
-        return load_method(name, options)
+        return load_algorithm(name, options)
 
     def run(self, progress: Callable[[], object] | None = None) -> Trained:
         """Simulate it, then learn through what happened; raises TrainingError."""
@@ -83,7 +83,7 @@ class Training:
             learned = learn(problem, self.workers, method.servers, run.history)
         return Trained(self, run, timeline, hang, learned)
 
-    def _checked(self) -> Method:
+    def _checked(self) -> Algorithm:
         if not 1 <= self.iterations <= MOST_ITERATIONS // max(self.workers, 1):
             most = MOST_ITERATIONS // max(self.workers, 1)
             raise UsageError(f"--iterations {self.iterations}: within 1…{most:,}")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.analysis.doings import workers_of_rows
+from simulator.analysis.worker_records import workers_of_rows
 from simulator.engine.operations import COMPUTE_LEVEL, Operation
 from simulator.engine.picoseconds import nearest_ps, whole_ps
 from simulator.engine.rows import NO_ROW

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from planners.order import Kind
-from simulator.analysis.doings import RowsByOperation
-from simulator.analysis.held import most_at_once
+from simulator.analysis.memory_timeline import most_at_once
 from simulator.analysis.stalls import core_steps
+from simulator.analysis.worker_records import RowsByOperation
 from simulator.engine.operations import Action, Itinerary, Operation, Part, Task
 from simulator.engine.timeline import Timeline
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from planners.order import Kind
-from simulator.analysis.doings import Doings, doings
-from simulator.analysis.exposure import Interval, merged
+from simulator.analysis.exposed_communication import Interval, merged
+from simulator.analysis.worker_records import Doings, doings
 from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation, Worker
 from simulator.engine.rows import NO_ROW, Rows

@@ -6,7 +6,7 @@ from hardware import Array
 from planners import Plan, PlanError
 from planners.legality import check_nodes
 from planners.plan import COPIES, Pipeline
-from planners.updates import kept_in_parts
+from planners.plan.updates import kept_in_parts
 from simulator.lowering.schedules.schedule import Schedule
 from workloads import Cut, Network, NetworkError, cut
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planners.order import Item, Kind, Phase, consumers
-from planners.updates import Updates, kept_in_parts, sharded
+from planners.plan.updates import Updates, kept_in_parts, sharded
 from simulator.lowering.tasks import Key
 from workloads import Graph
 

@@ -11,7 +11,7 @@ from hardware import Arithmetic, Wires
 from planners.errors import PlanError
 from planners.order import SUMMED_IN, Item, Kind, Phase, consumers
 from planners.partition import SAME_WEIGHTS, Shard, V, is_operand
-from planners.updates import kept_in_parts, sharded
+from planners.plan.updates import kept_in_parts, sharded
 from simulator.cost.energy import receiving_j
 from simulator.cost.operators import NodeOperators
 from simulator.engine.operations import Operation

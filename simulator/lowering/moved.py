@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planners.cost.tied_weights import tied_sums
 from planners.order import SUMMED_IN, Item, Kind, Phase
 from planners.partition import (
     AS_MADE,
@@ -25,7 +26,6 @@ from planners.partition import (
     is_operand,
 )
 from planners.sizing import AllSizes, Floats, Ints
-from planners.tied import tied_sums
 from workloads import Graph
 
 Received = tuple[int, float, float]

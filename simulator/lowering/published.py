@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware import Device, bisection_of
+from planners.cost.shared_medium import check_medium
 from planners.errors import PlanError
-from planners.medium import check_medium
 from planners.order import Item, Kind, Phase, gathered_order, published_order, shared_out
 from planners.partition import SAME_WEIGHTS, Shard, sizes
 from planners.sizing import AllSizes, Floats, array_of, shares_of, sizing, types_of

@@ -15,7 +15,7 @@ from planners import Plan
 from planners.legality import check_nodes, check_types
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
-from planners.updates import ARRIVAL
+from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import MemoryUse
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation

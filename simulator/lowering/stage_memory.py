@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simulator.analysis.held import Sums, peak
+from simulator.analysis.memory_timeline import peak
 from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes
 from simulator.engine.operations import Worker
 
@@ -21,13 +21,11 @@ def stage_memory(
     where that is not what its operations say.
     """
     found: dict[tuple[str, str], DeviceMemory] = {}
-    alike: dict[int, Sums] = {}  # stages that differ in names alone have one template
     called = layers or [{}] * len(workers)
     for worker, capacity, name, own in zip(workers, capacities, names, called, strict=True):
         if worker.itinerary is None:
             continue
-        sums = alike.setdefault(id(worker.template), Sums(worker.template))
-        top = peak(worker, worker.itinerary, sums)
+        top = peak(worker, worker.itinerary)
         most = worker.held_bytes if top is None else top.most
         where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
         if top is not None:

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from hardware import Array
 from planners import Plan
-from planners.buckets import bucket_words
 from planners.partition import usual
+from planners.plan.updates import bucket_words
 from simulator.engine.collecting import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.planning.given import layout_of

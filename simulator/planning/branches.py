@@ -3,7 +3,7 @@
 The chain's own sum leaves out what may go on beside products. It is a bound;
 the layout that has the least of it may re-lay tensors of other edges as if that
 were free. Here every edge costs what it costs, on the states that the chain
-ranks first, and the sum is minimised exactly (``planners.min_sum``) as far as
+ranks first, and the sum is minimised exactly (``planners.hierarchy.min_sum``) as far as
 the graph's width allows. Of a network whose blocks repeat all nodes of a sort have
 one state together: of 24 encoder layers one is planned.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planners.min_sum import Factor, TooWideError, elimination_order, minimise
+from planners.hierarchy.min_sum import Factor, TooWideError, elimination_order, minimise
 from simulator.planning.chain import Chain
 from simulator.planning.curves import Floats, Ints
 

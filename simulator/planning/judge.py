@@ -10,7 +10,7 @@ from itertools import repeat
 from hardware import Array
 from planners import Plan, PlanError
 from planners.order import Phase
-from planners.updates import ARRIVAL
+from planners.plan.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS

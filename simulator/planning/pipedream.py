@@ -1,7 +1,7 @@
 """PipeDream on an array: its dynamic program on a profile that our own cost model makes.
 
 Each stage is on single accelerators that take minibatches in turn, as in
-Narayanan et al., SOSP 2019; the cost model is the paper's (``planners.pipedream``).
+Narayanan et al., SOSP 2019; the cost model is the paper's (``planners.pipeline``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from hardware import Array, wires_of
 from planners import Pipeline, Place, Plan, PlanError, Stage, Staging
-from planners.objective import TIME, Objective
-from planners.pipedream import Level, Paper, Profile, ProfileNode, plan_stages, states_of
-from planners.staging import cut_into, micro_batch
+from planners.cost.objective import TIME, Objective
+from planners.pipeline import Level, Paper, Profile, ProfileNode, plan_stages, states_of
+from planners.pipeline.staging import cut_into, micro_batch
 from simulator.lowering.execution import Execution, usual
 from simulator.lowering.layer_times import LayerTime, layer_times, nodes_of
 from workloads import Cut, Network, partition_graph

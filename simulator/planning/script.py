@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from planners.updates import LAYERS
+from planners.plan.updates import LAYERS
 from simulator.planning.contention import Way
 from simulator.planning.line_costs import GATHER, Back
 from simulator.planning.lines import Line

@@ -10,9 +10,9 @@ from operator import truediv
 
 from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
-from planners.hierarchy import LARGEST_BATCH
-from planners.pricing import priced
-from planners.updates import ARRIVAL
+from planners.hierarchy.fixed_types import priced
+from planners.hierarchy.search import LARGEST_BATCH
+from planners.plan.updates import ARRIVAL
 from simulator.engine.collecting import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from planners.order import Kind
-from simulator.analysis.doings import doings
-from simulator.analysis.exposure import core_times
+from simulator.analysis.exposed_communication import core_times
+from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import ints
 from simulator.engine.links import Links
 from simulator.engine.operations import Itinerary, Operation, Part, Worker

@@ -15,7 +15,7 @@ from dataclasses import replace
 from hardware import Array
 from planners import Pipeline, Plan, PlanError, Update
 from planners.order import Item, Kind, Phase
-from planners.updates import Updates, updates_of
+from planners.plan.updates import Updates, updates_of
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hardware import Array, load_array
 from planners import Plan, PlanError, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution, memory_of, simulate
-from tests.simulator.analysis.test_held import ARRAY, CASES, staged
+from tests.simulator.analysis.test_memory_timeline import ARRAY, CASES, staged
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Network, load_network
 

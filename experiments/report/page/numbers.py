@@ -12,7 +12,7 @@ from experiments.report.page.area import stacked
 from experiments.report.page.markup import Markup, number, section, table, tag
 from experiments.studies import occupancy
 from experiments.studies.throughput import conventions
-from simulator.analysis.memory import at_rest, filled, fullest
+from simulator.analysis.memory_timeline import at_rest, filled, fullest
 from simulator.engine.occupancy import CLASSES
 
 GIB = 2.0**30

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.commands.train import METHODS
-from simulator.drivers.registry import METHODS as BUILT_IN
+from simulator.asynchronous.registry import ALGORITHMS as BUILT_IN
 from tests import trace_checker
 
 BASE = ["train", "lenet", "--array", "ring-8", "--workers", "8", "--iterations", "6"]

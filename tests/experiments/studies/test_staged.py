@@ -7,8 +7,8 @@ import pytest
 from experiments.studies.staged import first_layers, staged_plan
 from hardware import Array, Device, Group, load_array
 from planners import BASELINES, PLANNERS, PlanError, Staging
-from planners.objective import TIME
-from planners.staging import places_of
+from planners.cost.objective import TIME
+from planners.pipeline.staging import places_of
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.lowering.layer_times import layer_times
 from workloads import Builder, Network, load_network, partition_graph

@@ -15,7 +15,7 @@ from experiments.studies.training_tables import grid, spread, tables
 from experiments.studies.training_unread import unread_changes
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, SimulationError
-from simulator.drivers.methods.prague import Prague
+from simulator.asynchronous.algorithms.prague import Prague
 from workloads import load_network
 
 ASKED = Training(load_network("lenet"), "all-reduce", load_array("ring-8"), 8, 10, DEPLOYED)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from planners.order import Kind
 from simulator import Operation, Timeline
-from simulator.analysis.exposure import core_times
+from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.stalls import core_steps
 from tests.strategies import timelines
 

@@ -10,7 +10,7 @@ import pytest
 
 from simulator import Operation, Timeline, shares
 from simulator.analysis.critical_path import critical_path
-from simulator.analysis.exposure import core_times
+from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.period import turn_ends
 from simulator.analysis.stages import passes, stage_uses
 from simulator.analysis.stalls import core_steps

@@ -9,7 +9,7 @@ import pytest
 
 from hardware import Array, Device, Group
 from hardware.topology import Topology
-from planners.staging import Staging
+from planners.pipeline.staging import Staging
 from simulator import DEPLOYED, Program, program_of, run
 from simulator.engine.operations import Action, Part
 from simulator.engine.rhythm import _in_order, _repeats, _shortened

@@ -4,14 +4,14 @@ import pytest
 
 from hardware import by_core, load_array
 from planners import Axes, Staging, planned_by_axes
-from planners.axes.roles import types_along
-from planners.objective import TIME
+from planners.axes.node_types import types_along
+from planners.cost.objective import TIME
+from planners.hierarchy.search import Search
 from planners.order import Kind, Phase
 from planners.partition import LAYOUTS
-from planners.search import Search
 from planners.sizing import whole
 from simulator import DEPLOYED, simulate
-from tests.planners.axes.test_planned import SMALL, by_hand, types
+from tests.planners.axes.test_planner import SMALL, by_hand, types
 from workloads import load_network, partition_graph
 
 

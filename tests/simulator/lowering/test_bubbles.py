@@ -29,7 +29,7 @@ import pytest
 
 from hardware import Array, Device, Group
 from planners import planned_in_stages
-from planners.staging import Staging, places_of
+from planners.pipeline.staging import Staging, places_of
 from simulator import run, simulate
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
 from workloads import Builder, Network

@@ -21,7 +21,7 @@ from simulator import (
     shares,
     simulate,
 )
-from simulator.analysis.exposure import core_times
+from simulator.analysis.exposed_communication import core_times
 from tests.strategies import arrays, networks, plans
 from workloads import Builder, Network, load_network
 

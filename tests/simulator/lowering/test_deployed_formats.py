@@ -10,7 +10,7 @@ from hardware import Arithmetic, Array, load_array
 from planners import Partition, Plan, Split
 from planners.order import Kind, Phase
 from planners.partition import II, III, I, PartitionType
-from planners.split import splits_below
+from planners.plan.split import splits_below
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Builder, Network, partition_graph

@@ -13,7 +13,7 @@ from hardware import Array, Device, Group, load_array
 from planners import Plan, Split, load_planner
 from planners.order import Kind
 from planners.partition import Shard
-from planners.updates import sharded
+from planners.plan.updates import sharded
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.cost.roofline import core_of, traffic
 from simulator.cost.training_operators import operators

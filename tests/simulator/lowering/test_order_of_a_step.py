@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hardware import Array, Topology
 from planners import Plan
 from planners.order import Kind, Phase
-from planners.updates import sharded
+from planners.plan.updates import sharded
 from simulator import Execution, Timeline, simulate
-from simulator.analysis.doings import Doings, doings
+from simulator.analysis.worker_records import Doings, doings
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, Network, partition_graph
 

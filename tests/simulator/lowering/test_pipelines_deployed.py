@@ -18,8 +18,8 @@ from hardware import Array, Device, Group
 from hardware.topology import Topology
 from planners import Pipeline, Plan, Stage, load_planner, planned_in_stages
 from planners.partition import II, III, Partition
-from planners.split import Split
-from planners.staging import Staging, places_of
+from planners.pipeline.staging import Staging, places_of
+from planners.plan.split import Split
 from simulator import DEPLOYED, Execution, shares, simulate
 from tests.simulator.lowering.random_pipelines import SCHEDULES
 from tests.simulator.lowering.slow_pipeline import (

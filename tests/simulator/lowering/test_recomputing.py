@@ -9,7 +9,7 @@ from hardware import load_array
 from planners import Axes, Plan, PlanError, Staging, load_planner, planned_by_axes
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, Timeline, simulate
-from simulator.analysis.memory import peak_bytes
+from simulator.analysis.memory_timeline import peak_bytes
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.operations import Part

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hardware import Array, load_array, wires_of
 from planners import Plan, Update, load_planner
 from planners.order import Kind, Phase
-from planners.updates import sharded, updates_of
+from planners.plan.updates import sharded, updates_of
 from simulator import DEPLOYED, Execution, program_of, simulate
 from simulator.collectives.choice import jobs, predicted_ps
 from workloads import Network, load_network

@@ -4,7 +4,7 @@ import pytest
 
 from hardware import by_core, load_array
 from planners import Axes, planned_by_axes
-from planners.fixed_types import given
+from planners.hierarchy.fixed_types import plan_of_types
 from planners.order import Kind, Phase
 from planners.partition import II, III, I, PartitionType
 from simulator import DEPLOYED, Timeline, simulate
@@ -34,7 +34,7 @@ def fork(readers: int = 3) -> Network:
 def step(network: Network, types: list[PartitionType], execution: Execution = DEPLOYED) -> Timeline:
     """Four cores, the same types at both levels."""
     array = by_core(ARRAY)
-    plan = given(network, array, BATCH, [types, types])
+    plan = plan_of_types(network, array, BATCH, [types, types])
     return simulate(network, plan, ARRAY, execution)
 
 
@@ -59,7 +59,7 @@ def test_layers_of_unlike_types_are_none() -> None:
     kinds = of(network, first=I)
     kinds[2] = II
     array = by_core(ARRAY)
-    plan = given(network, array, BATCH, [kinds, kinds])
+    plan = plan_of_types(network, array, BATCH, [kinds, kinds])
     graph = partition_graph(network)
     rules = rules_of(network, plan, array, DEPLOYED, folded=True)
     assert siblings_of(network, graph, list(rules._parts)) == {}  # type: ignore[attr-defined]
@@ -75,7 +75,7 @@ def test_layers_of_unlike_tensors_are_none() -> None:
     net.fc("last", 8, after=net.add("add", one, other))
     network, array = net.build(), by_core(ARRAY)
     kinds = of(network)
-    plan = given(network, array, BATCH, [kinds, kinds])
+    plan = plan_of_types(network, array, BATCH, [kinds, kinds])
     assert rules_of(network, plan, array, DEPLOYED, folded=True).siblings(1) == (1,)
 
 
@@ -93,7 +93,7 @@ def test_errors_wait_for_all_of_them() -> None:
     """Their sums, once, need the products of all branches, in whatever order these run."""
     network, array = fork(3), by_core(ARRAY)
     kinds = of(network, first=I)
-    plan = given(network, array, BATCH, [kinds, kinds])
+    plan = plan_of_types(network, array, BATCH, [kinds, kinds])
     template = (
         training_step(rules_of(network, plan, array, DEPLOYED, folded=True)).workers[0].template
     )

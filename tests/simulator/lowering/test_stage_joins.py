@@ -7,7 +7,7 @@ import pytest
 
 from hardware import Array, Device, Group
 from planners import planned_in_stages
-from planners.staging import Staging, places_of
+from planners.pipeline.staging import Staging, places_of
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, simulate
 from workloads import Builder, Network
 

@@ -13,7 +13,7 @@ from planners import Plan, Staging, load_planner
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, shares, simulate
 from simulator.analysis.critical_path import critical_path
-from simulator.analysis.memory import memory_over_time
+from simulator.analysis.memory_timeline import memory_over_time
 from simulator.analysis.stalls import core_steps
 from simulator.cost.training_operators import operators
 from simulator.lowering.deployed import Deployed

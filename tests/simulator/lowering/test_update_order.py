@@ -11,7 +11,7 @@ from hardware import Array, Stack, load_array
 from planners import PLANNERS, TIME, Plan, Split
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
-from planners.updates import Update
+from planners.plan.updates import Update
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.lowering.execution import deployed
 from simulator.planning.hollow import filled

@@ -16,7 +16,7 @@ from hardware import Arithmetic, Array, Device, Group, by_core, load_array
 from planners import Axes, Partition, Plan, PlanError, Split, Staging, Update, load_planner
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
-from planners.updates import updates_of
+from planners.plan.updates import updates_of
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, program_of, simulate
 from simulator.cost.number_bytes import number_bytes
 from simulator.planning.updates import with_updates

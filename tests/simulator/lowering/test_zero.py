@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hardware import load_array, wires_of
 from planners import Axes, Plan, PlanError, Staging, Update, load_planner
-from planners.axes.planned import planned_by_axes
+from planners.axes.planner import planned_by_axes
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, Execution, Timeline, program_of, simulate
 from simulator.collectives.choice import jobs, predicted_ps

@@ -7,7 +7,7 @@ from itertools import product
 from hardware import Array
 from planners import Partition, Plan, Split
 from planners.partition import WHOLE, Shard, legal, shrunk
-from planners.updates import UPDATE_ORDERS
+from planners.plan.updates import UPDATE_ORDERS
 from simulator import Execution, simulate
 from simulator.planning.lifting import leaves_of, lifted
 from workloads import Network, partition_graph

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hardware import Array, load_array
-from planners.min_sum import Factor
+from planners.hierarchy.min_sum import Factor
 from simulator import DEPLOYED, Execution
 from simulator.planning.branches import _factors, _joined, with_branches
 from simulator.planning.chain import Chain

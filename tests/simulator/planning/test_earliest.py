@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hardware import Array, load_array
 from planners import TIME
 from planners.partition import I
-from planners.updates import UPDATE_ORDERS
+from planners.plan.updates import UPDATE_ORDERS
 from simulator import DEPLOYED, Execution, simulate
 from simulator.planning.chain import Chain
 from simulator.planning.costs import Costs

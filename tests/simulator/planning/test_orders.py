@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, load_array
 from planners import BASELINES, PLANNERS, TIME, Plan
-from planners.updates import UPDATE_ORDERS, Update
+from planners.plan.updates import UPDATE_ORDERS, Update
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.planning.given import is_filled
 from simulator.planning.judge import Judge

@@ -8,7 +8,7 @@ import pytest
 
 from hardware import Array, Device, Group
 from hardware.topology import Topology
-from planners.staging import Staging
+from planners.pipeline.staging import Staging
 from simulator import DEPLOYED, PICOSECONDS, program_of, run, simulate
 from simulator.engine.timeline import Period
 from simulator.planning.stages_bound import stages_bound

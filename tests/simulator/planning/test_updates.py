@@ -7,7 +7,7 @@ import pytest
 
 from hardware import Array, load_array
 from planners import Plan, PlanError, Update, load_planner
-from planners.updates import sharded, updates_of
+from planners.plan.updates import sharded, updates_of
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.lowering.models import rules_of
 from simulator.planning.judge import Judge

@@ -8,7 +8,7 @@ import pytest
 
 from planners import PlanError
 from simulator import Program, Timeline, run
-from simulator.analysis.held import held, peak
+from simulator.analysis.memory_timeline import held, peak
 from simulator.engine.operations import Part
 from simulator.lowering.schedules.itinerary import ahead, check
 from simulator.lowering.schedules.registry import schedule_of

@@ -9,7 +9,7 @@ import pytest
 
 from hardware import Array, Group
 from planners import PlanError, Staging, planned_in_stages
-from planners.staging import places_of
+from planners.pipeline.staging import places_of
 from simulator import simulate
 from simulator.lowering.schedules.registry import ENTRY_POINTS, SCHEDULES, schedule_of
 from tests.simulator.lowering.test_bubbles import FAST, chain

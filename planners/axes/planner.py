@@ -1,0 +1,207 @@
+"""A plan by named axes: stages of blocks, and the types of each axis at its levels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hardware import Array, Group
+from planners.axes.degrees import AXES, Axes, order_of
+from planners.axes.node_types import Types, check_groups, types_along
+from planners.cost.objective import TIME, Objective
+from planners.errors import PlanError
+from planners.partition import Partition, PartitionType
+from planners.pipeline.staging import Staging, cut_into, micro_batch, named_cuts
+from planners.plan import COPIES, Pipeline, Place, Plan, Stage
+from planners.plan.split import Split
+from workloads import Network, partition_graph
+from workloads.alike import first_alike
+
+Ways = tuple[tuple[str, int], ...]
+"""Axes of the devices of a replica of a stage with how many ways each splits, outermost first."""
+
+
+def axes(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    /,
+    *,
+    execution: Any = None,
+) -> Plan:
+    """Named axes as --parallel says, as Megatron splits transformers; without any, samples."""
+    staging = getattr(execution, "staging", None) or Staging()
+    return planned_by_axes(network, array, batch, staging.parallel or Axes(), staging, objective)
+
+
+axes.plans_stages = True  # type: ignore[attr-defined]
+axes.reads_axes = True  # type: ignore[attr-defined]
+
+
+def planned_by_axes(
+    network: Network,
+    array: Array,
+    batch: int,
+    axes: Axes,
+    staging: Staging = Staging(),  # noqa: B008  (a frozen value)
+    objective: Objective = TIME,
+) -> Plan:
+    """The plan that splits a network along named axes.
+
+    ``array`` is as the execution model plans for it (``execution.planned``). Of the
+    ``staging`` count the micro-batches (``micro_batch`` samples of each replica, or
+    their number; without both one sample each where there are stages, else the whole
+    batch), schedule, cuts, recompute and ties. The objective prices the result and
+    decides nothing. Raises PlanError for axes that fit neither network nor array.
+    """
+    return _Planning(network, array, axes, staging, objective).plan(batch)
+
+
+class _Planning:
+    def __init__(
+        self, network: Network, array: Array, axes: Axes, staging: Staging, objective: Objective
+    ) -> None:
+        if staging.stages > 1 or staging.virtual > 1:
+            raise PlanError("stages, and those at a place, are axes: say pp=… and vp=… instead")
+        self._network = network
+        self._array = array
+        self._objective = objective
+        self._axes = axes = axes.on(array.group.size, array.name)
+        self._staging = replace(staging, stages=axes.pp, virtual=axes.vp)
+        self._graph = partition_graph(network)
+        for axis in ("tp", "ep"):
+            if (ways := getattr(axes, axis)) > 1:
+                check_groups(self._graph, axis, ways)
+        self._ways, self._replicas = _ways(axes, order_of(staging.axis_order))
+        self._known: dict[Hashable, Split | None] = {}
+
+    def plan(self, batch: int) -> Plan:
+        """Stages, or one plan for all layers."""
+        many = self._micro_batches(batch)
+        names = tuple(node.name for node in self._graph)
+        made = Plan(AXES, self._network.name, batch, self._objective.name, names, None)
+        if many == self._axes.pp * self._axes.vp == 1:
+            return self._split(made, self._network, self._array)
+        found = cut_into(self._network, self._firsts())
+        places = self._places()
+        size = micro_batch(batch, many)
+        stages = []
+        for k, (first, network) in enumerate(zip(found.firsts, found.networks, strict=True)):
+            place = places[k % len(places)]
+            graph = partition_graph(network)
+            own = Plan(AXES, network.name, size, made.objective, tuple(n.name for n in graph), None)
+            part = self._array.part(place.first, place.each)
+            own = self._split(own, network, part, first_alike(found)[k])
+            stages.append(Stage(first, k % len(places), own, self._staging.recomputes(k)))
+        tied = self._staging.tied or (COPIES if found.ties else "")
+        asked = self._staging
+        pipeline = Pipeline(
+            tuple(stages),
+            places,
+            asked.usual_schedule,
+            many,
+            tied,
+            asked.vertical_sync,
+            asked.batches,
+        )
+        return replace(made, pipeline=pipeline)
+
+    def _micro_batches(self, batch: int) -> int:
+        """Of all replicas of the stages, which take them in turn."""
+        samples, asked = self._staging.samples(self._axes.pp), self._staging.micro_batches
+        if samples is None:
+            micro_batch(batch, asked * self._replicas)  # as many for each
+            return asked * self._replicas
+        dp = self._axes.dp
+        if batch % (samples * dp):
+            raise PlanError(
+                f"micro-batch={samples} with dp={dp}: a batch of {batch} is no multiple of "
+                f"{samples * dp} samples; take a batch that is, or other micro-batches"
+            )
+        each = batch // (samples * dp)
+        if asked > 1 and asked != each:
+            raise PlanError(
+                f"micro-batch={samples} and micro-batches={asked}: a batch of {batch} has {each} "
+                f"with dp={dp}; say one of the two"
+            )
+        return each * self._replicas
+
+    def _firsts(self) -> Sequence[int]:
+        """The first node of each stage, as named, or else of as many blocks each."""
+        stages, cuts = self._axes.pp * self._axes.vp, self._staging.cuts
+        if cuts:
+            return named_cuts(self._graph, cuts, stages)
+        from planners.axes.stage_cuts import first_nodes
+
+        weighted = {layer.name for layer in self._network.layers if layer.weighted}
+        return first_nodes(self._graph, stages, [node.name in weighted for node in self._graph])
+
+    def _places(self) -> tuple[Place, ...]:
+        each = self._array.group.size // self._axes.pp
+        return tuple(Place(k * each, each, self._replicas) for k in range(self._axes.pp))
+
+    def _split(self, plan: Plan, network: Network, array: Array, like: int = 0) -> Plan:
+        """The plan with the splits of its layers, priced; stages ``like`` one share theirs."""
+        from planners.hierarchy.fixed_types import (
+            priced,  # and NumPy, which lists of planners do without
+        )
+
+        graph = partition_graph(network)
+        sort = array.group, like
+        if sort not in self._known:
+            how = {"by_positions": self._axes.sp, "experts_whole": self._axes.over_tp}
+            types = {axis: types_along(axis, graph, **how) for axis, _ in self._ways}
+            root = _tree(array.group, self._ways, types)
+            made = priced(network, array, replace(plan, root=root), self._objective)
+            self._known[sort] = made.root
+        return replace(plan, root=self._known[sort])
+
+
+def _ways(axes: Axes, order: Sequence[str]) -> tuple[Ways, int]:
+    """The axes of a stage's devices, outermost first, and how many replicas of it there are.
+
+    Halving must not part what is split along an inner axis. Of 24 devices the halves are
+    12, and cut a group of 8 in two: with dp 3 and tp 8 there are 3 replicas of 8 instead.
+    """
+    ways, replicas = list[tuple[str, int]](), 1
+    for axis in reversed(order[:-1]):
+        many = getattr(axes, axis)
+        if axis == "dp" and axis != order[0] and axes.tp * axes.cp > 1:
+            odd = many // (many & -many)
+            if odd > 1 and (many // odd) % axes.ep_of_dp == 0:
+                replicas, many = odd, many // odd
+        if axis == "dp" and axes.ep_of_dp > 1:
+            ways += [("dp", many // axes.ep_of_dp), ("ep", axes.ep_of_dp)]
+        else:
+            ways.append((axis, many))
+    return tuple((axis, many) for axis, many in ways if many > 1), replicas
+
+
+def _tree(group: Group, ways: Ways, types: Mapping[str, Types]) -> Split | None:
+    """The splits of a group, the first axis at the top; halves that are alike are one.
+
+    Raises PlanError where the array's halves would part what an inner axis splits.
+    """
+    if not ways:
+        return None
+    (axis, many), *inner = ways
+    sides = group.halves()
+    each = group.size // many
+    counts = [side.size // each for side in sides]
+    if any(side.size % each for side in sides):
+        within = " and ".join(f"{name}={n}" for name, n in inner)
+        raise PlanError(
+            f"{axis}={many}: an array is split by halves, and those of {group.size} accelerators "
+            f"({sides[0].size} and {sides[1].size}) would part {each} of {within}; take powers "
+            "of two"
+        )
+    share = counts[0] / many
+    kept = {type_: Partition(type_, share) for type_ in PartitionType}
+    below = [
+        _tree(side, tuple((a, n) for a, n in ((axis, count), *inner) if n > 1), types)
+        for side, count in zip(sides, counts, strict=True)
+    ]
+    halves = (below[0],) if sides[0] == sides[1] else tuple(below)
+    return Split(tuple(kept[one] for one in types[axis]), 0.0, halves)

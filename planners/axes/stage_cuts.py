@@ -1,0 +1,124 @@
+"""Where stages begin: whole blocks, as many in each, found by how the graph repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from planners.pipeline.balance import balanced
+from planners.sizing import sizing, whole
+from workloads import Graph
+from workloads.kept import once_for_each
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The longest stretch of a graph that repeats itself, and what beside it begins alike.
+
+    ``firsts`` are the first node of each block, ``end`` the one behind the last.
+    """
+
+    firsts: tuple[int, ...]
+    end: int
+
+
+def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[int, ...]:
+    """The first node of each stage: as many blocks in each as may be.
+
+    Where their number is no multiple of the stages, what stands before the first block
+    and behind the last count as one each (126 blocks on 16 stages: 7 in the first and
+    the last, 8 in the others), and what is left over goes to the first ones that may
+    have more. Where there are too few blocks, stages have as many FLOPs as may be.
+    Raises PlanError for more stages than layers with weights.
+    """
+    if stages == 1:
+        return (0,)
+    blocks = blocks_of(graph)
+    begins = (*blocks.firsts, blocks.end)
+    counts = _counts(len(blocks.firsts), stages)
+    if counts is None or (blocks.end == len(graph) and not counts[-1]):
+        flops = sizing(graph).of(1, whole(graph), fused=True).flops
+        return balanced([(flops[0] + flops[1] + flops[2]).tolist()] * stages, weighted)
+    return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
+
+
+def _counts(blocks: int, stages: int) -> list[int] | None:
+    """Blocks of each stage; None where one that has nothing else would have none."""
+    if blocks and not blocks % stages:
+        return [blocks // stages] * stages
+    each, rest = divmod(blocks + 2, stages)
+    counts = [each] * stages
+    for k in [*range(1, stages - 1), 0, stages - 1][:rest]:
+        counts[k] += 1
+    counts[0] -= 1
+    counts[-1] -= 1
+    return counts if min(counts[1:-1], default=1) > 0 and min(counts) >= 0 else None
+
+
+@once_for_each
+def blocks_of(graph: Graph) -> Blocks:
+    """The repetitions that cover most nodes, of those with the shortest period.
+
+    Stretches between cuts that one tensor crosses are told apart by their nodes: the
+    halves of a transformer's block (attention, feed-forward) alternate, so its period is two.
+    """
+    cuts = _single_crossings(graph)
+    ends = [*cuts[1:], len(graph)]
+    signs = [_signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
+    best, most = range(0), 0
+    for period in range(1, len(signs) // 2 + 1):
+        run = 0
+        for k in range(len(signs) - period):
+            run = run + 1 if signs[k] == signs[k + period] else 0
+            first = k - run + 1
+            at = range(first, first + (run // period + 1) * period, period)
+            if run >= period and ends[at[-1] + period - 1] - cuts[first] > most:
+                best, most = at, ends[at[-1] + period - 1] - cuts[first]
+    if not best:
+        return Blocks((), 0)
+    best = _with_neighbours(best, signs)
+    return Blocks(tuple(cuts[i] for i in best), ends[best[-1] + best.step - 1])
+
+
+def _with_neighbours(blocks: range, signs: Sequence[Hashable]) -> range:
+    """These and those beside them that begin alike, if they go on otherwise.
+
+    DeepSeek's first blocks have the attention of the others, and no experts behind it.
+    """
+    first, behind, period = blocks.start, blocks.stop, blocks.step
+    sign = signs[first]
+    while first >= period and signs[first - period] == sign:
+        first -= period
+    while behind + period <= len(signs) and signs[behind] == sign:
+        behind += period
+    return range(first, behind, period)
+
+
+def _single_crossings(graph: Graph) -> list[int]:
+    """Nodes in front of which a cut is crossed by the tensors of one node alone; 0 is the first."""
+    last = [*range(len(graph))]
+    for v, node in enumerate(graph):
+        for u in node.producers:
+            last[u] = v
+    crossing: set[int] = set()
+    found = [0]
+    for v in range(1, len(graph)):
+        crossing = {u for u in crossing | {v - 1} if last[u] >= v}
+        if len(crossing) == 1:
+            found.append(v)
+    return found
+
+
+def _signature(graph: Graph, first: int, end: int) -> Hashable:
+    """Nodes by their sizes and by who of them reads whom; what comes from before is one."""
+    return tuple(
+        replace(
+            node,
+            name="",
+            producers=tuple(max(u - first, -1) for u in node.producers),
+            main=None,
+            tied=None if node.tied is None else -1,
+        )
+        for node in graph[first:end]
+    )

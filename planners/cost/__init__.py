@@ -1,0 +1,1 @@
+"""What a plan costs: objectives, FLOPs, and the predicted time of a step."""

@@ -1,0 +1,142 @@
+"""A plan's iteration time without the event engine: barriers and maxima."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hardware import Array, Bisection, Group, bisection_of
+from planners.cost.shared_medium import check_medium
+from planners.errors import PlanError
+from planners.order import (
+    Item,
+    Kind,
+    flops,
+    gathered_order,
+    published_order,
+    received,
+    shared_out,
+)
+from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
+from planners.plan import Plan
+from planners.plan.split import Split
+from planners.plan.updates import Kept, kept_by, kept_by_sides
+from workloads import Graph, Network, partition_graph
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Accelerators that always do the same: their time so far, in seconds."""
+
+    peak_flops_per_s: float
+    size: list[Sizes]
+    now: float = 0.0
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A split: where its two sides meet; ``element_s`` is what an element costs each.
+
+    ``kept`` has what each side updates of the weights whose update it shares out.
+    """
+
+    split: Split
+    element_s: tuple[float, float]
+    size: list[Sizes]
+    kept: list[Kept | None]
+    clocks: list[_Clock] = field(default_factory=list)
+
+    def meet(self, item: Item, graph: Graph, table: Communication) -> None:
+        """Wait for the last accelerator of both sides, then for the slower side."""
+        elements = received(item, graph, self.split.partitions, self.size, table, self.kept)
+        if any(elements):
+            seconds = max(e * s for e, s in zip(elements, self.element_s, strict=True))
+            now = max(clock.now for clock in self.clocks) + seconds
+            for clock in self.clocks:
+                clock.now = now
+
+
+def predict(network: Network, plan: Plan, array: Array) -> float:
+    """Seconds of one training step under the published model.
+
+    An exchange starts when every accelerator of its split has arrived and
+    ends when the slower side has received, as in the engine; alike
+    accelerators are followed once, idle ones not at all. Raises PlanError for a
+    plan with stages, whose order only a simulation knows.
+    """
+    if plan.pipeline is not None:
+        raise PlanError(f"the plan for {plan.network!r} has stages: simulate it")
+    check_medium(array, plan)
+    graph = partition_graph(network)
+    exchanges: list[_Exchange] = []
+    shards = (WHOLE,) * len(graph)
+    shared = shared_out(graph, plan.updates)
+    following = _Following(bisection_of(array), graph, plan.batch, shared, exchanges)
+    clocks = following.down(plan.root, array.group, shards, [1.0] * len(graph))
+    for item in gathered_order(shared):
+        for exchange in reversed(exchanges):
+            exchange.meet(item, graph, plan.communication)
+    for item in published_order(graph):
+        if item.kind is Kind.COMPUTE:
+            for clock in clocks:
+                clock.now += flops(item.phase, clock.size[item.node]) / clock.peak_flops_per_s
+        else:
+            for exchange in exchanges:
+                exchange.meet(item, graph, plan.communication)
+    return max(clock.now for clock in clocks)
+
+
+@dataclass(slots=True)
+class _Following:
+    """A walk down the plan that leaves a clock for each class of alike accelerators."""
+
+    bisection: Bisection
+    graph: Graph
+    batch: int
+    shared: frozenset[int]
+    exchanges: list[_Exchange]
+
+    def down(
+        self, split: Split | None, group: Group, shards: Sequence[Shard], updated: Sequence[float]
+    ) -> list[_Clock]:
+        """Clocks of a group, its exchanges appended parents first.
+
+        Of the weights that it holds it updates the fraction ``updated`` of every node.
+        """
+        arithmetic = group.arithmetic
+        pairs = zip(self.graph, shards, strict=True)
+        size = [sizes(node, self.batch, shard, fused=arithmetic.fused) for node, shard in pairs]
+        if split is None:
+            return [_Clock(group.peak_flops_per_s, size)]
+        sides = self.bisection.halves(group)
+        kept = shrunk(shards, split.partitions)
+        below = (split.halves[0], split.halves[-1])
+        if split.idle:  # nobody to exchange anything with
+            (i,) = split.working
+            return self.down(below[i], sides[i].group, kept[i], updated)
+        own = self._updated(split, (sides[0].group, sides[1].group), updated)
+        first, second = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
+        exchange = _Exchange(split, (first, second), size, own)
+        self.exchanges.append(exchange)
+        for i, half in enumerate(split.halves):
+            exchange.clocks += self.down(half, sides[i].group, kept[i], kept_by(i, own, updated))
+        return exchange.clocks
+
+    def _updated(
+        self, split: Split, groups: tuple[Group, Group], updated: Sequence[float]
+    ) -> list[Kept | None]:
+        """How the split shares out updates, by the accelerators that work."""
+        if not self.shared:
+            return [None] * len(updated)
+        first, second = map(working, (split.halves[0], split.halves[-1]), groups)
+        return kept_by_sides(self.shared, split.partitions, updated, (first, second))
+
+
+def working(split: Split | None, group: Group) -> int:
+    """How many accelerators of a group do not sit out."""
+    if split is None:
+        return group.size
+    halves = group.halves()
+    if len(split.halves) == 1:
+        return len(split.working) * working(split.halves[0], halves[0])
+    return sum(working(split.halves[i], halves[i]) for i in split.working)

@@ -1,0 +1,284 @@
+"""Phaze's placement: d like pipelines of s stages for a batch of micro-batches, one device a stage.
+
+Time per batch of N micro-batches::
+
+    slowest stage * (ceil(N / d) + s - 1)  +  4 (d - 1) / d * first stage's parameters / B
+
+A stage runs its layers in order, forward and backward. A layer waits for what comes to
+it from another stage, bytes / B after its pass began: transfers go at once, without
+contention. With recomputation every stage but the last does its forward pass again
+before its backward pass; the gradients' transfer goes on meanwhile. A stage with r
+stages behind it needs 2 W (+ W for Adam) + activations + r * stash bytes, W its
+parameters; the stash is its activations, or with recomputation what comes to it.
+
+The dynamic program is exact over stages that are contiguous in the given order of layers.
+Source: Phaze (Wang et al., ICML 2024), Solver/device_placement of msr-fiddle/phaze
+fed7cde, with one device for each layer (its tensor-parallel width 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from planners.errors import PlanError
+from planners.pipeline.load_graph import number, read_json, whole
+from planners.pipeline.masks import bits, neighbours, topological
+from planners.pipeline.profile import Profile
+from planners.pipeline.states import Floats
+
+MOST_LAYERS = 1_000
+MOST_DEVICES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PhazeLayers:
+    """Layers in the order in which a device runs them.
+
+    Per micro-batch: ``forward_s`` and ``backward_s``; ``activation_bytes`` are all that a
+    layer keeps for its backward pass. ``edges``: (source, target, bytes), forwards.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    forward_s: tuple[float, ...]
+    backward_s: tuple[float, ...]
+    parameter_bytes: tuple[float, ...]
+    activation_bytes: tuple[float, ...]
+    edges: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Phaze:
+    """Seconds of a batch and of the slowest stage, pipelines, and the layers of each stage."""
+
+    batch_s: float
+    slowest_s: float
+    pipelines: int
+    stages: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How a batch is trained: links in bytes/s, memory in bytes a device."""
+
+    micro_batches: int
+    bytes_per_s: float
+    memory_bytes: float
+    adam: bool = False
+    recompute: bool = False
+
+
+def layers_of(profile: Profile) -> PhazeLayers:
+    """A profile's layers; what an edge carries, and what a layer keeps, is the layer's output."""
+    order = topological(len(profile.nodes), profile.edges)
+    place = {node: i for i, node in enumerate(order)}
+    nodes = [profile.nodes[v] for v in order]
+    return PhazeLayers(
+        profile.name,
+        tuple(node.name for node in nodes),
+        tuple(node.forward_s for node in nodes),
+        tuple(node.backward_s for node in nodes),
+        tuple(node.parameter_bytes for node in nodes),
+        tuple(node.activation_bytes for node in nodes),
+        tuple((place[a], place[b], profile.nodes[a].activation_bytes) for a, b in profile.edges),
+    )
+
+
+def phaze(
+    layers: PhazeLayers,
+    devices: int,
+    training: Training,
+    done: Callable[[str], None] = lambda label: None,
+) -> Phaze:
+    """The placement that takes least time per batch; d * s may be less than ``devices``.
+
+    ``done`` is called for each number of stages, min(devices, layers) times.
+    Raises PlanError for more than MOST_LAYERS or MOST_DEVICES, or where nothing fits.
+    """
+    count = len(layers.layers)
+    if count > MOST_LAYERS or devices > MOST_DEVICES:
+        raise PlanError(
+            f"{layers.name}: {count} layers on {devices} devices; at most {MOST_LAYERS} on "
+            f"{MOST_DEVICES} are planned"
+        )
+    table = _Stages(layers, training)
+    most = min(devices, count)
+    # rest[s][i]: the slowest of s stages that do the layers from i on.
+    rest = [np.full(count + 1, np.inf)]
+    rest[0][count] = 0.0
+    best = (math.inf, 0, 0, 0)
+    for stages in range(1, most + 1):
+        load = table.loads(stages)
+        slowest = np.maximum(load, rest[-1][None, 1:])
+        for pipelines in range(1, min(devices // stages, training.micro_batches) + 1):
+            rounds = -(-training.micro_batches // pipelines) + stages - 1
+            exchange = 4 * (pipelines - 1) / pipelines * table.weights[0] / training.bytes_per_s
+            batch = slowest[0] * rounds + exchange
+            end = int(np.argmin(batch))
+            best = min(best, (float(batch[end]), pipelines, stages, end))
+        rest.append(np.append(slowest.min(axis=1), np.inf))
+        done("placing")
+    if not math.isfinite(best[0]):
+        raise PlanError(
+            f"{layers.name}: no placement on {devices} devices fits {training.memory_bytes:g} "
+            f"bytes a device; allow more memory, more devices, or --recompute stages:all"
+        )
+    return _placed(layers, table, rest, best)
+
+
+class _Stages:
+    """Of every stretch of layers [first, last]: loads, parameters and memory."""
+
+    def __init__(self, layers: PhazeLayers, training: Training) -> None:
+        self.training = training
+        count = len(layers.layers)
+        self.into: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        self.out: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        for source, target, size in layers.edges:
+            self.into[target].append((source, size))
+            self.out[source].append((target, size))
+        self.forward, stash = self._forward(layers)
+        self.backward = self._backward(layers)
+        forward, backward, self.weights, activations = (
+            _sums(values)
+            for values in (
+                layers.forward_s,
+                layers.backward_s,
+                layers.parameter_bytes,
+                layers.activation_bytes,
+            )
+        )
+        self.again = np.maximum(forward + backward, self.backward)
+        self.stash = stash if training.recompute else activations
+        self.kept = (3 if training.adam else 2) * self.weights + activations
+
+    def loads(self, stages: int) -> Floats:
+        """Seconds [first, last] of the first of so many stages; infinite where it does not fit."""
+        again = self.training.recompute and stages > 1
+        seconds = self.forward + (self.again if again else self.backward)
+        fits = self.kept + (stages - 1) * self.stash <= self.training.memory_bytes
+        return np.where(fits & np.isfinite(seconds), seconds, np.inf)
+
+    def _forward(self, layers: PhazeLayers) -> tuple[Floats, Floats]:
+        """Forward passes, and bytes that come to a stage from earlier ones."""
+        count = len(layers.layers)
+        passes, stash = np.full((count, count), np.inf), np.zeros((count, count))
+        first = np.arange(count)
+        for last in range(count):
+            wait, comes = np.zeros(count), np.zeros(count)
+            for source, size in self.into[last]:
+                outside = first > source
+                wait = np.where(outside, np.maximum(wait, size / self.training.bytes_per_s), wait)
+                comes += np.where(outside, size, 0.0)
+            own = first <= last
+            before = np.where(first < last, passes[:, last - 1], 0.0) if last else np.zeros(count)
+            passes[own, last] = (np.maximum(before, wait) + layers.forward_s[last])[own]
+            stash[own, last] = (np.where(first < last, stash[:, last - 1], 0.0) + comes)[own]
+        return passes, stash
+
+    def _backward(self, layers: PhazeLayers) -> Floats:
+        count = len(layers.layers)
+        passes, last = np.full((count, count), np.inf), np.arange(count)
+        for first in reversed(range(count)):
+            wait = np.zeros(count)
+            for target, size in self.out[first]:
+                late = np.maximum(wait, size / self.training.bytes_per_s)
+                wait = np.where(last < target, late, wait)
+            before = np.where(last > first, passes[min(first + 1, count - 1)], 0.0)
+            own = last >= first
+            passes[first, own] = (np.maximum(before, wait) + layers.backward_s[first])[own]
+        return passes
+
+
+def _sums(values: tuple[float, ...]) -> Floats:
+    """Sums of values[first...last], of shape (n, n); meaningless where last < first."""
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    return np.asarray(total[None, 1:] - total[:-1, None])
+
+
+def _placed(
+    layers: PhazeLayers, table: _Stages, rest: list[Floats], best: tuple[float, int, int, int]
+) -> Phaze:
+    batch_s, pipelines, stages, end = best
+    found, slowest_s, first = [layers.layers[: end + 1]], float(table.loads(stages)[0, end]), 0
+    for left in range(stages - 1, 0, -1):
+        first = end + 1
+        slowest = np.maximum(table.loads(left)[first], rest[left - 1][1:])
+        end = int(np.argmin(slowest))
+        found.append(layers.layers[first : end + 1])
+        slowest_s = max(slowest_s, float(table.loads(left)[first, end]))
+    return Phaze(batch_s, slowest_s, pipelines, tuple(found), _notes(layers))
+
+
+def _notes(layers: PhazeLayers) -> tuple[str, ...]:
+    """That branches are cut in one order only."""
+    _, after = neighbours(len(layers.layers), ((a, b) for a, b, _ in layers.edges))
+    chain = all(after[i] >> (i + 1) & 1 for i in range(len(layers.layers) - 1))
+    if chain:
+        return ()
+    branches = sum(1 for mask in after if sum(1 for _ in bits(mask)) > 1)
+    return (
+        f"{branches} layers feed branches: stages are contiguous in one order of the layers; "
+        f"other orders are not tried, so a better placement may exist.",
+    )
+
+
+MOST_EDGES = 100_000
+_KEYS = ("optimalLatencyFw", "optimalLatencyBw", "parameterSize", "activationSize")
+
+
+def read_phaze(path: str | Path) -> PhazeLayers:
+    """The layers in a file, in topological order; raises PlanError with the place and the key."""
+    data = read_json(path)
+    nodes, edges = _one_wide(path, data, "nodes"), _one_wide(path, data, "edges")
+    if not 1 <= len(nodes) <= MOST_LAYERS or len(edges) > MOST_EDGES:
+        raise PlanError(f"{path}: {len(nodes)} nodes; 1...{MOST_LAYERS} are planned")
+    place, values = dict[int, int](), []
+    for i, node in enumerate(nodes):
+        where = f"{path}: nodes.1[{i}]"
+        # Ids of what is outside the repeated layers are negative.
+        shifted = {"id": node["id"] + (1 << 52)} if _whole(node.get("id")) else {}
+        key = whole(where, shifted, "id", 1 << 53) - (1 << 52)
+        if key in place:
+            raise PlanError(f"{where}: id {key} is there twice")
+        place[key] = i
+        values.append((str(key), *(number(where, node, name) for name in _KEYS)))
+    found = []
+    for i, edge in enumerate(edges):
+        where = f"{path}: edges.1[{i}]"
+        source, target = edge.get("sourceId"), edge.get("destId")
+        if not (_whole(source) and _whole(target) and {source, target} <= place.keys()):
+            raise PlanError(f"{where}: sourceId {source!r}, destId {target!r}: ids of nodes needed")
+        size = number(where, edge, "communicationCost")
+        found.append((place[source], place[target], size))
+    order = topological(len(values), ((a, b) for a, b, _ in found))
+    if len(order) < len(values):
+        raise PlanError(f"{path}: the edges form a cycle; layers need an order")
+    at = {old: new for new, old in enumerate(order)}
+    names, forward, backward, parameters, activations = zip(
+        *(values[v] for v in order), strict=True
+    )
+    moved = tuple((at[a], at[b], size) for a, b, size in found)
+    return PhazeLayers(str(path), names, forward, backward, parameters, activations, moved)
+
+
+def _whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 52
+
+
+def _one_wide(path: str | Path, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    widths = data.get(key)
+    items = widths.get("1") if isinstance(widths, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise PlanError(
+            f'{path}: {key} must be {{"1": [{{...}}, ...]}}: layers on one device each, '
+            f"the only tensor-parallel width that is planned"
+        )
+    return items

@@ -1,0 +1,342 @@
+"""A plan: how every layer is split at every level of the bisected array, stage by stage."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from planners.errors import PlanError
+from planners.partition import III, Communication
+from planners.plan.split import Split, check_split, root_from_json, split_to_json, splits_below
+from planners.plan.updates import (
+    Updates,
+    bucket_from_json,
+    bucket_to_json,
+    check_bucket,
+    check_updates,
+    updates_from_json,
+    updates_to_json,
+)
+
+LARGEST_FILE = 64 << 20
+"""Bytes of a plan's file; larger ones are refused."""
+
+MOST_STAGES = 1 << 14
+MOST_MICRO_BATCHES = 1 << 20
+
+COPIES = "copies"
+"""How a weight that two stages use is kept: by both, who sum their gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Consecutive layers from number ``first`` of the plan's on, at a place.
+
+    ``plan`` splits them over one replica of the place, for a micro-batch. With
+    ``recompute`` nothing but what the stage received is kept for backward,
+    which begins with forward again.
+    """
+
+    first: int
+    place: int
+    plan: Plan
+    recompute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A network's stages in order, at their places, and how micro-batches go through.
+
+    A batch is ``micro_batches`` of them. ``schedule`` names the order
+    (``simulator.lowering.schedules``). With several stages a place (``virtual``
+    stages) stage k is at place k modulo their number. ``tied`` is COPIES where
+    a weight is used in several stages. With ``vertical_sync`` a micro-batch
+    meets the same version of the weights in all stages (PipeDream). Where nothing
+    is flushed so many ``batches`` are run (0: as many as show the rhythm).
+    Raises PlanError for what is no pipeline.
+    """
+
+    stages: tuple[Stage, ...]
+    places: tuple[Place, ...]
+    schedule: str
+    micro_batches: int
+    tied: str = ""
+    vertical_sync: bool = False
+    batches: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.stages or not self.places:
+            raise PlanError("a pipeline has at least one stage, at a place")
+        if not 1 <= (many := self.micro_batches) <= MOST_MICRO_BATCHES:
+            raise PlanError(f"{many} micro-batches; a batch has 1 to {MOST_MICRO_BATCHES:,}")
+        firsts = [stage.first for stage in self.stages]
+        if firsts[0] != 0 or any(one >= other for one, other in pairwise(firsts)):
+            raise PlanError(f"stages begin at layers {firsts}; that must be 0, then ascending")
+        if any(stage.place != k % len(self.places) for k, stage in enumerate(self.stages)):
+            raise PlanError(
+                f"stages are at places {[stage.place for stage in self.stages]}; stage k is at "
+                f"place k modulo the number of places ({len(self.places)})"
+            )
+        if len(self.stages) % len(self.places):
+            raise PlanError(
+                f"{len(self.stages)} stages at {len(self.places)} places: every place has as many"
+            )
+        check_places(self.places)
+        if self.tied not in ("", COPIES):
+            raise PlanError(f"tied weights {self.tied!r}: '{COPIES}', or nothing")
+
+    @property
+    def virtual(self) -> int:
+        """Stages at each place."""
+        return len(self.stages) // len(self.places)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The number of each stage's first layer."""
+        return tuple(stage.first for stage in self.stages)
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """How many of each place."""
+        return tuple(place.replicas for place in self.places)
+
+    def layers(self, nodes: Sequence[str]) -> list[tuple[str, ...]]:
+        """Of a network's layers those of each stage."""
+        ends = (*self.firsts[1:], len(nodes))
+        pairs = zip(self.firsts, ends, strict=True)
+        return [tuple(nodes[first:end]) for first, end in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A planner's answer for one network, array and batch.
+
+    ``nodes`` names the partitioned layers and joins in topological order;
+    ``root`` is None on a single accelerator, and where a ``pipeline`` has a plan for
+    each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
+    of every node how its weights are updated (none: replicated, all of them). Gradients go
+    in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it),
+    updates in ``update_order`` ("layers" or "arrival"; "": likewise). Raises PlanError when
+    a layer lacks a partition, a share is not within 0...1, or a value is none of these.
+    """
+
+    planner: str
+    network: str
+    batch: int
+    objective: str
+    nodes: tuple[str, ...]
+    root: Split | None
+    communication: Communication = Communication.PRINTED
+    pipeline: Pipeline | None = None
+    updates: Updates = ()
+    bucket_bytes: float | None = None
+    update_order: str = ""
+
+    def __post_init__(self) -> None:
+        self._check_pipeline()
+        whose = f"plan for {self.network!r}"
+        staged = self.pipeline is not None
+        check_updates(self.updates, self.update_order, self.nodes, whose, stages=staged)
+        check_bucket(self.bucket_bytes, whose, stages=staged)
+        for split in splits_below(self.root):
+            check_split(split, self.nodes, whose)
+            if self.communication is Communication.PLOTTED and III in split.types:
+                raise PlanError(f"{whose}: HyPar's 'plotted' table has no type III; take 'printed'")
+
+    def _check_pipeline(self) -> None:
+        if self.pipeline is None:
+            return
+        names = self.pipeline.layers(self.nodes)
+        if self.root is not None or self.pipeline.firsts[-1] >= len(self.nodes):
+            raise PlanError(f"plan for {self.network!r}: its stages do not fit its layers")
+        for k, (stage, layers) in enumerate(zip(self.pipeline.stages, names, strict=True)):
+            if stage.plan.nodes != layers or stage.plan.pipeline is not None:
+                raise PlanError(f"plan for {self.network!r}: stage {k} is not of its layers")
+            if stage.plan.batch * self.pipeline.micro_batches != self.batch:
+                raise PlanError(
+                    f"plan for {self.network!r}: {self.pipeline.micro_batches} micro-batches of "
+                    f"{stage.plan.batch} (stage {k}) are no batch of {self.batch}"
+                )
+
+    def splits(self) -> Iterator[Split]:
+        """Every distinct split, parents before children, stage by stage."""
+        if self.pipeline is None:
+            yield from splits_below(self.root)
+            return
+        for stage in self.pipeline.stages:
+            yield from stage.plan.splits()
+
+    def levels(self) -> list[Split] | None:
+        """The splits from the top down where all halves are alike, else None."""
+        levels: list[Split] = []
+        split = self.root
+        if self.pipeline is not None:
+            return None
+        while split:
+            if len(split.halves) != 1:
+                return None
+            levels.append(split)
+            split = split.halves[0]
+        return levels
+
+    @property
+    def gap(self) -> float | None:
+        """How far a split's cost may lie above the least, as a fraction of a lower bound on it.
+
+        The largest of all splits; None where every split was solved exactly.
+        """
+        return max((s.gap for s in self.splits() if s.gap is not None), default=None)
+
+    def gap_fields(self) -> dict[str, bool | float | None]:
+        """``exact``, and ``gap`` as a fraction: None where it is exact, or nothing is known."""
+        known = self.gap is not None and math.isfinite(self.gap)
+        return {"exact": self.gap is None, "gap": self.gap if known else None}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for json.dumps; ``from_json`` gives an equal plan back."""
+        return {
+            "planner": self.planner,
+            "network": self.network,
+            "batch": self.batch,
+            "objective": self.objective,
+            "communication": str(self.communication),
+            "layers": list(self.nodes),
+            **updates_to_json(self.updates, self.update_order),
+            **bucket_to_json(self.bucket_bytes),
+            **(
+                {"pipeline": pipeline_to_json(self.pipeline)}
+                if self.pipeline
+                else {"root": split_to_json(self.root)}
+            ),
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Plan:
+        """Read what ``to_json`` or ``accelarray plan --format json`` wrote; raises PlanError.
+
+        The latter has a tree, or, where all halves are alike, levels of types.
+        """
+        try:
+            return Plan(
+                planner=str(data["planner"]),
+                network=str(data["network"]),
+                batch=int(data["batch"]),
+                objective=str(data["objective"]),
+                nodes=tuple(str(name) for name in data["layers"]),
+                root=None if "pipeline" in data else root_from_json(data),
+                pipeline=pipeline_from_json(data),
+                communication=Communication(data.get("communication", "printed")),
+                updates=updates_from_json(data),
+                bucket_bytes=bucket_from_json(data),
+                update_order=str(data.get("update_order", "")),
+            )
+        except PlanError:
+            raise
+        except (
+            *(KeyError, TypeError, ValueError, AttributeError),
+            *(OverflowError, RecursionError),
+        ) as error:
+            raise PlanError(f"not a plan: {type(error).__name__}: {error}") from None
+
+    @staticmethod
+    def read(path: str) -> Plan:
+        """The plan in a JSON file (see ``from_json``); raises PlanError with the file's name."""
+        try:
+            with open(path, "rb") as file:
+                raw = file.read(LARGEST_FILE + 1)
+            if len(raw) > LARGEST_FILE:
+                raise PlanError(f"larger than {LARGEST_FILE >> 20} MiB")
+            return Plan.from_json(json.loads(raw))
+        except OSError as error:
+            raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
+        except PlanError as error:
+            raise PlanError(f"{path}: {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise PlanError(f"{path}: not JSON: {error}") from None
+
+
+def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
+    """Plain values, each stage with its plan."""
+    return {
+        "schedule": pipeline.schedule,
+        "micro_batches": pipeline.micro_batches,
+        "tied": pipeline.tied,
+        "vertical_sync": pipeline.vertical_sync,
+        "batches": pipeline.batches,
+        "places": [asdict(place) for place in pipeline.places],
+        "stages": [
+            {
+                "first": stage.first,
+                "place": stage.place,
+                "recompute": stage.recompute,
+                "plan": stage.plan.to_json(),
+            }
+            for stage in pipeline.stages
+        ],
+    }
+
+
+def pipeline_from_json(data: dict[str, Any]) -> Pipeline | None:
+    """What ``pipeline_to_json`` wrote, in a plan's values; None where it has no stages."""
+    if "pipeline" not in data:
+        return None
+    found = data["pipeline"]
+    if len(found["stages"]) > MOST_STAGES or any("pipeline" in s["plan"] for s in found["stages"]):
+        raise PlanError(f"a pipeline has at most {MOST_STAGES:,} stages, and none in a stage")
+    return Pipeline(
+        tuple(
+            Stage(
+                int(stage["first"]),
+                int(stage["place"]),
+                Plan.from_json(stage["plan"]),
+                bool(stage.get("recompute", False)),
+            )
+            for stage in found["stages"]
+        ),
+        tuple(map(place_from_json, found["places"])),
+        str(found["schedule"]),
+        int(found["micro_batches"]),
+        str(found.get("tied", "")),
+        bool(found.get("vertical_sync", False)),
+        int(found.get("batches", 0)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``count`` accelerators (boards, or cores) from number ``first`` on, for one rank.
+
+    They are ``replicas`` of equal size, which take micro-batches in turn.
+    """
+
+    first: int
+    count: int
+    replicas: int = 1
+
+    @property
+    def each(self) -> int:
+        """Accelerators of one replica."""
+        return self.count // self.replicas
+
+
+def check_places(places: Sequence[Place]) -> None:
+    """Raise PlanError for places that overlap, or are not as many replicas of equal size."""
+    for place in places:
+        if min(place.first, place.count - 1, place.replicas - 1) < 0:
+            raise PlanError(f"{place}: it must have accelerators and replicas")
+        if place.count % place.replicas:
+            raise PlanError(
+                f"{place.count} accelerators are not {place.replicas} replicas of equal size"
+            )
+    taken = sorted((place.first, place.first + place.count) for place in places)
+    if any(end > begin for (_, end), (begin, _) in pairwise(taken)):
+        raise PlanError("two places have an accelerator in common")
+
+
+def place_from_json(data: dict[str, Any]) -> Place:
+    """One of a pipeline's places; raises KeyError, TypeError or ValueError for what is none."""
+    return Place(int(data["first"]), int(data["count"]), int(data.get("replicas", 1)))

@@ -1,0 +1,168 @@
+"""Who updates the weights that several devices have: all of them, or each its part.
+
+Devices that hold the same weights (splits of types I and V leave such) sum their gradients.
+*Replicated*, each of them gets the whole sum and updates all of its weights.
+*Sharded* (ZeRO stage 1: Rajbhandari et al., SC 2020; Xu et al., arXiv 2004.13336), each
+of n gets 1/n of the sum, keeps 1/n of the optimizer's state, updates 1/n of the weights,
+and receives the rest of the new ones before they are used again: at the beginning of
+the next step. Of a split of 12 devices, 8 and 4, the sides receive 2/3 and 1/3 of
+the gradient, and of the new weights what they have not updated, 1/3 and 2/3.
+
+What else of a layer's is kept in parts, beside that state, is a matter of degree: nothing
+(*sharded*), its *gradients* (ZeRO stage 2), or its *weights* too (stage 3, fully sharded
+data parallelism), which are then gathered for each use, and not after the update.
+
+*When* is another matter. An optimizer that is called when all gradients are there goes through
+the layers in their order. One that updates each layer as its gradient arrives (XLA schedules
+updates so, and PyTorch's optimizers in backward do) begins while other gradients are on
+their way. What needs all gradients first, as clipping by their norm, does the former.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+from hardware import format_quantity
+from planners.errors import PlanError
+from planners.partition import SAME_WEIGHTS, Partition
+
+
+class Update(StrEnum):
+    """How a layer's weights are updated where several devices have them."""
+
+    REPLICATED = "replicated"
+    SHARDED = "sharded"
+    GRADIENTS = "gradients"
+    WEIGHTS = "weights"
+
+    @property
+    def scatters(self) -> bool:
+        """Whether gradients are in parts, too: scattered as they come, in every micro-batch."""
+        return self in (Update.GRADIENTS, Update.WEIGHTS)
+
+
+LAYERS, ARRIVAL = "layers", "arrival"
+UPDATE_ORDERS = (LAYERS, ARRIVAL)
+"""Once all gradients are there, or as they arrive."""
+
+Updates = tuple[Update, ...]
+"""One for each node, or none: replicated all of them."""
+
+
+def updates_of(updates: Sequence[Update]) -> Updates:
+    """As a plan has them: nothing where all are replicated."""
+    return tuple(updates) if set(updates) - {Update.REPLICATED} else ()
+
+
+def sharded(updates: Updates) -> frozenset[int]:
+    """The nodes whose weights are updated in parts."""
+    return frozenset(v for v, update in enumerate(updates) if update is not Update.REPLICATED)
+
+
+def kept_in_parts(updates: Updates) -> frozenset[int]:
+    """The nodes of which the weights themselves are in parts, and gathered for each use."""
+    return frozenset(v for v, update in enumerate(updates) if update is Update.WEIGHTS)
+
+
+def check_updates(
+    updates: Updates, order: str, nodes: Sequence[str], whose: str, *, stages: bool
+) -> None:
+    """Raise PlanError unless there is one for every node, or none, and there is such an order.
+
+    The order of a pipeline its ``stages`` say.
+    """
+    if order and order not in UPDATE_ORDERS:
+        raise PlanError(f"{whose}: update_order {order!r} is none of {', '.join(UPDATE_ORDERS)}")
+    if order and stages:
+        raise PlanError(f"{whose}: update_order of a pipeline belongs in the plans of its stages")
+    if updates and (len(updates) != len(nodes) or not sharded(updates)):
+        raise PlanError(
+            f"{whose}: {len(updates)} updates for {len(nodes)} layers; one each, or none where "
+            "all are replicated"
+        )
+    if 0 < len(kept_in_parts(updates)) < len(updates):
+        raise PlanError(f"{whose}: weights are kept in parts ('weights') of all layers, or of none")
+
+
+def updates_to_json(updates: Updates, order: str) -> dict[str, Any]:
+    """Of a plan's values, these; nothing where all are replicated, or their order is not said."""
+    found: dict[str, Any] = {"updates": [str(update) for update in updates]} if updates else {}
+    return {**found, "update_order": order} if order else found
+
+
+def updates_from_json(data: dict[str, Any]) -> Updates:
+    """What ``updates_to_json`` made; raises PlanError for another word."""
+    words = [str(word) for word in data.get("updates", ())]
+    for word in words:
+        if word not in [*Update]:
+            raise PlanError(f"updates: {word!r} is none of {', '.join(Update)}")
+    return updates_of([Update(word) for word in words])
+
+
+def update_order_words(order: str) -> str:
+    """How updates are done, as people read it."""
+    return "updates as gradients arrive" if order == ARRIVAL else "updates in the layers' order"
+
+
+Kept = tuple[float, float]
+"""Of a group's weights, the fractions that the devices of its sides update, each side together."""
+
+
+def kept_by_sides(
+    shared: frozenset[int],
+    partitions: Sequence[Partition],
+    kept: Sequence[float],
+    devices: tuple[int, int],
+) -> list[Kept | None]:
+    """Of every node whose update a split shares out, how; ``kept`` is what its group updates.
+
+    That is a split of type I (or V) of a node that is ``shared`` out, by numbers of devices. Any
+    other cuts the weights themselves: of what a side holds it updates as large a part
+    as the group does.
+    """
+    first = devices[0] / sum(devices)
+    return [
+        (part * first, part * (1.0 - first))
+        if v in shared and partition.type in SAME_WEIGHTS
+        else None
+        for v, (partition, part) in enumerate(zip(partitions, kept, strict=True))
+    ]
+
+
+def kept_by(side: int, shared_out: Sequence[Kept | None], kept: Sequence[float]) -> list[float]:
+    """What one side updates of every node's weights that it holds."""
+    return [own[side] if own else part for own, part in zip(shared_out, kept, strict=True)]
+
+
+def check_bucket(bucket_bytes: float | None, whose: str, *, stages: bool) -> None:
+    """Raise PlanError unless it is a number of bytes, or none; of a pipeline its stages say it."""
+    if bucket_bytes is None:
+        return
+    if not (math.isfinite(bucket_bytes) and bucket_bytes >= 0):
+        raise PlanError(
+            f"{whose}: bucket_bytes is {bucket_bytes}; it must be a number of bytes, 0 for each "
+            "gradient by itself"
+        )
+    if stages:
+        raise PlanError(f"{whose}: bucket_bytes of a pipeline belong in the plans of its stages")
+
+
+def bucket_words(bucket_bytes: float) -> str:
+    """How gradients go, as people read it."""
+    if not bucket_bytes:
+        return "each gradient by itself"
+    return f"gradients in buckets of {format_quantity(bucket_bytes, 'B', 4)}"
+
+
+def bucket_to_json(bucket_bytes: float | None) -> dict[str, Any]:
+    """Of a plan's values, this one; nothing where the plan does not say it."""
+    return {} if bucket_bytes is None else {"bucket_bytes": bucket_bytes}
+
+
+def bucket_from_json(data: dict[str, Any]) -> float | None:
+    """What ``bucket_to_json`` made; raises TypeError or ValueError for what is no number."""
+    found = data.get("bucket_bytes")
+    return None if found is None else float(found)

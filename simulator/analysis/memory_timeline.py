@@ -1,0 +1,323 @@
+"""How full a worker's HBM is over a run: by its script (``held``), and over time (``filled``).
+
+Cores compute in their script's order, so what is held at each computation follows from the
+script alone, whatever the time; a run's records say when that was. All amounts are bytes,
+all times picoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.order import Phase
+from simulator.analysis.worker_records import RowsByOperation, doings
+from simulator.engine.occupancy import MOVING, all_classes
+from simulator.engine.operations import Action, Itinerary, Operation, Part, Task, Worker
+from simulator.engine.timeline import Timeline
+from simulator.lowering.schedules.versions import alive
+
+Floats = NDArray[np.float64]
+GRADIENTS, ACTIVATIONS = (MOVING.index(one) for one in ("gradients", "activations"))
+
+
+class Held(NamedTuple):
+    """One computation of a worker: the most that is held meanwhile, and afterwards (bytes).
+
+    Of the weights so many ``versions`` are held; ``in_flight`` micro-batches are
+    between forward and backward.
+    """
+
+    operation: Operation
+    turn: int
+    most: float
+    after: float
+    versions: int = 1
+    in_flight: int = 0
+    by_class: tuple[float, ...] = ()
+    """Of what comes and goes (MOVING), at the most."""
+
+
+@dataclass(frozen=True)
+class Computations:
+    """What the computations of a pass hold, in their order: bytes against what is held before it.
+
+    ``most_by`` and ``more_by`` are of shape (computations, classes that come and go).
+    """
+
+    operations: list[Operation]
+    most: list[float]
+    more: list[float]
+    most_by: Floats
+    more_by: Floats
+
+    @staticmethod
+    def of(tasks: Sequence[Task], *, first: bool) -> Computations:
+        """Of lines of a template; sums of gradients come in the pass that is ``first`` to have any.
+
+        In later passes they go on: nothing of them comes.
+        """
+        mine = [task for task in tasks if not task.parties and not task.receives]
+        held = [task.held for task in mine]
+        updates = [task.operation.phase is Phase.UPDATE for task in mine]
+        once = [0.0 if first or u else task.once for task, u in zip(mine, updates, strict=True)]
+        going_on = np.zeros((len(mine), len(MOVING)))
+        going_on[:, GRADIENTS] = once
+        most_by = [one.most_by or row for one, row in zip(held, going_on, strict=True)]
+        more_by = [one.more_by or row for one, row in zip(held, going_on, strict=True)]
+        return Computations(
+            [task.operation for task in mine],
+            [one.most - less for one, less in zip(held, once, strict=True)],
+            [one.more - less for one, less in zip(held, once, strict=True)],
+            np.array(most_by).reshape(going_on.shape) - going_on,
+            np.array(more_by).reshape(going_on.shape) - going_on,
+        )
+
+    @cached_property
+    def levels(self) -> list[float]:
+        """What is more before each of them, and behind the last."""
+        return [*accumulate(self.more, initial=0.0)]
+
+    @cached_property
+    def changes(self) -> Floats:
+        """What is more of each class behind the last."""
+        found: Floats = self.more_by.sum(axis=0)
+        return found
+
+    @cached_property
+    def fullest(self) -> tuple[float, int]:
+        """The most that is held during one of them, and which, the first of such."""
+        most = [level + own for level, own in zip(self.levels, self.most, strict=False)]
+        return max(most), most.index(max(most))
+
+    def classes(self, moving: Floats, number: int) -> tuple[float, ...]:
+        """What comes and goes, by class, during one of them; ``moving`` before the pass."""
+        for row in self.more_by[:number]:
+            moving = moving + row
+        # sums of what comes and goes may end a little below nothing, by rounding
+        return tuple(np.maximum(moving + self.most_by[number], 0.0).tolist())
+
+
+class _Pass(NamedTuple):
+    """An action, or the forward before it, with what is held when it begins (bytes).
+
+    ``moving`` is what comes and goes of it, by class (MOVING).
+    """
+
+    action: Action
+    computed: Computations
+    level: float
+    moving: Floats
+    versions: int
+    in_flight: int
+
+
+def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
+    """Every computation in its order.
+
+    Activations of a micro-batch are held from forward to backward, sums of gradients from
+    the first micro-batch of a batch to the update, and each version of the
+    weights that somebody still needs beside the newest takes as much as weights do.
+    A stage that computes forward again holds its inputs alone meanwhile.
+    """
+    for one in _passes(worker, itinerary):
+        level, extra = one.level, (one.versions - 1) * worker.weight_bytes
+        computed = one.computed
+        each = zip(computed.operations, computed.most, computed.more, strict=True)
+        for number, (operation, most, more) in enumerate(each):
+            yield Held(
+                operation,
+                one.action.turn,
+                max(level + most, 0.0) + extra,  # rounding may leave a little below nothing
+                max(level + more, 0.0) + extra,
+                one.versions,
+                one.in_flight,
+                computed.classes(one.moving, number),
+            )
+            level += more
+
+
+def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
+    """The computation with the most, the first of such; None where there is none."""
+    found: Held | None = None
+    for one in _passes(worker, itinerary):
+        if one.computed.operations:
+            inside, number = one.computed.fullest
+            extra = (one.versions - 1) * worker.weight_bytes
+            most = one.level + inside + extra
+            if found is None or most > found.most:
+                after = one.level + one.computed.levels[-1] + extra
+                found = Held(
+                    one.computed.operations[number],
+                    one.action.turn,
+                    most,
+                    after,
+                    one.versions,
+                    one.in_flight,
+                    one.computed.classes(one.moving, number),
+                )
+    return found
+
+
+def _passes(worker: Worker, itinerary: Itinerary) -> Iterator[_Pass]:
+    """All passes in their order, forward that is computed again included."""
+    known: dict[tuple[frozenset[Part], int, bool], Computations] = {}
+
+    def computations(action: Action, *, first: bool) -> Computations:
+        key = action.parts, action.stage, first
+        if key not in known:
+            tasks = [worker.template[i] for i in itinerary.of(action)]
+            known[key] = Computations.of(tasks, first=first)
+        return known[key]
+
+    actions, inputs = itinerary.actions, itinerary.inputs
+    level, in_flight, summing = worker.held_bytes, 0, set[int]()
+    moving, ends = np.zeros(len(MOVING)), _through(itinerary)
+    for action, versions in zip(actions, alive(actions, itinerary.versions), strict=True):
+        first, forward = action.stage not in summing, Part.FORWARD in action.parts
+        stage_inputs = np.zeros(len(MOVING))
+        stage_inputs[ACTIVATIONS] = inputs.get(action.stage, 0.0)
+        in_flight += forward
+        if action.again:
+            again = action._replace(parts=frozenset({Part.FORWARD}))
+            computed = computations(again, first=first)
+            yield _Pass(again, computed, level, moving, versions, in_flight)
+            level += computed.levels[-1] - inputs.get(action.stage, 0.0)
+            moving = moving + computed.changes - stage_inputs
+        computed = computations(action, first=first)
+        yield _Pass(action, computed, level, moving, versions, in_flight)
+        if forward and action.stage in inputs:
+            level, moving = level + inputs[action.stage], moving + stage_inputs
+        else:
+            level, moving = level + computed.levels[-1], moving + computed.changes
+        in_flight -= ends in action.parts
+        if Part.WEIGHTS in action.parts:
+            summing.add(action.stage)
+        if Part.UPDATE in action.parts:
+            summing.discard(action.stage)
+
+
+def most_at_once(itinerary: Itinerary) -> tuple[int, int]:
+    """Micro-batches that are begun and not through, and versions of the weights, at the most."""
+    in_flight = most = 0
+    ends = _through(itinerary)
+    for action in itinerary.actions:
+        in_flight += Part.FORWARD in action.parts
+        most = max(most, in_flight)
+        in_flight -= ends in action.parts
+    return most, max(alive(itinerary.actions, itinerary.versions), default=1)
+
+
+def _through(itinerary: Itinerary) -> Part:
+    """The part with which a micro-batch is through: in inference its forward."""
+    training = any(Part.WEIGHTS in action.parts for action in itinerary.actions)
+    return Part.WEIGHTS if training else Part.FORWARD
+
+
+class Filled(NamedTuple):
+    """The most that is held during one computation (bytes), from its start to its end (ps).
+
+    ``by_class`` has it by CLASSES, of the weights every version that is held; () of a program
+    that says nothing of its memory.
+    """
+
+    start_ps: int
+    end_ps: int
+    most: float
+    by_class: tuple[float, ...] = ()
+
+
+def filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
+    """Every computation of a worker.
+
+    What a worker holds grows and shrinks with what it computes: activations
+    that wait for backward, gradients that wait for the update. Its template
+    says by how much each line does; how often, and in which order, is read
+    from the records, so that several micro-batches in flight add up. With an
+    itinerary the order is known, and each record is one of it; what several units of a
+    core do at once is held as if they did it in that order.
+    """
+    mine, known = timeline.program.workers[worker], bool(timeline.memory)
+    walk = _in_stages if mine.itinerary is not None else _in_one
+    for start_ps, end_ps, most, versions, moving in walk(timeline, worker):
+        by_class = _all_classes(mine, versions, moving) if known else ()
+        yield Filled(start_ps, end_ps, most, by_class)
+
+
+def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
+    """Bytes of each of CLASSES that a worker holds before the step, and after it."""
+    return _all_classes(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
+
+
+def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int, float]]:
+    """Start, end (picoseconds) and the most that was held (bytes) of each computation."""
+    for one in filled(timeline, worker):
+        yield one[:3]
+
+
+def peak_bytes(timeline: Timeline, worker: int) -> float:
+    """The most that one of a worker's cores held at any time, in bytes."""
+    held_bytes = timeline.program.workers[worker].held_bytes
+    return max((most for _, _, most in memory_over_time(timeline, worker)), default=held_bytes)
+
+
+def fullest(timeline: Timeline) -> int:
+    """The worker whose cores hold the largest share of their capacity, the first of such."""
+    workers = timeline.program.workers
+    shares = [
+        _most(one) / (one.device.hbm_capacity_bytes / one.device.cores_per_chip) for one in workers
+    ]
+    return shares.index(max(shares))
+
+
+def _most(worker: Worker) -> float:
+    """The most that a worker holds, by its script."""
+    if worker.itinerary is not None:
+        top = peak(worker, worker.itinerary)
+        return worker.held_bytes if top is None else top.most
+    most = level = worker.held_bytes
+    for task in worker.template:
+        most, level = max(most, level + task.held.most), level + task.held.more
+    return most
+
+
+Step = tuple[int, int, float, int, tuple[float, ...]]
+"""Start, end, the most, versions of the weights, and of the most what comes and goes (MOVING)."""
+
+
+def _in_stages(timeline: Timeline, worker: int) -> Iterator[Step]:
+    mine, columns = timeline.program.workers[worker], timeline.columns
+    if mine.itinerary is None:
+        return
+    found = RowsByOperation(timeline, worker)
+    for one in held(mine, mine.itinerary):
+        row = found.next(one.operation, one.turn)
+        yield columns.start[row], columns.end[row], one.most, one.versions, one.by_class
+
+
+def _in_one(timeline: Timeline, worker: int) -> Iterator[Step]:
+    mine, columns = timeline.program.workers[worker], timeline.columns
+    rows = doings(timeline)[worker].computed.tolist()
+    rows.sort(key=columns.start.__getitem__)
+    changes = {task.operation: task.held for task in mine.template}
+    nothing = (0.0,) * len(MOVING)
+    level, moving = mine.held_bytes, nothing
+    for row in rows:
+        most, more, most_by, more_by = changes[timeline.operations[columns.operation[row]]]
+        # sums of what comes and goes may end a little below nothing, by rounding
+        at_most = tuple(max(a + b, 0.0) for a, b in zip(moving, most_by or nothing, strict=True))
+        yield columns.start[row], columns.end[row], max(level + most, 0.0), 1, at_most
+        level += more
+        moving = tuple(a + b for a, b in zip(moving, more_by or nothing, strict=True))
+
+
+def _all_classes(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:
+    more = (versions - 1) * worker.weight_bytes
+    always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
+    return all_classes(*always, moving)

@@ -1,0 +1,45 @@
+"""Synchronous data parallelism: everybody's gradients are summed by an all-reduce, flat or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from simulator.asynchronous.algorithm import Algorithm
+from simulator.asynchronous.run import Process, Run
+
+
+@dataclass(frozen=True)
+class AllReduce(Algorithm):
+    """All-reduce: the slowest worker's step, then the collective that is cheapest on the wires."""
+
+    algorithm: str = "auto"
+    source: ClassVar[str] = "textbook; Patarasuk and Yuan, JPDC 69(2) 2009, for the ring"
+
+    def start(self, run: Run) -> None:  # noqa: D102
+        everybody = tuple(range(run.n))
+        update = partial(run.note, "update together", everybody)
+        operation = run.cluster.all_reduce(
+            everybody, run.cluster.gradient_bytes, "gradients", self.algorithm
+        )
+
+        def worker(w: int) -> Process:
+            iteration = 0
+            while True:
+                step = run.step(w, iteration)
+                sums = run.together(w, operation, run.n, iteration, [step], then=update)
+                yield from run.exchanged(w, sums, everybody, step)
+                run.staleness[0] += 1
+                run.finish(w)
+                iteration += 1
+
+        for w in everybody:
+            run.work(w, worker(w))
+
+
+@dataclass(frozen=True)
+class Hierarchical(AllReduce):
+    """Hierarchical all-reduce: reduced inside nodes, then between them, then gathered inside."""
+
+    algorithm: str = "hierarchical"

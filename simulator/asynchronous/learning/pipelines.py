@@ -1,0 +1,102 @@
+"""A model in stages, learned through a pipeline's run: each stage has its own weight versions.
+
+A stage has a piece of the model. A micro-batch's gradient is taken on the model that
+it met: of every stage the version that the stage's forward pass of it used. PipeDream's
+stages use the newest there is then, two-buffered ones the one before the last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.analysis.stages import PassSpan, passes
+from simulator.asynchronous.errors import TrainingError
+from simulator.asynchronous.learning.models import POINTS, Learned
+from simulator.asynchronous.learning.problems import Problem
+from simulator.engine.jobs import Floats
+from simulator.engine.operations import Part
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.timeline import Timeline
+
+
+class Update(NamedTuple):
+    """A stage's update: when, after which micro-batches' gradients."""
+
+    at_ps: int
+    stage: int
+    turns: tuple[int, ...]
+
+
+class Stages:
+    """What the events say: ``used[stage][turn]`` is a version, ``updates`` come in their order."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.used: list[dict[int, int]] = []
+        self.updates: list[Update] = []
+        for stage, worker in enumerate(_workers(timeline)):
+            done = list(passes(timeline, worker))
+            self.used.append({p.turn: p.version for p in done if Part.FORWARD in p.parts})
+            self.updates += _updates(stage, done)
+        self.updates.sort()
+
+    @property
+    def staleness(self) -> Counter[int]:
+        """Per gradient that was applied, how many updates its stage had seen since its forward."""
+        version, found = Counter[int](), Counter[int]()
+        for _, stage, turns in self.updates:
+            found.update(version[stage] - self.used[stage][turn] for turn in turns)
+            version[stage] += 1
+        return found
+
+
+def _workers(timeline: Timeline) -> Iterator[int]:
+    """The first worker of each stage; raises TrainingError where a stage has several places."""
+    ranks: dict[int, int] = {}
+    for number, worker in enumerate(timeline.program.workers):
+        if (mine := worker.itinerary) is None:
+            raise TrainingError("learning follows the stages of a pipeline; this run has none")
+        if mine.replica or {action.stage for action in mine.actions} != {mine.rank}:
+            raise TrainingError("learning follows pipelines of one place for every stage")
+        ranks.setdefault(mine.rank, number)
+    return iter(ranks[rank] for rank in sorted(ranks))
+
+
+def _updates(stage: int, done: list[PassSpan]) -> Iterator[Update]:
+    turns: list[int] = []
+    for one in done:
+        if Part.WEIGHTS in one.parts:
+            turns.append(one.turn)
+        if Part.UPDATE in one.parts:
+            yield Update(one.end_ps, stage, tuple(turns))
+            turns = []
+
+
+def learn_pipeline(problem: Problem, timeline: Timeline) -> Learned:
+    """Loss against simulated seconds, and the model at the end."""
+    stages = Stages(timeline)
+    pieces = np.array_split(np.arange(problem.size), len(stages.used))
+    first = problem.start()
+    versions = [[first[here]] for here in pieces]
+    gradients: dict[int, Floats] = {}
+
+    def gradient(turn: int) -> Floats:
+        if turn not in gradients:
+            met = [of[used[turn]] for of, used in zip(versions, stages.used, strict=True)]
+            gradients[turn] = problem.gradient(np.concatenate(met), 0, turn)
+        return gradients[turn]
+
+    def newest() -> Floats:
+        return np.concatenate([of[-1] for of in versions])
+
+    curve = [(0.0, problem.loss(first))]
+    every = max(len(stages.updates) // POINTS, 1)
+    for number, (at_ps, stage, turns) in enumerate(stages.updates, 1):
+        total = np.sum([gradient(turn)[pieces[stage]] for turn in turns], axis=0)
+        versions[stage].append(versions[stage][-1] - problem.rate * total / len(turns))
+        if number % every == 0:
+            curve.append((at_ps / PICOSECONDS, problem.loss(newest())))
+    return Learned(tuple(curve), newest())

@@ -1,0 +1,84 @@
+"""Methods by name: the built-in table, then other packages' entry points."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from simulator.asynchronous.algorithm import Algorithm
+from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
+from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical
+from simulator.asynchronous.algorithms.async_parameter_server import (
+    AsyncParameterServer,
+    StaleSynchronous,
+)
+from simulator.asynchronous.algorithms.d_psgd import DPsgd
+from simulator.asynchronous.algorithms.hop import Hop
+from simulator.asynchronous.algorithms.local_sgd import LocalSgd
+from simulator.asynchronous.algorithms.parameter_server import Backup, ParameterServer
+from simulator.asynchronous.algorithms.prague import Prague
+from simulator.asynchronous.errors import TrainingError
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "all-reduce": AllReduce,
+    "hierarchical": Hierarchical,
+    "ps": ParameterServer,
+    "async-ps": AsyncParameterServer,
+    "ssp": StaleSynchronous,
+    "backup": Backup,
+    "d-psgd": DPsgd,
+    "ad-psgd": AdPsgd,
+    "hop": Hop,
+    "prague": Prague,
+    "local-sgd": LocalSgd,
+}
+"""The methods there are."""
+
+ENTRY_POINTS = "accelarray.methods"
+"""Entry-point group in which other packages announce methods."""
+
+
+def algorithm_names() -> list[str]:
+    """Built-in methods, then installed ones."""
+    return list(dict.fromkeys([*ALGORITHMS, *sorted(_installed())]))
+
+
+def _installed() -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algorithm:
+    """The method called so, with options as text; raises TrainingError with the nearest name.
+
+    ``module:class`` is imported.
+    """
+    return _class(name).of(options or {})
+
+
+def _class(name: str) -> type[Algorithm]:
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    place = name if ":" in name else _installed().get(name)
+    if place is None:
+        known = algorithm_names()
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+        raise TrainingError(f"unknown method {name!r}; {hint}")
+    module, _, path = place.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever goes wrong in a stranger's module
+        raise TrainingError(
+            f"method {name!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise TrainingError(
+            f"method {name!r}: {place} is no subclass of {Algorithm.__module__}.Algorithm"
+        )
+    return found

@@ -1,0 +1,193 @@
+"""Slow workers and slow links, workers that die and workers that join late.
+
+What is drawn depends on the seed, the worker and the iteration alone: methods
+that are compared get the same draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from simulator.asynchronous.errors import TrainingError
+
+FORMS = (
+    "none, worker:W:TIMES, random:PROBABILITY:TIMES, lognormal:SIGMA, exponential:MEAN, "
+    "link:NAME:TIMES, die:W:SECONDS, join:W:SECONDS, or a file of factors"
+)
+DRAWN_AT_ONCE = 256
+MOST_TRACE_BYTES = 64 << 20
+
+
+class Factors(Protocol):
+    """How many times as long each iteration of a worker takes."""
+
+    def of(self, worker: int) -> Callable[[int], float]:
+        """Of one worker: the factor of any iteration."""
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """One worker is always so many times slower."""
+
+    worker: int
+    times: float
+
+    def of(self, worker: int) -> Callable[[int], float]:
+        factor = self.times if worker == self.worker else 1.0
+        return lambda _: factor
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Each iteration's factor is drawn anew, from the worker's own stream."""
+
+    draw: Callable[[Generator], Sequence[float]]
+    stream: tuple[int, int]
+
+    def of(self, worker: int) -> Callable[[int], float]:
+        rng, drawn = default_rng((*self.stream, worker)), list[float]()
+
+        def factor(iteration: int) -> float:
+            while len(drawn) <= iteration:
+                drawn.extend(self.draw(rng))
+            return drawn[iteration]
+
+        return factor
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """A line for each iteration, a factor for each worker; at its end it begins anew."""
+
+    rows: tuple[tuple[float, ...], ...]
+
+    def of(self, worker: int) -> Callable[[int], float]:
+        rows = self.rows
+        return lambda iteration: rows[iteration % len(rows)][worker]
+
+
+@dataclass(frozen=True)
+class Slowdowns:
+    """All that slows a run down: factors, links by name, and when workers die or join (s)."""
+
+    factors: tuple[Factors, ...] = ()
+    links: tuple[tuple[str, float], ...] = ()
+    dies_s: dict[int, float] = field(default_factory=dict)
+    joins_s: dict[int, float] = field(default_factory=dict)
+
+    def pace(self, worker: int) -> Callable[[int], float] | None:
+        """How many times as long its iterations take: the product of all; None if none slows."""
+        found = [factors.of(worker) for factors in self.factors]
+        if len(found) < 2:
+            return found[0] if found else None
+
+        def product(iteration: int) -> float:
+            factor = 1.0
+            for one in found:
+                factor *= one(iteration)
+            return factor
+
+        return product
+
+
+def parse_slowdowns(
+    texts: Sequence[str], workers: int, iterations: int, seed: int = 0
+) -> Slowdowns:
+    """Several at once multiply; raises TrainingError for what FORMS does not have."""
+    factors: list[Factors] = []
+    links: list[tuple[str, float]] = []
+    dies: dict[int, float] = {}
+    joins: dict[int, float] = {}
+    for number, text in enumerate(texts):
+        kind, *words = text.split(":")
+        if kind == "link" and len(words) > 1:
+            links.append((":".join(words[:-1]), _times(text, words[-1])))
+        elif kind in ("die", "join") and len(words) == 2:
+            when = _number(text, words[1], 0, inf, "a time is 0 s or later")
+            (dies if kind == "die" else joins)[_who(text, words[0], workers)] = when
+        elif text != "none":
+            factors.append(_factors(text, kind, words, workers, iterations, (seed, number)))
+    return Slowdowns(tuple(factors), tuple(links), dies, joins)
+
+
+def _factors(
+    text: str,
+    kind: str,
+    words: Sequence[str],
+    workers: int,
+    iterations: int,
+    stream: tuple[int, int],
+) -> Factors:
+    many = DRAWN_AT_ONCE
+    if kind == "worker" and len(words) == 2:
+        return _Worker(_who(text, words[0], workers), _times(text, words[1]))
+    if kind == "random" and len(words) == 2:
+        chance = _number(text, words[0], 0, 1, "a probability is within 0…1")
+        times = _times(text, words[1])
+        return _Drawn(lambda r: np.where(r.random(many) < chance, times, 1.0).tolist(), stream)
+    if kind == "lognormal" and len(words) == 1:
+        sigma = _number(text, words[0], 0, 10, "a sigma is within 0…10")
+        return _Drawn(lambda r: np.exp(sigma * r.standard_normal(many)).tolist(), stream)
+    if kind == "exponential" and len(words) == 1:
+        mean = _number(text, words[0], 0, 1e6, "a mean is within 0…1e6")
+        return _Drawn(lambda r: (1 + mean * r.standard_exponential(many)).tolist(), stream)
+    return _trace(text, workers, iterations)
+
+
+def _times(text: str, word: str) -> float:
+    return _number(text, word, 1e-6, 1e9, "how many times as slow is within 1e-6…1e9")
+
+
+def _who(text: str, word: str, workers: int) -> int:
+    if not (word.isascii() and word.isdigit() and int(word[:9]) < workers):
+        raise TrainingError(f"slowdown {text!r}: workers are 0 to {workers - 1}, not {word!r}")
+    return int(word)
+
+
+def _number(text: str, word: str, least: float, most: float, rule: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = inf
+    if not (isfinite(value) and least <= value <= most):
+        raise TrainingError(f"slowdown {text!r}: {word!r}: {rule}")
+    return value
+
+
+def _trace(name: str, workers: int, iterations: int) -> _Trace:
+    """A file with a line an iteration and a factor for each worker; # begins a comment."""
+    try:
+        path = Path(name)
+        if path.stat().st_size > MOST_TRACE_BYTES:
+            raise TrainingError(f"slowdown {name!r}: more than {MOST_TRACE_BYTES >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        if isinstance(error, TrainingError):
+            raise
+        raise TrainingError(f"slowdown {name!r}: expected {FORMS}") from None
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if words:
+            rows.append(_row(name, number, words, workers))
+    if len(rows) < iterations:
+        raise TrainingError(
+            f"slowdown {name!r}: {len(rows)} lines for {iterations} iterations; is it cut off?"
+        )
+    return _Trace(tuple(rows))
+
+
+def _row(name: str, number: int, words: Sequence[str], workers: int) -> tuple[float, ...]:
+    where = f"{name}, line {number}"
+    if len(words) != workers:
+        raise TrainingError(
+            f"slowdown {where}: {len(words)} factors for {workers} workers; is it cut off?"
+        )
+    return tuple(_number(where, word, 1e-6, 1e9, "a factor is within 1e-6…1e9") for word in words)

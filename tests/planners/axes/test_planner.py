@@ -1,0 +1,167 @@
+"""Plans by axes: the same as written by hand, and what cannot be."""
+
+from typing import Any
+
+import pytest
+
+from hardware import Array, by_core, load_array
+from planners import (
+    Axes,
+    Partition,
+    PartitionType,
+    Pipeline,
+    Place,
+    Plan,
+    PlanError,
+    Split,
+    Stage,
+    Staging,
+    load_planner,
+    planned_by_axes,
+)
+from planners.axes.node_types import types_along
+from planners.hierarchy.fixed_types import plan_of_types
+from planners.partition import II, III, IV, I
+from workloads import Network, cut, load_network, partition_graph
+
+SMALL = "llama-7b:seq=16"
+
+
+def nodes(count: int) -> Array:
+    """Boards of four GPUs, their leaves single ones."""
+    return by_core(load_array("ripples-16", [f"devices.0.count={count}"]))
+
+
+def planned(network: str, array: Array, axes: str, batch: int = 16, **asked: Any) -> Plan:
+    return planned_by_axes(load_network(network), array, batch, Axes.parse(axes), Staging(**asked))
+
+
+def types(plan: Plan) -> list[set[PartitionType]]:
+    return [set(split.types) for split in plan.levels() or []]
+
+
+def test_samples_alone_are_data_parallelism() -> None:
+    network, array = load_network("gpt2"), nodes(2)
+    plan = planned_by_axes(network, array, 16, Axes())
+    alike(plan, load_planner("data_parallel")(network, array, 16))
+
+
+def test_the_nearest_neighbours_share_heads_and_features() -> None:
+    found = types(planned(SMALL, nodes(2), "dp=2,tp=4"))
+    assert found == [{I}, {II, III, IV}, {II, III, IV}]
+    assert types(planned(SMALL, nodes(2), "dp=2,tp=4", axis_order="dp,tp,pp")) == found[::-1]
+
+
+def test_priced_as_given_types_are() -> None:
+    network, array = load_network("gpt2"), nodes(1)
+    tp = types_along("tp", partition_graph(network))
+    plan = planned_by_axes(network, array, 16, Axes(2, 1, 2))
+    by_hand = plan_of_types(network, array, 16, [(I,) * len(tp), tp])
+    alike(plan, by_hand)
+
+
+def alike(plan: Plan, other: Plan) -> None:
+    """The same splits at the same costs, which are added up in another order."""
+    for split, same in zip(plan.splits(), other.splits(), strict=True):
+        assert split.partitions == same.partitions
+        assert split.cost == pytest.approx(same.cost, rel=1e-12)
+
+
+def by_hand(network: Network, batch: int) -> Plan:
+    """Megatron's: two stages of four GPUs, each two replicas of two, in micro-batches of four."""
+
+    def partitions(names: tuple[str, ...], of: dict[str, PartitionType]) -> tuple[Partition, ...]:
+        kinds = [of.get(name.rpartition(".")[2], of["else"]) for name in names]
+        return tuple(Partition(kind, 0.5) for kind in kinds)
+
+    written = dict.fromkeys(("query", "key", "value", "gate", "up", "head"), III)
+    summed = dict.fromkeys(("output", "down", "mul", "embedding"), II)
+    heads = dict.fromkeys(("scores", "context"), IV)
+    tensor = written | summed | heads | {"else": III}
+    names = tuple(node.name for node in partition_graph(network))
+    first = names.index("layer16.query")
+    stages = []
+    for k, some in enumerate((names[:first], names[first:])):
+        below = Split(partitions(some, tensor), 0.0, (None,))
+        root = Split(partitions(some, {"else": I}), 0.0, (below,))
+        own = Plan("hand", f"{network.name}, stage {k}", 4, "time", some, root)
+        stages.append(Stage(k * first, k, own))
+    pipeline = Pipeline(tuple(stages), (Place(0, 4), Place(4, 4)), "1f1b", batch // 4)
+    return Plan("hand", network.name, batch, "time", names, None, pipeline=pipeline)
+
+
+def without_costs(plan: Plan) -> Any:
+    def bare(split: Split | None) -> Any:
+        return split and (split.partitions, [bare(half) for half in split.halves])
+
+    pipeline = plan.pipeline
+    assert pipeline is not None
+    stages = [(s.first, s.place, bare(s.plan.root), s.plan.batch) for s in pipeline.stages]
+    return stages, pipeline.places, pipeline.schedule, pipeline.micro_batches
+
+
+def test_the_layout_of_megatron_as_by_hand() -> None:
+    network = load_network(SMALL)
+    plan = planned_by_axes(network, nodes(2), 16, Axes(2, 2, 2), Staging(micro_batch=2))
+    assert without_costs(plan) == without_costs(by_hand(network, 16))
+
+
+def test_micro_batches() -> None:
+    def many(axes: str, batch: int = 16, **asked: Any) -> tuple[int, set[int]]:
+        pipeline = planned("gpt2", nodes(2), axes, batch, **asked).pipeline
+        assert pipeline is not None
+        return pipeline.micro_batches, {stage.plan.batch for stage in pipeline.stages}
+
+    assert many("pp=2,dp=4") == (4, {4})  # one sample each
+    assert many("pp=2,dp=4", micro_batch=2) == (2, {8})
+    assert many("pp=2,dp=4", micro_batches=2) == (2, {8})
+    assert many("dp=8", micro_batch=1) == (2, {8})  # gradients are accumulated
+    assert planned("gpt2", nodes(2), "dp=8", 16, micro_batch=2).pipeline is None
+    with pytest.raises(PlanError, match="batch of 12 is no multiple of 8 samples"):
+        many("pp=2,dp=4", 12, micro_batch=2)
+    with pytest.raises(PlanError, match="a batch of 16 has 2 with dp=4; say one"):
+        many("pp=2,dp=4", micro_batch=2, micro_batches=4)
+    with pytest.raises(PlanError, match="3 micro-batches do not divide"):
+        many("pp=2,dp=4", micro_batches=3)
+
+
+def test_what_halving_would_part_is_in_replicas() -> None:
+    """Of 12 GPUs in two halves of 6 a group of 4 would be cut: three replicas of 4 instead."""
+    plan = planned("gpt2", nodes(3), "dp=3,tp=4", 12)
+    pipeline = plan.pipeline
+    assert pipeline is not None
+    assert pipeline.places == (Place(0, 12, 3),)
+    assert (pipeline.micro_batches, pipeline.stages[0].plan.batch) == (3, 4)
+    assert types(pipeline.stages[0].plan) == [{II, III, IV}] * 2
+    apart = load_array("accpar-homogeneous", ["devices.0.count=12"])
+    with pytest.raises(PlanError, match="would part 4 of dp=4; take powers of two"):
+        planned("gpt2", apart, "tp=3,dp=4", 12, axis_order="dp,tp,pp")
+
+
+def test_several_stages_a_place_and_ties() -> None:
+    plan = planned("gpt2", nodes(1), "pp=2,vp=3,tp=2", 4)
+    pipeline = plan.pipeline
+    assert pipeline is not None
+    assert (pipeline.virtual, pipeline.schedule, pipeline.tied) == (3, "interleaved", "copies")
+    assert [place.first for place in pipeline.places] == [0, 2]
+    alike = [stage.plan.root for stage in pipeline.stages[1:-1]]
+    assert all(root is alike[0] for root in alike)
+
+
+def test_cuts_by_name() -> None:
+    plan = planned("gpt2", nodes(1), "pp=2,tp=2", 4, cuts=("layer9.attention.qkv",))
+    assert plan.pipeline is not None
+    assert plan.nodes[plan.pipeline.firsts[1]] == "layer9.attention.qkv"
+    with pytest.raises(PlanError, match="2 cuts make 3 stages, not 2"):
+        planned("gpt2", nodes(1), "pp=2,tp=2", 4, cuts=("layer9.add1", "layer10.add1"))
+
+
+def test_stages_are_an_axis() -> None:
+    with pytest.raises(PlanError, match="say pp=… and vp=… instead"):
+        planned("gpt2", nodes(1), "dp=4", stages=2)
+
+
+def test_a_stage_for_stage_plan_is_readable_again() -> None:
+    plan = planned(SMALL, nodes(2), "dp=2,tp=2,pp=2")
+    assert Plan.from_json(plan.to_json()) == plan
+    assert cut(load_network(SMALL), plan.pipeline.firsts if plan.pipeline else ()).ties == ()

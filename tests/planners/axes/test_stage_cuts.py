@@ -1,0 +1,75 @@
+"""Stages of whole blocks."""
+
+import pytest
+
+from planners import PlanError
+from planners.axes.stage_cuts import blocks_of, first_nodes
+from workloads import Transformer, load_network, partition_graph, transformer
+
+
+def firsts(name: str, stages: int) -> list[str]:
+    network = load_network(name)
+    graph = partition_graph(network)
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    found = first_nodes(graph, stages, [node.name in weighted for node in graph])
+    assert list(found) == sorted(set(found))
+    return [graph[v].name for v in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "first"),
+    [
+        ("gpt2", 12, "attention.qkv"),
+        ("gpt2-xl", 48, "attention.qkv"),
+        ("bert-large:seq=8", 24, "query"),
+        ("llama3-405b:seq=8", 126, "query"),
+        ("vit-b16", 12, "attention.qkv"),
+    ],
+)
+def test_blocks_are_found_by_how_the_graph_repeats(name: str, blocks: int, first: str) -> None:
+    graph = partition_graph(load_network(name))
+    found = blocks_of(graph)
+    assert [graph[v].name for v in found.firsts] == [f"layer{k}.{first}" for k in range(blocks)]
+    assert graph[found.end - 1].name == f"layer{blocks - 1}.add2"
+
+
+@pytest.mark.parametrize("dense", [0, 1, 2, 3, 4])
+def test_blocks_that_begin_alike_are_blocks(dense: int) -> None:
+    """DeepSeek's: some dense ones, then experts; three stages have two each, whatever they are."""
+    sizes = Transformer(
+        "d", 6, 64, 4, 50, seq=16, ffn=96, gated=True, norm="rms_norm", positions="rotary",
+        biases=False, fused_qkv=False, experts=4, topk=2, moe_ffn=32, dense_layers=dense,
+    )  # fmt: skip
+    network = transformer(sizes)
+    graph = partition_graph(network)
+    found = blocks_of(graph)
+    assert [graph[v].name for v in found.firsts] == [f"layer{k}.query" for k in range(6)]
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    begins = first_nodes(graph, 3, [node.name in weighted for node in graph])
+    assert [graph[v].name for v in begins] == ["embedding", "layer2.query", "layer4.query"]
+
+
+def test_as_many_blocks_in_each_stage() -> None:
+    assert firsts("gpt2", 4) == ["embedding", *(f"layer{k}.attention.qkv" for k in (3, 6, 9))]
+    assert firsts("gpt2", 1) == ["embedding"]
+
+
+def test_both_ends_count_as_blocks_where_they_do_not_come_out() -> None:
+    """As for Llama 3 405B (Grattafiori et al. 2024, section 3.3.2): 126 blocks on 16 stages."""
+    begins = firsts("llama3-405b:seq=8", 16)[1:]
+    assert begins == [f"layer{7 + 8 * k}.query" for k in range(15)]
+    every = firsts("llama3-405b:seq=8", 128)
+    assert every == ["embedding", *(f"layer{k}.query" for k in range(126)), "head"]
+
+
+def test_what_is_left_over_goes_to_the_middle() -> None:
+    begins = [int(name[5:].split(".")[0]) for name in firsts("gpt2", 5)[1:]]  # 14 = 3 3 3 3 2
+    assert begins == [2, 5, 8, 11]
+
+
+def test_without_blocks_by_flops() -> None:
+    begins = firsts("vgg16", 4)
+    assert begins[0] == "conv1_1"
+    with pytest.raises(PlanError, match="17 stages, but only 16 layers have weights"):
+        firsts("vgg16", 17)
+    assert len(firsts("gpt2", 30)) == 30

@@ -1,0 +1,113 @@
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planners.hierarchy import bounds
+from planners.hierarchy.bounds import bounded, improve, mini_buckets
+from planners.hierarchy.min_sum import Factor, adjacency, minimise
+from tests.planners.hierarchy.test_min_sum import problems, total
+
+
+@given(problems(), st.integers(2, 30))
+def test_mini_buckets_bound_from_below_whatever_they_may_span(
+    problem: tuple[list[int], list[Factor]], span: int
+) -> None:
+    domains, factors = problem
+    least = min(total(factors, c) for c in itertools.product(*map(range, domains)))
+    lower, choice = mini_buckets(domains, factors, span)
+    assert lower <= least + 1e-9
+    assert total(factors, tuple(choice)) >= least
+
+
+@given(problems())
+def test_groups_that_may_span_everything_are_exact(
+    problem: tuple[list[int], list[Factor]],
+) -> None:
+    domains, factors = problem
+    lower, choice = mini_buckets(domains, factors, 3**6)
+    assert lower == pytest.approx(minimise(domains, factors)[0], abs=1e-9)
+    assert total(factors, tuple(choice)) == pytest.approx(lower, abs=1e-9)
+
+
+def grid(side: int, seed: int) -> tuple[list[int], list[Factor]]:
+    """Every variable next to four others: width ``side``."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(side * side).reshape(side, side)
+    pairs = [*zip(at[:, :-1].flat, at[:, 1:].flat, strict=True)]
+    pairs += [*zip(at[:-1].flat, at[1:].flat, strict=True)]
+    return [3] * side**2, [Factor((int(a), int(b)), rng.random((3, 3))) for a, b in pairs]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_enclose_a_grid_solved_exactly(seed: int) -> None:
+    domains, factors = grid(9, seed)
+    least, _ = minimise(domains, factors)
+    found = bounded(domains, factors)
+    assert found.lower <= least <= found.cost * (1 + 1e-12)
+    assert total(factors, tuple(found.choice)) == pytest.approx(found.cost)
+    assert found.cost <= 1.02 * least
+    assert found.lower >= 0.9 * least
+
+
+def test_improving_never_makes_worse_and_stops_after_its_work() -> None:
+    domains, factors = grid(12, 0)
+    start = [0] * len(domains)
+    before = total(factors, tuple(start))
+    cost, choice = improve(domains, factors, start, work=0)
+    assert cost == pytest.approx(before)
+    assert choice == start
+    little, _ = improve(domains, factors, start, work=1)
+    much, choice = improve(domains, factors, start)
+    assert much < little < before
+    assert improve(domains, factors, start) == (much, choice)
+    assert improve(domains, factors, choice)[0] <= much
+
+
+def test_matched_groups_agree_on_what_a_value_costs() -> None:
+    """The worked example of ``_groups``: apart their least is 0, matched it is the least sum."""
+    factors = [Factor((0, 1), np.array([[4.0], [0.0]])), Factor((0, 2), np.array([[0.0], [6.0]]))]
+    lower, choice = mini_buckets([2, 1, 1], factors, span=2)
+    assert lower == minimise([2, 1, 1], factors)[0] == 4.0
+    assert choice == [0, 0, 0]
+
+
+@settings(deadline=None)
+@given(problems())
+def test_improving_ends_where_no_single_change_helps(
+    problem: tuple[list[int], list[Factor]],
+) -> None:
+    domains, factors = problem
+    cost, choice = improve(domains, factors, [0] * len(domains))
+    assert cost == pytest.approx(total(factors, tuple(choice)))
+    for v, size in enumerate(domains):
+        for value in range(size):
+            other = (*choice[:v], value, *choice[v + 1 :])
+            assert total(factors, other) >= cost - 1e-9
+
+
+@settings(deadline=None)
+@given(problems())
+def test_a_bounded_answer_encloses_the_least(problem: tuple[list[int], list[Factor]]) -> None:
+    domains, factors = problem
+    found = bounded(domains, factors)
+    least = minimise(domains, factors)[0]
+    assert found.lower <= least + 1e-9
+    assert least <= found.cost + 1e-9
+    assert found.lower <= found.cost
+    assert found.cost == pytest.approx(total(factors, tuple(found.choice)))
+    assert found == bounded(domains, factors)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_cover_every_variable_and_stay_narrow(seed: int) -> None:
+    domains, factors = grid(10, seed)
+    near = adjacency(len(domains), [factor.scope for factor in factors])
+    blocks = list(bounds._blocks(near, domains, random.Random(seed)))  # noqa: S311
+    assert {v for block in blocks for v in block} == set(range(100))
+    for block in blocks:
+        assert len(block) == len(set(block)) <= bounds.BLOCK
+        assert bounds._narrow(near, domains, block)

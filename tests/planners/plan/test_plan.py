@@ -1,0 +1,142 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planners import Partition, PartitionType, Plan, PlanError, Split
+from planners.plan.split import one_of
+from tests.strategies import arrays, networks, plans
+
+I, II = PartitionType.I, PartitionType.II  # noqa: E741
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_json_round_trip(data: st.DataObject) -> None:
+    network, array = data.draw(networks()), data.draw(arrays())
+    plan = data.draw(plans(network, array, 4))
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def make(*shares: float, nodes: tuple[str, ...] = ("a", "b"), halves: int = 1) -> Plan:
+    partitions = tuple(Partition(I, share) for share in shares)
+    return Plan("p", "net", 1, "time", nodes, Split(partitions, 0.0, (None,) * halves))
+
+
+def test_a_plan_is_checked_when_it_is_built() -> None:
+    make(0.0, 1.0)
+    with pytest.raises(PlanError, match="1 partitions for 2 layers"):
+        make(0.5)
+    with pytest.raises(PlanError, match=r"layer 'b' has share 1\.5"):
+        make(0.5, 1.5)
+    with pytest.raises(PlanError, match="layer 'a' has share nan"):
+        make(float("nan"), 0.5)
+    with pytest.raises(PlanError, match="malformed split"):
+        make(0.5, 0.5, halves=3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"planner": "p"},
+        make(0.5, 0.5).to_json() | {"root": 3},
+        make(0.5, 0.5).to_json()
+        | {"root": {"types": ["IV"], "shares": [0.5], "cost": 0, "halves": []}},
+        make(0.5, 0.5).to_json() | {"layers": ["a"]},
+        make(0.5, 0.5).to_json() | {"batch": "many"},
+    ],
+)
+def test_what_is_no_plan_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(PlanError):
+        Plan.from_json(data)
+
+
+def test_levels_only_where_halves_are_alike() -> None:
+    plan = make(0.5, 0.5)
+    assert plan.levels() == [plan.root]
+    assert make(0.5, 0.5, halves=2).levels() is None
+
+
+def tree(*costs: tuple[float, float | None]) -> Plan:
+    """A root with two unlike halves below, with these costs and lower bounds."""
+    one, two, three = (Split((Partition(I, 0.5),), cost, (None,), lower) for cost, lower in costs)
+    root = Split(one.partitions, one.cost, (two, three), one.lower_bound)
+    return Plan("p", "net", 1, "time", ("a",), root)
+
+
+def test_splits_come_parents_first_and_first_halves_before_second() -> None:
+    assert [split.cost for split in tree((1, None), (2, None), (3, None)).splits()] == [1, 2, 3]
+    assert list(Plan("p", "net", 1, "time", ("a",), None).splits()) == []
+
+
+def test_the_gap_is_the_largest_of_any_split() -> None:
+    assert tree((1, None), (2, None), (3, None)).gap is None
+    assert tree((1, None), (12, 10), (3, None)).gap == pytest.approx(0.2)
+    assert tree((15, 10), (12, 10), (3, 3)).gap == pytest.approx(0.5)
+    assert tree((1, None), (2, 0.0), (3, None)).gap == float("inf")
+    assert tree((1, None), (0.0, 0.0), (3, None)).gap == 0.0
+
+
+def test_a_plan_keeps_its_bounds_in_json() -> None:
+    plan = tree((15, 10), (12, None), (3, 3))
+    data = plan.to_json()
+    assert [data["root"].get("lower_bound"), data["root"]["halves"][0].get("lower_bound")] == [
+        10,
+        None,
+    ]
+    assert Plan.from_json(json.loads(json.dumps(data))) == plan
+
+
+@pytest.mark.parametrize(
+    ("shares", "halves", "words"),
+    [
+        ((-0.1, 0.5), 1, "layer 'a' has share -0.1; shares lie within 0...1"),
+        ((0.5, 1.5), 1, "layer 'b' has share 1.5"),
+        ((0.5, float("nan")), 1, "layer 'b' has share nan"),
+        ((0.5, 0.5), 3, "malformed split"),
+        ((0.5, 0.5), 0, "malformed split"),
+        ((0.5,), 1, "1 partitions for 2 layers"),
+    ],
+)
+def test_a_malformed_plan_says_what_is_wrong(
+    shares: tuple[float, ...], halves: int, words: str
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        make(*shares, halves=halves)
+    assert "plan for 'net'" in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_cost_that_is_no_number_is_refused() -> None:
+    for cost, lower in ((float("nan"), None), (float("inf"), None), (1.0, float("nan"))):
+        with pytest.raises(PlanError, match="malformed split"):
+            tree((cost, lower), (2, None), (3, None))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": None},
+        {"objective": None, "root": []},
+        {"root": {"types": ["I"], "shares": [0.5], "cost": "dear", "halves": [None]}},
+        {"root": {"types": ["I", "X"], "shares": [0.5, 0.5], "cost": 1, "halves": [None]}},
+        {"root": {"types": ["I"], "shares": [0.5, 0.5], "cost": 1, "halves": [None]}},
+        {"communication": 3},
+    ],
+)
+def test_damaged_json_is_no_plan(change: dict[str, object]) -> None:
+    with pytest.raises(PlanError, match=r"not a plan|partitions for"):
+        Plan.from_json(make(0.5, 0.5).to_json() | change)
+
+
+def test_one_entry_for_halves_that_do_the_same_at_the_dearer_ones_costs() -> None:
+    def tree(costs: tuple[float, float], kind: PartitionType = I) -> Split:
+        leaf = Split((Partition(kind, 0.5),), costs[1], (None,))
+        return Split((Partition(I, 0.5),), costs[0], (leaf,))
+
+    assert one_of(None, None) == (None,)
+    assert one_of(tree((1.0, 4.0)), tree((2.0, 3.0))) == (tree((2.0, 4.0)),)
+    assert one_of(tree((1.0, 4.0)), tree((1.0, 4.0), II)) is None
+    assert one_of(tree((1.0, 4.0)), None) is None
