@@ -86,7 +86,7 @@ def test_no_package_has_an_import_circle(package: str) -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-MOST_LINES = 300
+MOST_LINES = 500
 
 
 @pytest.mark.parametrize("package", sorted(OURS))

@@ -9,13 +9,15 @@ cost nothing; they name the tensors, and whose gradients are needed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from workloads.graph import Graph, owners, partition_graph
 from workloads.kept import once_for_each
-from workloads.kinds import INPUT, OTHER, RECEIVED, SENT, NetworkError, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.layer_types.other import OTHER, RECEIVED, SENT
+from workloads.network import Network, unnamed
+from workloads.tensors import INPUT, NetworkError, Tensor
 
 MOST_CUTS = 8
 """Cuts of a network that are kept."""
@@ -91,6 +93,13 @@ def _known(network: Network) -> dict[tuple[int, ...], Cut]:
     """Cuts that were made: stages that are the same objects each time, for what is kept by them."""
     del network
     return {}
+
+
+@once_for_each
+def first_alike(cut: Cut) -> tuple[int, ...]:
+    """Of each stage the first one that is the same without names: it itself, or an earlier one."""
+    seen: dict[Hashable, int] = {}
+    return tuple(seen.setdefault(unnamed(one), k) for k, one in enumerate(cut.networks))
 
 
 def _stage(firsts: Sequence[int], node: int) -> int:

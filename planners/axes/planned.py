@@ -17,7 +17,7 @@ from planners.plan import COPIES, Pipeline, Plan, Stage
 from planners.split import Split
 from planners.staging import Staging, cut_into, micro_batch, named_cuts
 from workloads import Network, partition_graph
-from workloads.alike import first_alike
+from workloads.stages import first_alike
 
 Ways = tuple[tuple[str, int], ...]
 """Axes of the devices of a replica of a stage with how many ways each splits, outermost first."""

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workloads.importers.neutral import printable
-from workloads.kinds import INPUT, NetworkError, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.network import Network
+from workloads.tensors import INPUT, NetworkError, Tensor
 
 _CONV_KEYS = (
     "in_ch",
