@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workloads.kept import once_for_each
-from workloads.layer_types import DIMENSIONS, Layer, LayerType, layer_type
+from workloads.layer_types import Layer, LayerType, layer_type
 from workloads.layer_types.other import COMBINE, DISPATCH, RECEIVED
 from workloads.network import Network
 from workloads.tensors import INPUT, Tensor
@@ -31,9 +31,9 @@ class Node:
     one's share. ``operand`` counts the elements of a matmul's second operand, or of
     attention's keys and values. ``tied`` is the index of the node whose weights this one
     uses. Of block-circulant ones there is one in ``block``, and ``work`` is what is left of
-    the products. ``fused`` are a fused kernel's multiply-accumulates (``Dimensions``), and
-    ``shardable`` the dimensions that a plan may split. A join that ``routes`` brings tokens to
-    experts, or back: its columns are not those of what it reads.
+    the products. ``fused`` are a fused kernel's multiply-accumulates (``Dimensions``). A join
+    that ``routes`` brings tokens to experts, or back: its columns are not those of what it
+    reads.
     """
 
     name: str
@@ -55,7 +55,6 @@ class Node:
     work: float = 1.0
     routes: bool = False
     fused: tuple[float, float] = (0.0, 0.0)
-    shardable: tuple[str, ...] = DIMENSIONS
 
     @property
     def type(self) -> LayerType:
@@ -66,6 +65,12 @@ class Node:
     def computed(self) -> bool:
         """Whether it multiplies what others compute, without weights."""
         return self.type.computed
+
+    @property
+    def shardable(self) -> tuple[str, ...]:
+        """Those of DIMENSIONS that a plan may split, where there are several of them."""
+        may = self.type.shardable
+        return tuple(one for one in may if one != "inputs") if self.routes else may
 
     @property
     def join(self) -> bool:
@@ -179,7 +184,6 @@ def _node(
         work=of.work,
         routes=layer.operator in (DISPATCH, COMBINE),
         fused=of.fused,
-        shardable=layer.type.may_shard(layer),
     )
 
 

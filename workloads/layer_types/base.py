@@ -106,6 +106,10 @@ class Layer:
         height, width = sides(self.kernel)
         return height * width
 
+    def size(self, name: str, usual: int) -> int:
+        """A number that only its type has a use for; the usual one where none is given."""
+        return dict(self.sizes).get(name, usual)
+
     @property
     def weights(self) -> int:
         """A(W): elements of the weight tensor it uses, without biases and norms."""
@@ -186,8 +190,8 @@ class Dimensions(NamedTuple):
 
     ``operand`` counts the elements of all inputs but the first. ``work`` is what is left of the
     products of such sizes, as where half of them is masked. ``fused`` are a fused kernel's
-    multiply-accumulates for one sample and group, forward and backward; such a kernel computes
-    all its inputs' gradients at once.
+    multiply-accumulates for one sample, forward and backward; such a kernel computes all its
+    inputs' gradients at once.
     """
 
     groups: int
@@ -289,10 +293,6 @@ class LayerType:
         """The layer as a node of the partition graph."""
         into, out = layer.input, layer.output
         return Dimensions(layer.groups, into.channels, out.channels, into.area, out.area)
-
-    def may_shard(self, layer: Layer) -> tuple[str, ...]:
-        """Those of DIMENSIONS that a plan may split of this layer."""
-        return self.shardable
 
     # --- parameters and products
 

@@ -54,12 +54,6 @@ class Other(LayerType):
     reads = "one input"
     fusible = True
 
-    def may_shard(self, layer: Layer) -> tuple[str, ...]:
-        """Tokens at experts are other columns than those that were read: these are not split."""
-        if layer.operator in (DISPATCH, COMBINE):
-            return tuple(one for one in self.shardable if one != "inputs")
-        return self.shardable
-
     def forward(self, layer: Layer) -> tuple[Step, ...]:
         """A loss casts its logits to float32, then makes probabilities of them in place."""
         if layer.operator in (RECEIVED, SENT):
