@@ -270,7 +270,10 @@ class LayerType:
         draft = replace(draft, sizes=own)
         if problem := self.arity_problem(draft):
             raise NetworkError(problem)
-        return replace(draft, output=self.output(draft, features))
+        made = replace(draft, output=self.output(draft, features))
+        if problem := self.problem(made):
+            raise NetworkError(problem)
+        return made
 
     def output(self, layer: Layer, features: int) -> Tensor:
         """The output's shape; raises NetworkError where the inputs do not fit."""

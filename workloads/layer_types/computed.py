@@ -25,8 +25,8 @@ class Computed(LayerType):
 
     computed = True
     sums_error = True
-    shardable = ("samples", "groups", "positions")
-    keys = ("features", "groups")
+    shardable: tuple[str, ...] = ("samples", "groups", "positions")
+    keys: tuple[str, ...] = ("features", "groups")
 
     def output(self, layer: Layer, features: int) -> Tensor:
         return Tensor(features, layer.input.height, layer.input.width)

@@ -115,7 +115,8 @@ def test_backward_is_each_products_two_errors_and_what_is_made_anew() -> None:
     assert work.gradient == ()
     assert [one.tensor for one in work.forward[0].writes] == ["scan", "scan's decays"]
     kept = work.forward[0].writes[1]
-    assert (kept.each_bytes, kept.channels * 12, kept.area) == (4.0, pytest.approx(HEADS), LENGTH)
+    assert (kept.each_bytes, kept.area) == (4.0, LENGTH)
+    assert kept.channels * 12 == pytest.approx(HEADS)
 
 
 def test_a_short_sequence_is_one_chunk_and_a_long_one_whole_chunks() -> None:
@@ -136,7 +137,7 @@ def test_samples_and_groups_are_split_and_positions_are_not() -> None:
 @pytest.mark.parametrize(
     ("sources", "groups", "words"),
     [
-        (("x", "B", "C", "steps"), 3, "3 groups"),
+        (("x", "B", "C", "steps"), 3, "do not fit 3 groups"),
         (("x", "B", "x", "steps"), 2, "steps have a channel for each head"),
         (("x", "B", "C", "B"), 2, "steps have a channel for each head"),
         (("x", "B", "C"), 2, "a state_space takes x, B, C and steps, got 3 inputs"),
@@ -150,7 +151,6 @@ def test_what_does_not_fit_says_what_would(
         net.conv(name, size, 1, after="input")
     with pytest.raises(NetworkError, match=words):
         net.layer("state_space", "scan", *sources, groups=groups)
-        net.build()
 
 
 def test_a_layer_file_may_name_it(tmp_path: Path) -> None:
@@ -161,20 +161,23 @@ def test_a_layer_file_may_name_it(tmp_path: Path) -> None:
     path.write_text(text)
     assert load_network(str(path)).layers == mixer().layers
     path.write_text(text.replace("x,B,C,steps", "x,B,nothing,steps"))
-    with pytest.raises(NetworkError, match="mixer.txt:43: inputs: 'nothing' is no layer above"):
+    with pytest.raises(NetworkError, match=r"mixer\.txt:43: inputs: 'nothing' is no layer above"):
         load_network(str(path))
 
 
 @pytest.mark.parametrize("execution", ["published", "deployed"])
 def test_planners_and_both_execution_models_take_it(execution: str) -> None:
     network = mixer(heads=8, features=64, states=64, length=256)
-    found = {
-        planner: accelarray.simulate(
-            network, planner, array="tpu-v3-8", batch=64, execution=execution
-        )
-        for planner in ("data_parallel", "accpar", "search")
-    }
-    seconds = {planner: one.timeline.iteration_ps for planner, one in found.items()}
-    assert seconds["search"] <= min(seconds["accpar"], seconds["data_parallel"])
-    layers = {op.layer for op in found["search"].timeline.operations}
-    assert any("scan" in layer for layer in layers)
+    work = [sizes(node, 4, Shard()).flops for node in partition_graph(network)]
+    steps = {}
+    for planner in ("data_parallel", "accpar", "search"):
+        found = accelarray.simulate(
+            network, planner, "dgx-a100", 4, execution=execution, folded=False
+        ).timeline
+        steps[planner] = found.iteration_ps
+        scans = sum(op.flops for op in found if "scan" in op.layer)
+        # of each dot product the papers count one addition less, a fused kernel none
+        assert scans == pytest.approx(sum(work[4]))
+        total = sum(map(sum, work)) if execution == "published" else 0.0
+        assert sum(op.flops for op in found) >= total * 0.999
+    assert steps["search"] <= min(steps["accpar"], steps["data_parallel"])
