@@ -56,6 +56,10 @@ class Node:
     routes: bool = False
     fused: tuple[float, float] = (0.0, 0.0)
 
+    def __hash__(self) -> int:
+        """By its name: graphs are asked for often, and have thousands of nodes."""
+        return hash(self.name)
+
     @property
     def type(self) -> LayerType:
         """What the layer's type says of it."""

@@ -55,6 +55,10 @@ class Network:
         if not any(layer.weighted for layer in self.layers):
             raise NetworkError(f"network {self.name!r}: no weighted layer (conv, fc or the like)")
 
+    def __hash__(self) -> int:
+        """By little of it: networks are asked for often, and have thousands of layers."""
+        return hash((self.name, self.input, len(self.layers)))
+
     @property
     def weights(self) -> int:
         """Elements of all weight tensors, shared ones once, without biases and norms."""

@@ -30,20 +30,10 @@ def operators(
     What is to ``recompute`` (``simulator.cost.recompute``) runs forward again, to its end
     or, with ``early_stop``, as far as backward needs it.
     """
-    known = _of_network(network)
-    key = inference, recompute, early_stop
-    if key not in known:
-        known[key] = _made(network, inference, recompute, early_stop)
-    return known[key]
+    return _made(network, inference, recompute, early_stop)
 
 
 @once_for_each
-def _of_network(network: Network) -> dict[tuple[bool, str, bool], Operators]:
-    """Those that were made: the same objects each time, for what is kept by them."""
-    del network
-    return {}
-
-
 def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -> Operators:
     step = _TrainingOperators(network)
     nodes = [step.node(index) for index in range(len(step.all.graph))]
