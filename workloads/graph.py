@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workloads.kept import once_for_each
-from workloads.layer_types import Layer, LayerType, layer_type
+from workloads.layer_types import TYPES, Layer, LayerType
 from workloads.layer_types.other import COMBINE, DISPATCH, RECEIVED
 from workloads.network import Network
 from workloads.tensors import INPUT, Tensor
@@ -63,12 +63,12 @@ class Node:
     @property
     def type(self) -> LayerType:
         """What the layer's type says of it."""
-        return layer_type(self.kind)
+        return TYPES[self.kind]
 
     @property
     def computed(self) -> bool:
         """Whether it multiplies what others compute, without weights."""
-        return self.type.computed
+        return TYPES[self.kind].computed
 
     @property
     def shardable(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Node:
     @property
     def join(self) -> bool:
         """Whether the node only joins paths (no weights, no cost of its own)."""
-        return not self.type.product
+        return not TYPES[self.kind].product
 
 
 Graph = tuple[Node, ...]

@@ -88,7 +88,7 @@ class Layer:
     @property
     def type(self) -> LayerType:
         """What its type says of it."""
-        return layer_type(self.kind)
+        return TYPES[self.kind]
 
     @property
     def weighted(self) -> bool:
@@ -245,10 +245,11 @@ class LayerType:
     biases = 1
     """Trained vectors of its output's length where it has a ``bias``."""
 
-    @property
-    def product(self) -> bool:
-        """Whether it multiplies matrices, or picks rows of one."""
-        return self.weighted or self.computed
+    product = False
+    """It multiplies matrices, or picks rows of one: it is ``weighted`` or ``computed``."""
+
+    def __init_subclass__(cls) -> None:
+        cls.product = cls.weighted or cls.computed
 
     # --- shapes
 
