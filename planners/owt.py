@@ -22,5 +22,5 @@ def owt(network: Network, array: Array, batch: int, objective: Objective = TIME)
         array,
         batch,
         objective,
-        lambda node: (II,) if node.kind == "fc" and node.in_area == 1 else (I,),
+        lambda node: (II,) if node.type.fully_connected and node.in_area == 1 else (I,),
     )

@@ -16,9 +16,9 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from planners.cost.flops import NO_FLOPS, attention_flops, layer_flops, matmul_flops
-from workloads import CELLS, Node
-from workloads.kinds import ATTENTION
+from planners.cost.flops import NO_FLOPS, fused_flops, layer_flops, matmul_flops
+from workloads import Node
+from workloads.layer_types import DIMENSIONS
 
 
 class PartitionType(IntEnum):
@@ -37,6 +37,11 @@ class PartitionType(IntEnum):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def dimension(self) -> str:
+        """What it splits, as types of layers call it; of a join III has the whole."""
+        return DIMENSIONS[self]
 
 
 I, II, III, IV, V = PartitionType  # noqa: E741  (the papers' names)
@@ -122,22 +127,18 @@ def shrink(shard: Shard, type_: PartitionType, share: float) -> Shard:
 def legal(node: Node, shard: Shard = WHOLE) -> tuple[PartitionType, ...]:
     """The types a node may take where ``shard`` of it is left, in ascending order.
 
-    docs/partitions.md has the reasons. IV needs two whole groups to part.
+    docs/partitions.md has the reasons. Its layer's type says which dimensions may be split at
+    all; of the channels of a group there must be several, and IV needs two whole groups to part.
     """
-    positions = (V,) if sequence(node) else ()
-    if node.join:
-        return ((I, III) if node.routes else LAYOUTS) + positions
-    if node.kind in CELLS:
-        return (I,)
-    types = [I]
-    if not node.computed:
-        if node.groups == 1 or node.in_channels > node.groups:
-            types.append(II)
-        if node.groups == 1 or node.out_channels > node.groups:
-            types.append(III)
-    if node.groups > 1 and node.groups * shard.groups >= 2.0:
-        types.append(IV)
-    return (*types, *positions)
+    whole = node.join or node.groups == 1
+    several = {
+        I: True,
+        II: whole or node.in_channels > node.groups,
+        III: whole or node.out_channels > node.groups,
+        IV: not node.join and node.groups > 1 and node.groups * shard.groups >= 2.0,
+        V: sequence(node),
+    }
+    return tuple(one for one in PartitionType if several[one] and one.dimension in node.shardable)
 
 
 def usual(node: Node) -> tuple[PartitionType, ...]:
@@ -209,14 +210,14 @@ def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes
     output = rows * outputs * node.out_area
     pooled = rows * outputs * node.pooled_area
     operand = batch * shard.rows * node.operand * shard.groups
-    if node.kind == ATTENTION:
-        flops = attention_flops(node, rows, shard.groups)
+    if node.computed and any(node.fused):
+        flops = fused_flops(node, rows, shard.groups)
         return Sizes(0.0, source, output, pooled, flops, reads, operand)
-    if node.kind == "matmul":
+    if node.computed:
         flops = matmul_flops(node, operand, shard.positions, source, output, saved)
         return Sizes(0.0, source, output, pooled, flops, reads, operand)
     weights = depth * outputs * node.kernel_area
-    if node.kind == "embedding":  # a gather: nothing to multiply, and ids have no error
+    if node.type.gathers:  # a gather: nothing to multiply, and ids have no error
         return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
     channels = shard.inputs, shard.outputs
     flops = layer_flops(node, rows, channels, source, output, weights, saved)

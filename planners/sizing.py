@@ -24,7 +24,6 @@ from planners.partition import (
 )
 from workloads import Graph
 from workloads.kept import once_for_each
-from workloads.kinds import ATTENTION
 
 KEPT_SHARDS = 2048
 """Numbers in shards up to which sizes are kept: one group's, of 400 nodes."""
@@ -76,13 +75,13 @@ class Sizing:
         self._block = column(node.block for node in graph)
         self._work = column(node.work for node in graph)
         self._join = np.array([node.join for node in graph])
-        kinds = np.array([node.kind for node in graph])
-        self._matmul, self._gather = kinds == "matmul", kinds == "embedding"
-        self._attention = kinds == ATTENTION
-        attended = [node.attended if node.kind == ATTENTION else (0.0, 0.0) for node in graph]
-        self._attended = tuple(column(each) for each in zip(*attended, strict=True))
+        self._gather = np.array([node.type.gathers for node in graph])
+        self._fused = np.array([any(node.fused) for node in graph])
+        self._computed = np.array([node.computed for node in graph])
+        self._matmul = self._computed & ~self._fused
+        self._fused_macs = tuple(column(node.fused[i] for node in graph) for i in range(2))
         self._turned = np.array([node.transposed for node in graph])
-        self._full = kinds == "fc"
+        self._full = np.array([node.type.fully_connected for node in graph])
         self.reader = np.array([v for v, node in enumerate(graph) for _ in node.reads], np.intp)
         """Of each edge, the node that reads it."""
         self._shared = np.array(
@@ -117,9 +116,7 @@ class Sizing:
         made = np.where(self._join, source, rows * outputs * self._out_area)
         pooled = np.where(self._join, source, rows * outputs * self._pooled_area)
         depth = self._inputs * ins / self._groups
-        weights = np.where(
-            self._join | self._matmul | self._attention, 0.0, depth * outputs * self._kernel
-        )
+        weights = np.where(self._join | self._computed, 0.0, depth * outputs * self._kernel)
         operand = samples * self._operand * groups
         flops = self._flops(rows, operand, shards, source, made, weights, 0 if fused else 1)
         weights, source = weights / self._block, np.where(self._gather, 0.0, source)
@@ -152,10 +149,10 @@ class Sizing:
         forward, backward, gradient = (
             np.where(none, 0.0, one * self._work) for one in (forward, backward, gradient)
         )
-        ahead, back = (2 * rows * groups * each for each in self._attended)
+        ahead, back = (2 * rows * groups * each for each in self._fused_macs)
         return (
-            np.where(self._attention, ahead, forward),
-            np.where(self._attention, back, backward),
+            np.where(self._fused, ahead, forward),
+            np.where(self._fused, back, backward),
             gradient,
         )
 

@@ -16,9 +16,11 @@ from workloads.importers.transformer_file import (
     read_transformer_file,
     sequence,
 )
-from workloads.kinds import CELLS, RECEIVED, SENT, NetworkError, Sides, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.layer_types.other import RECEIVED, SENT
+from workloads.network import Network
 from workloads.stages import Crossing, Cut, Tie, cut
+from workloads.tensors import NetworkError, Sides, Tensor
 from workloads.zoo import (
     FURTHER,
     HYPAR,
@@ -73,7 +75,6 @@ def _hint(name: str) -> str:
 
 
 __all__ = [
-    "CELLS",
     "FURTHER",
     "HYPAR",
     "LARGE",

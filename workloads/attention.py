@@ -10,9 +10,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from workloads.kinds import ATTENTION, COMPUTED, INPUT, OTHER, NetworkError, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.layer_types.other import OTHER
+from workloads.network import Network
+from workloads.tensors import INPUT, NetworkError, Tensor
 
+ATTENTION = "attention"
 FORMS = ("fused", "unfused")
 _BETWEEN = frozenset({"scale", "mul", "div", "add", "sub", "cast", "dropout", "identity", "mask"})
 """Operators of one input that a kernel does with the scores or the probabilities."""
@@ -27,7 +30,7 @@ def with_attention(network: Network, form: str) -> Network:
     if form not in FORMS:
         raise NetworkError(f"attention {form!r}: one of {', '.join(FORMS)}")
     layers = _fused(network) if form == "fused" else _unfused(network)
-    wanted = {ATTENTION} if form == "fused" else COMPUTED
+    wanted = {ATTENTION} if form == "fused" else {ATTENTION, "matmul"}
     if not any(layer.kind in wanted for layer in layers):
         raise NetworkError(
             f"network {network.name!r} has no attention to be {form}: no softmax between two "

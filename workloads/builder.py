@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
-from workloads.kinds import INPUT, NetworkError, Sides, Tensor, sides
-from workloads.layers import Layer, Network
-
-
-def window(side: int, kernel: int, stride: int, padding: int) -> int:
-    """Output side of a sliding window (floor division, as torch and Caffe's conv)."""
-    return (side + 2 * padding - kernel) // stride + 1
+from workloads.layer_types import Layer, layer_type
+from workloads.network import Network
+from workloads.tensors import INPUT, NetworkError, Sides, Tensor
 
 
 class Builder:
@@ -26,6 +22,15 @@ class Builder:
         self._shapes = {INPUT: self.input}
         self.last = INPUT
 
+    def layer(self, kind: str, name: str, *sources: str, **given: Any) -> str:
+        """A layer of any type by its name; ``given`` are its sizes (``LayerType.layer``)."""
+        sources = sources or (self.last,)
+        shapes = [self._shapes[source] for source in sources]
+        try:
+            return self._append(layer_type(kind).layer(name, sources, shapes, **given))
+        except NetworkError as error:
+            raise NetworkError(f"{self.name}, {name}: {error}") from None
+
     def conv(
         self,
         name: str,
@@ -39,8 +44,17 @@ class Builder:
         after: str | None = None,
     ) -> str:
         """Convolution; with as many ``groups`` as channels it is a depthwise one."""
-        layer = self._window("conv", name, channels, kernel, stride, padding, after)
-        return self._add(replace(layer, groups=groups, bias=bias), after)
+        return self.layer(
+            "conv",
+            name,
+            *_after(after),
+            features=channels,
+            kernel=kernel,
+            stride=stride,
+            padding=padding,
+            groups=groups,
+            bias=bias,
+        )
 
     def pool(
         self,
@@ -54,14 +68,14 @@ class Builder:
     ) -> str:
         """Max (or average) pooling."""
         kind = "avg_pool" if average else "max_pool"
-        return self._add(self._window(kind, name, None, kernel, stride, padding, after), after)
+        return self.layer(kind, name, *_after(after), kernel=kernel, stride=stride, padding=padding)
 
     def fc(self, name: str, features: int, *, bias: bool = False, after: str | None = None) -> str:
         """Fully connected layer; its input must be a vector (see ``flatten``)."""
         shape = self._shapes[after or self.last]
         if shape.area != 1:
             raise NetworkError(f"{self.name}, {name}: fc reads a vector, got {shape}")
-        return self._add(Layer(name, "fc", (), shape, Tensor(features), bias=bias), after)
+        return self.linear(name, features, bias=bias, after=after)
 
     def linear(
         self,
@@ -77,12 +91,9 @@ class Builder:
 
         Of several ``groups`` each has features and weights of its own, as experts have.
         """
-        shape = self._shapes[after or self.last]
-        if shape.width != 1:
-            raise NetworkError(f"{self.name}, {name}: linear reads a sequence, got {shape}")
-        output = Tensor(features, shape.height)
-        layer = Layer(name, "fc", (), shape, output, bias=bias, groups=groups, shared=shared)
-        return self._add(layer, after)
+        return self.layer(
+            "fc", name, *_after(after), features=features, bias=bias, groups=groups, shared=shared
+        )
 
     def embedding(
         self,
@@ -94,10 +105,8 @@ class Builder:
         after: str | None = None,
     ) -> str:
         """A row of a table for every token id it reads."""
-        shape = self._shapes[after or self.last]
-        output = Tensor(features, shape.height)
-        layer = Layer(name, "embedding", (), shape, output, vocabulary=vocabulary, shared=shared)
-        return self._add(layer, after)
+        sizes = {"features": features, "vocabulary": vocabulary}
+        return self.layer("embedding", name, *_after(after), **sizes, shared=shared)
 
     def cell(
         self,
@@ -110,22 +119,15 @@ class Builder:
         after: str | None = None,
     ) -> str:
         """Recurrent cell (``lstm`` or ``gru``) run along a sequence; all states are its output."""
-        shape = self._shapes[after or self.last]
-        output = Tensor(directions * hidden, shape.height)
-        return self._add(
-            Layer(name, kind, (), shape, output, bias=bias, directions=directions), after
-        )
+        sizes = {"features": directions * hidden, "directions": directions}
+        return self.layer(kind, name, *_after(after), **sizes, bias=bias)
 
     def matmul(self, name: str, left: str, right: str, features: int, groups: int = 1) -> str:
         """Product of two computed tensors: in every group, positions x k times k x n.
 
         ``features`` are the output's over all groups (n times ``groups``).
         """
-        first, second = self._shapes[left], self._shapes[right]
-        output = Tensor(features, first.height, first.width)
-        return self._append(
-            Layer(name, "matmul", (left, right), first, output, groups=groups, others=(second,))
-        )
+        return self.layer("matmul", name, left, right, features=features, groups=groups)
 
     def other(
         self,
@@ -153,39 +155,31 @@ class Builder:
 
     def flatten(self, name: str, after: str | None = None) -> str:
         """Turn a feature map into a vector."""
-        shape = self._shapes[after or self.last]
-        return self._add(Layer(name, "flatten", (), shape, Tensor(shape.elements)), after)
+        return self.layer("flatten", name, *_after(after))
 
     def batch_norm(self, name: str, after: str | None = None) -> str:
         """Batch normalisation."""
-        return self._same("batch_norm", name, after)
+        return self.layer("batch_norm", name, *_after(after))
 
     def relu(self, name: str, after: str | None = None) -> str:
         """Rectified linear unit."""
-        return self._same("relu", name, after)
+        return self.layer("relu", name, *_after(after))
 
     def softmax(self, name: str, after: str | None = None, *, causal: bool = False) -> str:
         """Softmax over channels; ``causal``, of scores, over the positions so far."""
-        shape = self._shapes[after or self.last]
-        return self._add(Layer(name, "softmax", (), shape, shape, causal=causal), after)
+        return self.layer("softmax", name, *_after(after), causal=causal)
 
     def add(self, name: str, *sources: str) -> str:
         """Element-wise sum of layers of one shape."""
-        return self._alike("add", name, sources)
+        return self.layer("add", name, *sources)
 
     def mul(self, name: str, *sources: str) -> str:
         """Element-wise product of layers of one shape (a gate)."""
-        return self._alike("mul", name, sources)
+        return self.layer("mul", name, *sources)
 
     def concat(self, name: str, *sources: str) -> str:
         """Channels of several layers, one behind the other."""
-        first, *others = [self._shapes[source] for source in sources]
-        if any((o.height, o.width) != (first.height, first.width) for o in others):
-            shapes = [str(first), *map(str, others)]
-            raise NetworkError(f"{self.name}, {name}: cannot concatenate shapes {shapes}")
-        channels = first.channels + sum(other.channels for other in others)
-        output = Tensor(channels, first.height, first.width)
-        return self._append(Layer(name, "concat", sources, first, output, others=tuple(others)))
+        return self.layer("concat", name, *sources)
 
     def shape(self, name: str) -> Tensor:
         """What the layer ``name`` writes."""
@@ -195,42 +189,12 @@ class Builder:
         """The finished network."""
         return Network(self.name, self.input, tuple(self._layers), description)
 
-    def _window(
-        self,
-        kind: str,
-        name: str,
-        channels: int | None,
-        kernel: Sides,
-        stride: Sides,
-        padding: Sides,
-        after: str | None,
-    ) -> Layer:
-        shape = self._shapes[after or self.last]
-        measures = zip(sides(kernel), sides(stride), sides(padding), strict=True)
-        height, width = (
-            window(side, *measure)
-            for side, measure in zip((shape.height, shape.width), measures, strict=True)
-        )
-        output = Tensor(shape.channels if channels is None else channels, height, width)
-        return Layer(name, kind, (), shape, output, kernel, stride, padding)
-
-    def _alike(self, kind: str, name: str, sources: tuple[str, ...]) -> str:
-        shapes = {self._shapes[source] for source in sources}
-        if len(shapes) != 1:
-            listed = sorted(map(str, shapes))
-            raise NetworkError(f"{self.name}, {name}: cannot {kind} shapes {listed}")
-        shape = shapes.pop()
-        return self._append(Layer(name, kind, sources, shape, shape))
-
-    def _same(self, kind: str, name: str, after: str | None) -> str:
-        shape = self._shapes[after or self.last]
-        return self._add(Layer(name, kind, (), shape, shape), after)
-
-    def _add(self, layer: Layer, after: str | None) -> str:
-        return self._append(replace(layer, inputs=(after or self.last,)))
-
     def _append(self, layer: Layer) -> str:
         self._layers.append(layer)
         self._shapes[layer.name] = layer.output
         self.last = layer.name
         return layer.name
+
+
+def _after(name: str | None) -> tuple[str, ...]:
+    return (name,) if name else ()

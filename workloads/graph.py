@@ -8,24 +8,13 @@ operator without a kind of its own that reads several nodes is a join.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workloads.kept import once_for_each
-from workloads.kinds import (
-    ATTENTION,
-    CELLS,
-    COMBINE,
-    COMPUTED,
-    DISPATCH,
-    INPUT,
-    JOINS,
-    OTHER,
-    PRODUCTS,
-    RECEIVED,
-    UNARY,
-    Tensor,
-)
-from workloads.layers import Layer, Network
+from workloads.layer_types import TYPES, Layer, LayerType
+from workloads.layer_types.other import COMBINE, DISPATCH, RECEIVED
+from workloads.network import Network
+from workloads.tensors import INPUT, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +22,8 @@ class Node:
     """A product or a join, with its sizes per sample.
 
     ``in_channels`` and ``out_channels`` are the D_i and D_o of the AccPar
-    paper, over all ``groups``; areas are elements of one channel's map.
+    paper, over all ``groups``; areas are elements of one channel's map. ``kind`` is the name
+    of the layer's type.
     ``pooled_area`` is the output map after the pools that follow the layer.
     ``producers`` are indices of earlier nodes, one for each input that is not
     the network's, and ``reads`` the tensor on each of those edges. ``main``
@@ -41,8 +31,9 @@ class Node:
     one's share. ``operand`` counts the elements of a matmul's second operand, or of
     attention's keys and values. ``tied`` is the index of the node whose weights this one
     uses. Of block-circulant ones there is one in ``block``, and ``work`` is what is left of
-    the products, as of causal attention. A join that ``routes`` brings tokens to experts, or
-    back: its columns are not those of what it reads.
+    the products. ``fused`` are a fused kernel's multiply-accumulates (``Dimensions``). A join
+    that ``routes`` brings tokens to experts, or back: its columns are not those of what it
+    reads.
     """
 
     name: str
@@ -63,27 +54,32 @@ class Node:
     block: int = 1
     work: float = 1.0
     routes: bool = False
+    fused: tuple[float, float] = (0.0, 0.0)
+
+    def __hash__(self) -> int:
+        """By its name: graphs are asked for often, and have thousands of nodes."""
+        return hash(self.name)
+
+    @property
+    def type(self) -> LayerType:
+        """What the layer's type says of it."""
+        return TYPES[self.kind]
 
     @property
     def computed(self) -> bool:
         """Whether it multiplies what others compute, without weights."""
-        return self.kind in COMPUTED
+        return TYPES[self.kind].computed
 
     @property
-    def attended(self) -> tuple[float, float]:
-        """Multiply-accumulates of one sample's attention, forward and backward.
-
-        Forward S = Q K^T and O = P V; backward S again, P's error by O's and V, and
-        those of Q, K and V: with as many features in values as in keys 2.5 times as many.
-        """
-        keys, values = self.in_channels, self.out_channels
-        forward = self.work * self.in_area * self.operand
-        return forward, forward * (3 * keys + 2 * values) / (keys + values)
+    def shardable(self) -> tuple[str, ...]:
+        """Those of DIMENSIONS that a plan may split, where there are several of them."""
+        may = self.type.shardable
+        return tuple(one for one in may if one != "inputs") if self.routes else may
 
     @property
     def join(self) -> bool:
         """Whether the node only joins paths (no weights, no cost of its own)."""
-        return self.kind not in PRODUCTS
+        return not TYPES[self.kind].product
 
 
 Graph = tuple[Node, ...]
@@ -134,7 +130,7 @@ class _Condenser:
             if (i := self.behind[name]) is not None
         ]
         producers = tuple(i for i, _ in edges)
-        main = None if layer.kind in PRODUCTS else self._main(producers)
+        main = None if layer.type.product else self._main(producers)
         self.nodes.append(
             _node(
                 layer,
@@ -146,7 +142,7 @@ class _Condenser:
             )
         )
         below = max((self.depth[i] for i in producers), default=0)
-        self.depth.append(below + (1 if layer.kind in PRODUCTS else 0))
+        self.depth.append(below + (1 if layer.type.product else 0))
         self.behind[layer.name] = len(self.nodes) - 1
 
     def _main(self, producers: tuple[int, ...]) -> int | None:
@@ -158,9 +154,9 @@ class _Condenser:
 
 def _vanishes(layer: Layer, sources: Sequence[int | str | None]) -> bool:
     """Whether an operator hands on one node's layout."""
-    if layer.kind in PRODUCTS | JOINS:
+    if layer.type.product or layer.type.join:
         return False
-    return layer.kind != OTHER or len({i for i in sources if i is not None}) < 2
+    return len({i for i in sources if i is not None}) < 2
 
 
 def _node(
@@ -171,60 +167,28 @@ def _node(
     main: int | None,
     tied: int | None,
 ) -> Node:
-    into, out = layer.input.channels, layer.output.channels
-    in_area, out_area, groups, operand = layer.input.area, layer.output.area, layer.groups, 0
-    if layer.kind == "embedding":
-        into = layer.vocabulary
-    elif layer.kind in CELLS:  # one matrix for features and state, one column for each gate
-        into, out = into + out // layer.directions, CELLS[layer.kind] * out
-    elif layer.kind in COMPUTED:
-        operand = sum(shape.elements for shape in layer.operands[1:])
-        groups, into, out, in_area, out_area = _shared_heads(layer)
+    of = layer.type.dimensions(layer)
     return Node(
         name=layer.name,
         kind=layer.kind,
-        in_channels=into,
-        out_channels=out,
+        in_channels=of.in_channels,
+        out_channels=of.out_channels,
         kernel_area=layer.kernel_area,
-        in_area=in_area,
-        out_area=out_area,
+        in_area=of.in_area,
+        out_area=of.out_area,
         pooled_area=pooled,
         producers=producers,
         main=main,
-        groups=groups,
+        groups=of.groups,
         reads=reads,
-        operand=operand,
+        operand=of.operand,
         transposed=layer.transposed,
         tied=tied,
         block=layer.block,
-        work=_left(layer),
+        work=of.work,
         routes=layer.operator in (DISPATCH, COMBINE),
+        fused=of.fused,
     )
-
-
-def _left(layer: Layer) -> float:
-    """What is left of a layer's products.
-
-    Of 4 positions in causal attention the first sees 1, the last 4: 10 of 16 pairs.
-    """
-    if layer.kind == ATTENTION and layer.causal:
-        return (layer.operands[1].area + 1) / (2 * layer.operands[1].area)
-    return layer.macs / replace(layer, block=1).macs if layer.block > 1 else 1.0
-
-
-def _shared_heads(layer: Layer) -> tuple[int, int, int, int, int]:
-    """Groups, channels and areas of a matmul (or attention), by the groups of its last operand.
-
-    Heads that share one k x n matrix (grouped-query attention) stay together:
-    they are more positions of one group.
-    """
-    k, n = layer.input.channels // layer.groups, layer.output.channels // layer.groups
-    if layer.kind == ATTENTION:
-        groups = layer.operands[2].channels // n
-    else:
-        groups = layer.operands[1].elements // (k * n)
-    rows = layer.input.area * (layer.groups // groups)
-    return groups, groups * k, groups * n, rows, rows
 
 
 def _pooled_areas(network: Network) -> dict[str, int]:
@@ -237,7 +201,7 @@ def _pooled_areas(network: Network) -> dict[str, int]:
     for layer in reversed(network.layers):
         areas[layer.name] = layer.output.area
         behind = readers.get(layer.name, [])
-        if len(behind) == 1 and behind[0].kind in UNARY - {"flatten"}:
+        if len(behind) == 1 and behind[0].type.keeps_maps:
             areas[layer.name] = areas[behind[0].name]
     return areas
 

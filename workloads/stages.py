@@ -9,15 +9,18 @@ cost nothing; they name the tensors, and whose gradients are needed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from workloads.graph import Graph, owners, partition_graph
 from workloads.kept import once_for_each
-from workloads.kinds import INPUT, OTHER, RECEIVED, SENT, NetworkError, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.layer_types.other import OTHER, RECEIVED, SENT
+from workloads.network import Network, unnamed
+from workloads.tensors import INPUT, NetworkError, Tensor
 
-MOST_CUTS = 8
+MOST_CUTS = 32
 """Cuts of a network that are kept."""
 
 
@@ -56,6 +59,10 @@ class Cut:
     crossings: tuple[Crossing, ...]
     ties: tuple[Tie, ...]
 
+    def __hash__(self) -> int:
+        """By its stages, which are asked for often."""
+        return hash((self.firsts, self.networks))
+
     def stage_of(self, node: int) -> int:
         """The stage that a node of the whole graph is in."""
         return bisect_right(self.firsts, node) - 1
@@ -75,22 +82,21 @@ def cut(network: Network, firsts: Sequence[int]) -> Cut:
         )
     if len(firsts) == 1:
         return Cut(graph, firsts, (network,), (), ())
-    known = _known(network)
-    if firsts not in known:
-        if len(known) == MOST_CUTS:
-            del known[next(iter(known))]
-        networks = _Cutter(network, graph, firsts).networks()
-        known[firsts] = Cut(
-            graph, firsts, networks, _crossings(graph, firsts), _ties(graph, firsts)
-        )
-    return known[firsts]
+    return _cut(network, firsts)
+
+
+@lru_cache(maxsize=MOST_CUTS)
+def _cut(network: Network, firsts: tuple[int, ...]) -> Cut:
+    graph = partition_graph(network)
+    networks = _Cutter(network, graph, firsts).networks()
+    return Cut(graph, firsts, networks, _crossings(graph, firsts), _ties(graph, firsts))
 
 
 @once_for_each
-def _known(network: Network) -> dict[tuple[int, ...], Cut]:
-    """Cuts that were made: stages that are the same objects each time, for what is kept by them."""
-    del network
-    return {}
+def first_alike(cut: Cut) -> tuple[int, ...]:
+    """Of each stage the first one that is the same without names: it itself, or an earlier one."""
+    seen: dict[Hashable, int] = {}
+    return tuple(seen.setdefault(unnamed(one), k) for k, one in enumerate(cut.networks))
 
 
 def _stage(firsts: Sequence[int], node: int) -> int:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from workloads.attention import with_attention
-from workloads.kernels import apart
-from workloads.kinds import ATTENTION, CELLS, OTHER, NetworkError, Tensor, sides
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.layer_types.linear import block_problem
+from workloads.layer_types.other import LOSS, OTHER
+from workloads.network import Network
+from workloads.tensors import NetworkError, Tensor, sides
 
 MOST_BLOCK = 1 << 12
-CIRCULANT, ZEROS, APART = "circulant", "zeros", "apart"
+CIRCULANT, ZEROS, APART, ATTENTION = "circulant", "zeros", "apart", "attention"
 
 
 def transformed(network: Network, transforms: Iterable[str]) -> Network:
@@ -84,10 +86,7 @@ def circulant(network: Network, block: int) -> Network:
 
 
 def _fits(layer: Layer, block: int) -> bool:
-    if layer.kind not in ("fc", "conv", *CELLS) or layer.transposed or layer.block > 1:
-        return False
-    own = layer.output.channels // (layer.directions if layer.kind in CELLS else layer.groups)
-    return not (layer.input.channels // layer.groups % block or own % block)
+    return layer.block == 1 and block_problem(replace(layer, block=block)) is None
 
 
 def with_zeros(network: Network) -> Network:
@@ -147,3 +146,34 @@ def inserted_products(layer: Layer) -> int:
     """Those of the same layer on an input with zeros inserted: every element of the kernel."""
     pair = layer.input.channels * layer.output.channels // layer.groups
     return pair * layer.kernel_area * layer.output.area
+
+
+def apart(network: Network) -> Network:
+    """Networks as frameworks run them without a compiler: element-wise work in its own kernels.
+
+    A compiler (XLA, torch.compile) does element-wise operators in passing, while their readers
+    read. Without one, what a product reads was written by a kernel before it, and is kept for
+    backward: GELU in front of a linear layer, dropout behind attention's softmax, rotary
+    positions. What an element-wise kernel reads is done by it all the same (bias, dropout and
+    add; SwiGLU), as Megatron-LM and others write these by hand. Probabilities of the loss are
+    float32 (Korthikanti et al. 2022, section 4.4).
+    """
+    readers: dict[str, list[Layer]] = {}
+    for layer in network.layers:
+        for source in layer.inputs:
+            readers.setdefault(source, []).append(layer)
+
+    def products(name: str) -> bool:
+        """Whether all that read it are products, views looked through."""
+        return all(
+            layer.type.product or (layer.type.view(layer) and products(layer.name))
+            for layer in readers.get(name, ())
+        )
+
+    def changed(layer: Layer) -> Layer:
+        if layer.kind == "softmax" and layer.name not in readers:
+            return replace(layer, kind=OTHER, operator=LOSS)
+        alone = layer.type.fusible and len(layer.inputs) == 1 and not layer.type.view(layer)
+        return replace(layer, apart=alone and products(layer.name) and layer.name in readers)
+
+    return replace(network, layers=tuple(map(changed, network.layers)))

@@ -223,6 +223,8 @@ def _further(layer: Layer, shared: int) -> list[Any]:
     ]
     if layer.block > 1:
         fields.append(layer.block)
+    if layer.sizes:
+        fields.append(layer.sizes)
     return [] if fields == [1, False, 0, 1, 0, "", -1, []] else [fields]
 
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from experiments.studies.case import Case
 from planners import Staging
 from simulator import PUBLISHED
-from workloads.kinds import PRODUCTS
 
 LONG_S = 30.0
 LARGE_BYTES = 2e9
@@ -80,7 +79,7 @@ def estimate(case: Case) -> Estimate:
     """What planning and simulating a case will take."""
     deployed = case.execution.model == "deployed"
     group = case.execution.planned(case.array).group
-    nodes = sum(layer.kind in PRODUCTS or len(layer.inputs) > 1 for layer in case.network.layers)
+    nodes = sum(layer.type.product or len(layer.inputs) > 1 for layer in case.network.layers)
     levels = max(1, math.ceil(math.log2(group.size)))
     model = "deployed" if deployed else "published"
     work = nodes * levels * len(group.kinds)

@@ -62,7 +62,7 @@ def _of_features(graph: Graph, stream_type: PartitionType) -> Types:
     whole: experts that read columns of experts are cut inside (II), grouped convolutions
     that read the columns of others are not (IV). What is added to something else is read whole.
     """
-    stream = {u for node in graph if node.kind == "add" for u in node.producers}
+    stream = {u for node in graph if node.type.sums for u in node.producers}
     found: list[PartitionType] = []
     columns: list[int] = []
     for v, node in enumerate(graph):
@@ -94,7 +94,7 @@ def _with_whole_experts(graph: Graph, features: Types, stream_type: PartitionTyp
 
 def _of_product(node: Node, columns: int) -> PartitionType:
     """The first legal type of those that suit a product; I where there is none."""
-    if node.kind == "embedding":
+    if node.type.gathers:
         wanted = [II]
     elif node.tied is not None or not columns:  # a head has its words in columns, whatever it reads
         wanted = [III, IV]

@@ -16,7 +16,7 @@ from planners.pipeline.staging import Staging, cut_into, micro_batch, named_cuts
 from planners.plan import COPIES, Pipeline, Place, Plan, Stage
 from planners.plan.split import Split
 from workloads import Network, partition_graph
-from workloads.alike import first_alike
+from workloads.stages import first_alike
 
 Ways = tuple[tuple[str, int], ...]
 """Axes of the devices of a replica of a stage with how many ways each splits, outermost first."""

@@ -35,7 +35,9 @@ def layer_flops(
         forward = source * max(0.0, 2 * out - saved)
         return forward, forward, gradient
     forward = output * max(0.0, 2 * into - saved) * node.work
-    backward = source * max(0.0, 2 * out - saved) * node.work if node.kind == "fc" else forward
+    backward = (
+        source * max(0.0, 2 * out - saved) * node.work if node.type.fully_connected else forward
+    )
     return forward, backward, gradient
 
 
@@ -55,10 +57,10 @@ def matmul_flops(
     )
 
 
-def attention_flops(node: Node, rows: float, groups: float) -> Flops:
-    """FLOPs of fused attention: two a multiply-accumulate, whatever is saved elsewhere.
+def fused_flops(node: Node, rows: float, groups: float) -> Flops:
+    """FLOPs of a fused kernel: two a multiply-accumulate, whatever is saved elsewhere.
 
-    One kernel makes all three errors, so that nothing is left for the gradient.
+    One kernel makes the errors of all inputs, so that nothing is left for the gradient.
     """
-    forward, backward = node.attended
+    forward, backward = node.fused
     return 2 * rows * groups * forward, 2 * rows * groups * backward, 0.0

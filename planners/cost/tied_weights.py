@@ -22,7 +22,7 @@ def tied_sums(
     of the gradient that the owner keeps and the part of the new weights that
     this use needs change hands.
     """
-    turned = "embedding" in {node.kind} ^ {owner.kind}  # its rows are the columns of its head
+    turned = node.type.gathers != owner.type.gathers  # its rows are the columns of its head
     own, other = (AS_TURNED if turned else AS_WEIGHT)[types[0]], AS_WEIGHT[types[1]]
     if own is III:
         return max(0.0, weights - (owners if other is III else 0.0)), 0.0

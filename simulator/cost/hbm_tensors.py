@@ -10,51 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workloads import RECEIVED, Graph, Layer, Network, Tensor, partition_graph
-from workloads.kinds import INPUT, JOINS, OTHER
-
-_VIEWS = "flatten reshape view transpose permute squeeze unsqueeze identity slice split shift"
-VIEWS = frozenset(_VIEWS.split())
-"""Other ways to see a tensor, or a part of it: nothing is computed."""
-_LINEAR = "add_table add sub neg scale div mul cast dropout rotary"
-LINEAR = frozenset(_LINEAR.split())
-"""Element-wise with constants or masks: backward needs no values."""
-_CURVED = """
-    relu relu6 leaky_relu prelu elu selu celu gelu quick_gelu silu swish mish sigmoid hardsigmoid
-    hard_sigmoid hardswish hard_swish hardtanh tanh softplus softsign clip clamp abs erf exp log
-    squared_relu pow sqrt rsqrt reciprocal sin cos
-"""
-CURVED = frozenset(_CURVED.split())
-"""Element-wise operators whose backward needs values."""
-
-DROPOUT = "dropout"
-"""Its mask is written forward and read backward, a byte for each element."""
+from workloads.tensors import INPUT
 
 Names = dict[str, tuple[str, ...]]
 """Layers' or tensors' names by a layer's name."""
 Use = tuple[str, int]
 """A layer, and which of its inputs."""
 Readers = dict[str, tuple[Use, ...]]
-
-
-def rides(layer: Layer) -> bool:
-    """Whether a layer writes nothing forward: it rides on its consumers' reads."""
-    if layer.apart:
-        return False
-    if layer.kind != OTHER:
-        return layer.kind in ("batch_norm", "relu", "flatten")
-    if len(layer.inputs) > 1:
-        return False
-    if layer.operator in VIEWS:
-        return layer.output.elements <= layer.input.elements
-    return layer.operator in LINEAR | CURVED and layer.output.elements == layer.input.elements
-
-
-def bends(layer: Layer) -> bool:
-    """Whether backward needs the values that a riding layer was applied to."""
-    if layer.kind != OTHER:
-        return layer.kind != "flatten"
-    scaled = layer.operator in ("mul", "scale", "div") and layer.extra > 0
-    return scaled or layer.operator in CURVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +47,10 @@ class Tensors:
 
     def changed(self, root: str) -> bool:
         """Whether something rides on a root that backward needs its values for."""
-        return any(bends(self.layers[name]) for name in self.riders[root])
+        return any(
+            layer.type.needs_values(layer)
+            for layer in map(self.layers.__getitem__, self.riders[root])
+        )
 
     def whole(self, name: str) -> bool:
         """Whether one tensor is the whole gradient of a layer's output."""
@@ -96,13 +61,13 @@ class Tensors:
 
     def passes(self, join: str) -> bool:
         """Whether a join's gradient is the one it receives, so that nothing is to be done."""
-        alike = self.layers[join].kind == "add"
+        alike = self.layers[join].type.sums
         return alike and not self.normed[join] and self.whole(join) and not self.changed(join)
 
 
 def gradient(reader: Layer, place: int = 0) -> str:
     """The name of the gradient of one of a layer's inputs."""
-    number = "" if reader.kind == "add" or len(reader.inputs) == 1 else f" {place + 1}"
+    number = "" if reader.type.sums or len(reader.inputs) == 1 else f" {place + 1}"
     return f"gradient of {reader.name}'s input{number}"
 
 
@@ -125,7 +90,7 @@ def tensors(network: Network) -> Tensors:
         normed={
             join.name: _normed(join, layers, root, readers)
             for join in network.layers
-            if join.kind in JOINS
+            if join.type.join
         },
         gradients={},
         written={},
@@ -138,7 +103,7 @@ def tensors(network: Network) -> Tensors:
 def _roots(network: Network) -> dict[str, str]:
     root = {INPUT: INPUT}
     for layer in network.layers:
-        root[layer.name] = root[layer.inputs[0]] if rides(layer) else layer.name
+        root[layer.name] = root[layer.inputs[0]] if layer.type.in_passing(layer) else layer.name
     return root
 
 
@@ -148,7 +113,9 @@ def _readers(network: Network) -> Readers:
     }
     for layer in reversed(network.layers):
         for place, source in reversed(list(enumerate(layer.inputs))):
-            readers[source] += readers[layer.name] if rides(layer) else [(layer.name, place)]
+            readers[source] += (
+                readers[layer.name] if layer.type.in_passing(layer) else [(layer.name, place)]
+            )
     return {name: tuple(dict.fromkeys(reversed(found))) for name, found in readers.items()}
 
 
@@ -166,7 +133,7 @@ def _normed(
 ) -> tuple[str, ...]:
     def through_norm(name: str) -> bool:
         while name != root[name]:
-            if layers[name].kind == "batch_norm":
+            if layers[name].type.statistics:
                 return True
             name = layers[name].inputs[0]
         return False
@@ -182,7 +149,7 @@ def _follow_gradients(found: Tensors) -> None:
         for place, shape in enumerate(layer.operands):
             found.shapes[gradient(layer, place)] = shape
     for name, layer in reversed(found.layers.items()):
-        readers = [use for use in found.readers[name] if found.layers[use[0]].kind != "embedding"]
+        readers = [use for use in found.readers[name] if not found.layers[use[0]].type.gathers]
         parts = dict.fromkeys(found.written[reader][place] for reader, place in readers)
         found.gradients[name] = tuple(parts) or (found.root[name],)
         own = tuple(gradient(layer, place) for place in range(len(layer.inputs)))

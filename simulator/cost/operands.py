@@ -10,15 +10,18 @@ node's inputs are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from planners.partition import II, III, I, PartitionType
-from simulator.cost.hbm_tensors import DROPOUT, gradient, tensors
+from simulator.cost.hbm_tensors import gradient, tensors
 from simulator.cost.operators import Map, Minor
 from workloads import Layer, Network, Tensor, owners
-from workloads.kinds import CELLS, INPUT, JOINS, PRODUCTS
+from workloads.layer_types import Kept
+from workloads.layer_types.other import DROPOUT
+from workloads.tensors import INPUT
 
-MASK_BYTES, FLOAT_BYTES = 1.0, 4.0
+MASK_BYTES = 1.0
 
 
 class Operands:
@@ -36,8 +39,7 @@ class Operands:
     def input(self, layer: Layer, place: int = 0) -> Map:
         """What a layer reads: of the tensor that was written, the part that it sees."""
         root, shape = self.all.root[layer.inputs[place]], layer.operands[place]
-        side = self._side(layer, II if layer.kind in PRODUCTS else III)
-        side = I if layer.kind == "embedding" else side
+        side = I if layer.type.gathers else self._input_side(layer)
         held = shape if root == INPUT else self.all.layers[root].output
         share = min(1.0, shape.elements / held.elements)
         channels, area = float(shape.channels), float(shape.area)
@@ -86,7 +88,7 @@ class Operands:
         own = [] if self._handed_on(layer.name) else self._dropouts(layer)
         roots = {self.all.root[name] for name in layer.inputs} - {INPUT}
         read = (self.all.layers[root] for root in sorted(roots) if self._handed_on(root))
-        if layer.kind in JOINS:
+        if layer.type.join:
             own += [one for root in read for one in self._dropouts(root)]
         return [self._mask(one, layer) for one in own]
 
@@ -97,55 +99,37 @@ class Operands:
     def _handed_on(self, root: str) -> bool:
         """Whether one join alone reads a root, which may lie otherwise than its partial sums."""
         readers = self.all.readers[root]
-        return len(readers) == 1 and self.all.layers[readers[0][0]].kind in JOINS
+        return len(readers) == 1 and self.all.layers[readers[0][0]].type.join
 
     def _mask(self, dropout: Layer, by: Layer) -> Map:
         """A dropout's mask, in the terms of the layer that reads or writes it."""
         name, side = f"{dropout.name}'s mask", self._side(by, III)
         return replace(self._map(by, name, side, dropout.output), each_bytes=MASK_BYTES)
 
-    def loss(self, layer: Layer) -> Map:
-        """The probabilities of a loss, which are kept in float32."""
-        return replace(self.output(layer, f"{layer.name}'s probabilities"), each_bytes=FLOAT_BYTES)
+    def kept(self, layer: Layer, of: Kept) -> Map:
+        """What a layer writes beside its output, or the gradient of that."""
+        name = (
+            f"gradient of {layer.name}'s {of.name}" if of.gradient else f"{layer.name}'s {of.name}"
+        )
+        shape = replace(layer.output, channels=of.channels)
+        whole = self._map(layer, name, self._side(layer, III), shape)
+        return replace(whole, each_bytes=of.element_bytes)
 
-    def logarithms(self, attention: Layer) -> Map:
-        """Of each row of a head the logarithm of its exponentials' sum, which backward needs."""
-        shape = replace(attention.output, channels=attention.groups)
-        whole = self._map(attention, f"{attention.name}'s logarithms", III, shape)
-        return replace(whole, each_bytes=FLOAT_BYTES)
-
-    def input_gradients(self, layer: Layer) -> list[Map]:
-        """What a layer writes backward, for the inputs that are trained."""
-        written = {
-            gradient(layer, place): place
-            for place, source in enumerate(layer.inputs)
-            if source in self.all.trained
-        }
-        side = self._side(layer, II if layer.kind in PRODUCTS else III)
+    def input_gradients(self, layer: Layer, places: Iterable[int]) -> list[Map]:
+        """What a layer writes backward, for those of some inputs that are trained."""
+        trained = (place for place in places if layer.inputs[place] in self.all.trained)
+        written = {gradient(layer, place): place for place in trained}
         return [
             replace(
-                self._map(layer, name, side, layer.operands[place]),
+                self._map(layer, name, self._input_side(layer), layer.operands[place]),
                 whole=self._attended(layer, place),
             )
             for name, place in written.items()
         ]
 
-    def operand_gradient(self, matmul: Layer, place: int) -> Map:
-        """The gradient of one operand of a matmul."""
-        found = self._map(matmul, gradient(matmul, place), II, matmul.operands[place])
-        return replace(found, whole=self._attended(matmul, place))
-
-    def gates(self, cell: Layer) -> Map:
-        """What a cell keeps for backward: its gates, and one more state for each unit."""
-        return self._of_units(cell, f"{cell.name}'s gates", CELLS[cell.kind] + 1)
-
-    def gate_gradients(self, cell: Layer) -> Map:
-        """The errors of a cell's gates, which its weights' gradient is made of."""
-        return self._of_units(cell, f"gradient of {cell.name}'s gates", CELLS[cell.kind])
-
-    def _of_units(self, cell: Layer, tensor: str, each: int) -> Map:
-        shape = Tensor(each * cell.output.channels, cell.output.height, cell.output.width)
-        return self._map(cell, tensor, III, shape)
+    def _input_side(self, layer: Layer) -> PartitionType:
+        """Products read their node's input channels, what is behind them its outputs."""
+        return self._side(layer, II if layer.type.product else III)
 
     def _side(self, layer: Layer, side: PartitionType) -> PartitionType:
         """Which of its node's channels a layer's tensor is split with."""

@@ -167,6 +167,10 @@ class Operators:
     sends: bool = False
     """Whether its last outputs are another stage's inputs."""
 
+    def __hash__(self) -> int:
+        """By the graph and what runs again: operators are asked about often, and are many."""
+        return hash((self.graph, self.segments, self.sends))
+
     @property
     def logits(self) -> int | None:
         """The node that makes them: the last one, where something is made of its outputs here."""

@@ -25,7 +25,7 @@ from simulator.cost.operands import MASK_BYTES
 from simulator.cost.operators import Map, Operator, Operators, Segment
 from workloads import Network, NetworkError
 from workloads.attention import attention_cores
-from workloads.blocks import blocks
+from workloads.network import blocks
 
 NONE, SELECTIVE, FULL = "none", "selective", "full"
 

@@ -71,7 +71,7 @@ def tied_layouts(
     nodes of a part, if not those of the graph.
     """
     owner = graph[user].tied or 0
-    turned = "embedding" in {graph[user].kind} ^ {graph[owner].kind}
+    turned = graph[user].type.gathers != graph[owner].type.gathers
     one, other = numbers or (user, owner)
     there = Layout(one, AS_TURNED if turned else AS_WEIGHT)
     here = Layout(other, AS_WEIGHT)

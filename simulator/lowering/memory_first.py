@@ -15,7 +15,7 @@ from simulator.engine.operations import Action, Itinerary, Worker
 from simulator.lowering.merged import Merged, merged
 from simulator.lowering.stage_writer import ComputingWriter, StageWriter
 from workloads import Cut
-from workloads.alike import first_alike
+from workloads.stages import first_alike
 
 Layers = Mapping[str, str]
 """What a stage calls the layers of the one that was asked for it."""

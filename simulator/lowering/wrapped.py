@@ -17,7 +17,7 @@ from functools import cached_property
 from planners.order import Item, Kind, Phase
 from simulator.lowering import order
 from workloads import Graph, Network
-from workloads.blocks import blocks
+from workloads.network import blocks
 
 Unit = tuple[int, ...]
 

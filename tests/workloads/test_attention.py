@@ -46,9 +46,9 @@ def test_the_node_counts_pairs_that_are_seen() -> None:
     node = partition_graph(fused)[3]
     assert (node.groups, node.in_channels, node.out_channels) == (2, 10, 14)
     assert node.in_area == 3 * 4  # three heads of queries for each of keys, as more positions
-    assert node.attended == pytest.approx((6 * 10 * (5 + 7), 6 * 10 * (3 * 5 + 2 * 7)))
+    assert node.fused == pytest.approx((6 * 10 * (5 + 7), 6 * 10 * (3 * 5 + 2 * 7)))
     whole = replace(fused, layers=tuple(replace(x, causal=False) for x in fused.layers))
-    assert partition_graph(whole)[3].attended == (6 * 16 * 12, 6 * 16 * 29)
+    assert partition_graph(whole)[3].fused == (6 * 16 * 12, 6 * 16 * 29)
 
 
 @pytest.mark.parametrize("name", ["bert-base", "gpt2", "vit-b16", "llama3-8b", "deepseek-v3"])

@@ -2,7 +2,7 @@
 
 from workloads import load_network
 from workloads.attention import attention_cores
-from workloads.blocks import blocks
+from workloads.network import blocks
 
 
 def test_a_block_is_what_is_called_alike_but_for_a_number() -> None:

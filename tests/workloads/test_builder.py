@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import Builder, NetworkError, Tensor
-from workloads.builder import window
+from workloads.layer_types.linear import window
 
 
 def places(side: int, kernel: int, stride: int, padding: int) -> int:

@@ -1,7 +1,7 @@
 """Which operators are kernels of their own without a compiler."""
 
 from workloads import load_network
-from workloads.kernels import apart
+from workloads.transforms import apart
 
 
 def test_a_gpt_block() -> None:

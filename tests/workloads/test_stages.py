@@ -20,7 +20,7 @@ from workloads import (
     load_network,
     partition_graph,
 )
-from workloads.kinds import RECEIVED, SENT
+from workloads.layer_types.other import RECEIVED, SENT
 
 Crossed = dict[tuple[int, int, Tensor], list[int]]
 """By producer, target stage and tensor, the nodes that read it."""

@@ -9,13 +9,14 @@ from onnx import TensorProto, helper
 
 from workloads.exporters.onnx_writer import BATCH, Layout, Writer, Written, dims_of, natural
 from workloads.importers.onnx.operators import DOMAIN
-from workloads.kinds import CELLS, INPUT, NetworkError, sides
-from workloads.layers import Layer
+from workloads.layer_types import Layer
+from workloads.layer_types.recurrent import CELLS
+from workloads.tensors import INPUT, NetworkError, sides
 
 
 def write(writer: Writer, layer: Layer) -> None:
     """The nodes of one layer; raises NetworkError where ONNX cannot say it."""
-    layout = KINDS.get(layer.kind, _plain)(writer, layer)
+    layout = KINDS.get(layer.kind, _other)(writer, layer)
     writer.written[layer.name] = Written(layer.name, layer.output, layout)
 
 
@@ -79,7 +80,7 @@ def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
     """The matrix of another layer, turned where that is an embedding's table."""
     owner = next(other for other in writer.network.layers if other.name == layer.shared)
     name = f"{owner.name}.weight"
-    if owner.kind == "embedding":
+    if owner.type.gathers:
         return writer.transpose(name, f"{layer.name}/table", 1, 0)
     if (owner.input.channels, owner.output.channels) == (into, out):
         return name
@@ -108,8 +109,9 @@ def _embedding(writer: Writer, layer: Layer) -> Layout:
 
 
 def _cell(writer: Writer, layer: Layer) -> Layout:
-    directions, gates = layer.directions, CELLS[layer.kind]
-    hidden, into = layer.output.channels // directions, layer.input.channels
+    directions, into = layer.directions, layer.input.channels
+    hidden = layer.output.channels // directions
+    gates = CELLS[layer.kind].gates
     reads = [
         writer.read(layer, 0, Layout.SEQUENCE),
         writer.weight(f"{layer.name}.weight", directions, gates * hidden, into),
@@ -189,10 +191,10 @@ def _concat(writer: Writer, layer: Layer) -> Layout:
 def _other(writer: Writer, layer: Layer) -> Layout:
     layout = natural(layer.output)
     reads = [writer.read(layer, at, natural(t)) for at, t in enumerate(layer.operands)]
-    if layer.extra:
-        reads.append(writer.weight(f"{layer.name}.extra", layer.extra))
+    if layer.parameters:
+        reads.append(writer.weight(f"{layer.name}.extra", layer.parameters))
     axis = 2 if layout is Layout.SEQUENCE else 1
-    kind = layer.operator or "operator"
+    kind = layer.operator or ("operator" if layer.kind in KINDS else layer.kind)
     writer.node(kind, reads, layer.name, domain=DOMAIN, channel_axis=axis)
     writer.declared.append(writer.info(layer.name, layer.output, layout))
     return layout
@@ -201,7 +203,7 @@ def _other(writer: Writer, layer: Layer) -> Layout:
 def _plain(writer: Writer, layer: Layer) -> Layout:
     layout = natural(layer.output)
     reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
-    kind = {"relu": "Relu", "softmax": "Softmax", "add": "Sum", "mul": "Mul"}[layer.kind]
+    kind = PLAIN[layer.kind]
     further = {"axis": 1 if layout is Layout.MAP else -1} if kind == "Softmax" else {}
     writer.node(kind, reads, layer.name, **further)
     return layout
@@ -226,6 +228,8 @@ def _output_padding(layer: Layer) -> list[int]:
     return [out - (s * (n - 1) + (k - 1) * d + 1 - 2 * p) for n, out, k, s, p, d in measures]
 
 
+PLAIN = {"relu": "Relu", "softmax": "Softmax", "add": "Sum", "mul": "Mul"}
+"""Operators without weights or attributes."""
 KINDS: dict[str, Callable[[Writer, Layer], Layout]] = {
     "conv": _conv,
     "max_pool": _pool,
@@ -237,5 +241,6 @@ KINDS: dict[str, Callable[[Writer, Layer], Layout]] = {
     "matmul": _matmul,
     "flatten": _flatten,
     "concat": _concat,
+    **dict.fromkeys(PLAIN, _plain),
     "other": _other,
 }

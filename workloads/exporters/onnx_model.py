@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.attention import with_attention
-from workloads.kinds import ATTENTION, NetworkError
-from workloads.layers import Network
+from workloads.attention import ATTENTION, with_attention
+from workloads.network import Network
+from workloads.tensors import NetworkError
 
 if TYPE_CHECKING:
     import onnx

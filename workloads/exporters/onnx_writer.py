@@ -16,8 +16,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from workloads.importers.onnx.operators import DOMAIN
-from workloads.kinds import INPUT, NetworkError, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.network import Network
+from workloads.tensors import INPUT, NetworkError, Tensor
 
 OPSET = 21
 BATCH = "batch"

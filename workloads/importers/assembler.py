@@ -22,8 +22,8 @@ from workloads.importers.dims import (
     tensor_of,
 )
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
-from workloads.kinds import INPUT, NetworkError, Tensor
-from workloads.layers import Layer
+from workloads.layer_types import Layer
+from workloads.tensors import INPUT, NetworkError, Tensor
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
 """Verbs whose first operand is (samples, channels, positions ...)."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from workloads.kinds import Tensor
+from workloads.tensors import Tensor
 
 
 class Role(StrEnum):

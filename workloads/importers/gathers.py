@@ -19,7 +19,7 @@ from workloads.importers.dims import (
     tensor_of,
 )
 from workloads.importers.neutral import Constant, ModelOperation
-from workloads.kinds import NetworkError, Tensor
+from workloads.tensors import NetworkError, Tensor
 
 
 def embedding(assembler: Assembler, operation: ModelOperation) -> None:

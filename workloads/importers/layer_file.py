@@ -6,16 +6,26 @@ are taken as written, even where consecutive layers do not fit: that is how
 the program's ResNets are defined. ``out_fmap`` is the map after pooling; the
 map before it is not in the file and is taken as ``pool`` times as wide and
 high.
+
+Beside what that program reads, a layer may name what it reads in a first line
+``inputs NAME,NAME`` (else the layer above it), and may be of any other type by
+its name in capitals, with the type's keys in order. Its shape follows from its
+inputs then:
+
+    scan STATE_SPACE
+    inputs x,B,C,steps
+    groups 2
+    chunk 64
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from workloads.importers.neutral import printable
-from workloads.kinds import INPUT, NetworkError, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import TYPES, Layer
+from workloads.network import Network
+from workloads.tensors import INPUT, NetworkError, Tensor
 
 _CONV_KEYS = (
     "in_ch",
@@ -63,16 +73,15 @@ def read_layer_file(path: str | Path) -> Network:
 class _Parser:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
-        self._lines = self._pairs(text)
+        lines = enumerate(text.splitlines(), 1)
+        self._lines = [(number, words) for number, line in lines if (words := line.split())]
+        self._lines.reverse()
         self._number = 0
-
-    def _pairs(self, text: str) -> Iterator[tuple[int, list[str]]]:
-        for number, line in enumerate(text.splitlines(), 1):
-            if words := line.split():
-                yield number, words
+        self._made: dict[str, Layer] = {}
+        """What each name in the file stands for: its layer, or the pool behind it."""
 
     def _next(self, expected: str) -> list[str]:
-        number, words = next(self._lines, (self._number + 1, []))
+        number, words = self._lines.pop() if self._lines else (self._number + 1, [])
         self._number = number
         if len(words) != 2:
             found = f"found {' '.join(words)!r}"[:80] if words else "the file ends"
@@ -82,12 +91,25 @@ class _Parser:
     def _error(self, message: str) -> NetworkError:
         return NetworkError(f"{self.path}:{self._number}: {message}")
 
-    def _value(self, key: str) -> int:
+    def _inputs(self, previous: str) -> tuple[str, ...]:
+        """The layers that one reads: the one above, unless its first line says which."""
+        if not self._lines or self._lines[-1][1][0] != "inputs":
+            return (previous,)
+        names = self._next("'inputs NAME,NAME'")[1].split(",")
+        for name in names:
+            if name != INPUT and name not in self._made:
+                raise self._error(f"inputs: {printable(name)!r} is no layer above"[:160])
+        return tuple(self._made[name].name if name in self._made else name for name in names)
+
+    def _value(self, key: str, least: int = 1) -> int:
         found, text = self._next(f"'{key} NUMBER'")
         if found != key:
             raise self._error(f"expected '{key} NUMBER', found '{found} {text}'"[:160])
-        if not (text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) <= _LARGEST):
-            raise self._error(f"{key} must be a whole number 1...{_LARGEST}, found {text!r}"[:160])
+        if not (
+            text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= _LARGEST
+        ):
+            wanted = f"a whole number {least}...{_LARGEST}"
+            raise self._error(f"{key} must be {wanted}, found {text!r}"[:160])
         return int(text)
 
     def network(self) -> Network:
@@ -102,26 +124,42 @@ class _Parser:
             if name in names:
                 raise self._error(f"layer name {name!r} is used twice"[:160])
             previous = layers[-1].name if layers else INPUT
-            layers += self._layer(name, kind, previous)
+            layers += self._layer(name, kind, self._inputs(previous), layers)
             names.update(layer.name for layer in layers[-2:])
-        for number, words in self._lines:
-            self._number = number
+            self._made[name] = layers[-1]
+        if self._lines:
+            self._number, words = self._lines.pop()
             raise self._error(f"expected the end after {count} layers, found {' '.join(words)!r}")
         title, origin = printable(self.path.stem), printable(f"layer file {self.path}")
         return Network(title, layers[0].input, tuple(layers), origin)
 
-    def _layer(self, name: str, kind: str, previous: str) -> list[Layer]:
+    def _layer(
+        self, name: str, kind: str, sources: tuple[str, ...], before: list[Layer]
+    ) -> list[Layer]:
         if kind == "FC":
             into, out = (self._value(key) for key in _FC_KEYS)
-            return [Layer(name, "fc", (previous,), Tensor(into), Tensor(out))]
+            return [Layer(name, "fc", sources, Tensor(into), Tensor(out))]
         if kind != "CONV":
-            raise self._error(f"expected CONV or FC after {name!r}, found {kind!r}"[:160])
+            return [self._typed(name, kind, sources, before)]
         v = {key: self._value(key) for key in _CONV_KEYS}
         source = Tensor(v["in_ch"], v["in_fmap_h"], v["in_fmap_w"])
         pooled = Tensor(v["out_ch"], v["out_fmap_h"], v["out_fmap_w"])
         pool = v["pool"]
         raw = Tensor(pooled.channels, pooled.height * pool, pooled.width * pool)
-        conv = Layer(name, "conv", (previous,), source, raw, kernel=v["kernel"])
+        conv = Layer(name, "conv", sources, source, raw, kernel=v["kernel"])
         if pool == 1:
             return [conv]
         return [conv, Layer(f"{name}.pool", "max_pool", (name,), raw, pooled, pool, pool)]
+
+    def _typed(self, name: str, kind: str, sources: tuple[str, ...], before: list[Layer]) -> Layer:
+        """A layer of any type, whose shape follows from its inputs."""
+        type_ = TYPES.get(kind.lower())
+        if type_ is None or kind != kind.upper() or not before:
+            known = "CONV or FC" if not before else f"one of {', '.join(sorted(TYPES)).upper()}"
+            raise self._error(f"expected {known} after {name!r}, found {kind!r}"[:400])
+        shapes = {layer.name: layer.output for layer in before} | {INPUT: before[0].input}
+        given = {key: self._value(key, int(key != "padding")) for key in type_.keys}
+        try:
+            return type_.layer(name, sources, [shapes[source] for source in sources], **given)
+        except NetworkError as error:
+            raise self._error(f"layer {name!r}: {error}") from None

@@ -20,7 +20,7 @@ from workloads.importers.dims import (
     tensor_of,
 )
 from workloads.importers.neutral import Constant, ModelOperation, Shape
-from workloads.kinds import NetworkError, Tensor
+from workloads.tensors import NetworkError, Tensor
 
 
 def matmul(assembler: Assembler, operation: ModelOperation) -> None:

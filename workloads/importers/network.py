@@ -7,8 +7,8 @@ from collections.abc import Callable
 from workloads.importers import attention, einsum, gathers, matmuls, sequences, windows
 from workloads.importers.assembler import Assembler
 from workloads.importers.neutral import Constant, Model, ModelOperation
-from workloads.kinds import INPUT, NetworkError, Tensor
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import INPUT, NetworkError, Tensor
 
 VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "conv": windows.conv,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from workloads.importers.assembler import Assembler, Value
 from workloads.importers.dims import Dims, Role, area_of, dim, retag, size_of
 from workloads.importers.neutral import Constant, ModelOperation
-from workloads.kinds import Tensor
+from workloads.tensors import Tensor
 
 
 def cell(assembler: Assembler, operation: ModelOperation) -> None:

@@ -16,8 +16,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from workloads.kinds import NetworkError
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import NetworkError
 from workloads.zoo.sizes import SIZES
 from workloads.zoo.transformers import Transformer, transformer
 

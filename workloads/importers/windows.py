@@ -9,7 +9,7 @@ from typing import Any
 from workloads.importers.assembler import Assembler
 from workloads.importers.dims import Dims, Role, count, dim, like, retag, size_of, tensor_of
 from workloads.importers.neutral import Constant, ModelOperation, Shape
-from workloads.kinds import NetworkError, Sides, Tensor
+from workloads.tensors import NetworkError, Sides, Tensor
 
 
 def conv(assembler: Assembler, operation: ModelOperation) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from workloads.layers import Network
+from workloads.network import Network
 from workloads.zoo.alexnet import alexnet
 from workloads.zoo.bert import bert
 from workloads.zoo.densenet import densenet

@@ -1,7 +1,7 @@
 """AlexNet without groups, 96-256-384-384-256 (Krizhevsky et al. 2012, one tower)."""
 
 from workloads.builder import Builder
-from workloads.layers import Network
+from workloads.network import Network
 
 
 def alexnet() -> Network:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.kinds import Tensor
+from workloads.tensors import Tensor
 
 
 def norm(

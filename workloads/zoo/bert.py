@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.kinds import NetworkError
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import NetworkError
 from workloads.zoo.attention import attend, feed_forward, first_position, norm
 
 VOCABULARY, POSITIONS, SEGMENTS = 30_522, 512, 2

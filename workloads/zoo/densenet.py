@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.layers import Network
+from workloads.network import Network
 
 _BLOCKS = (6, 12, 24, 16)
 _GROWTH = 32

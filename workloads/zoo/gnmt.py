@@ -8,8 +8,8 @@ first layer, whose context every later layer reads beside its input.
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.kinds import Tensor
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import Tensor
 
 VOCABULARY, _HIDDEN, _LAYERS = 32_320, 1024, 4
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from workloads.kinds import INPUT, Tensor
-from workloads.layers import Layer, Network
+from workloads.layer_types import Layer
+from workloads.network import Network
+from workloads.tensors import INPUT, Tensor
 
 
 class _Conv(NamedTuple):

@@ -7,8 +7,8 @@ their channels.
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.kinds import Sides
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import Sides
 
 Step = tuple[int, Sides]
 """Channels and kernel of one convolution of a branch, padded to keep the map."""

@@ -1,7 +1,7 @@
 """LeNet as Caffe ships it (20-50-500-10, after LeCun et al. 1998) on 28x28 digits."""
 
 from workloads.builder import Builder
-from workloads.layers import Network
+from workloads.network import Network
 
 
 def lenet() -> Network:

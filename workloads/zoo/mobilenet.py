@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.layers import Network
+from workloads.network import Network
 
 _STAGES = (
     (1, 16, 1, 1),

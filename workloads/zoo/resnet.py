@@ -1,7 +1,7 @@
 """ResNet-18/34/50 (He et al. 2016, Table 1), with true strides, projections and shortcuts."""
 
 from workloads.builder import Builder
-from workloads.layers import Network
+from workloads.network import Network
 
 _CHANNELS = (64, 128, 256, 512)
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}

@@ -7,9 +7,10 @@ from math import ceil
 
 from workloads.attention import FORMS, with_attention
 from workloads.builder import Builder
-from workloads.kernels import apart
-from workloads.kinds import COMBINE, DISPATCH, NetworkError, Tensor
-from workloads.layers import Network
+from workloads.layer_types.other import COMBINE, DISPATCH
+from workloads.network import Network
+from workloads.tensors import NetworkError, Tensor
+from workloads.transforms import apart
 from workloads.zoo.attention import attend, norm
 
 NORMS = ("layer_norm", "rms_norm")

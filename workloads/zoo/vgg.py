@@ -1,7 +1,7 @@
 """VGG-11/13/16/19: configurations A, B, D and E of Simonyan and Zisserman 2014, Table 1."""
 
 from workloads.builder import Builder
-from workloads.layers import Network
+from workloads.network import Network
 
 _CHANNELS = (64, 128, 256, 512, 512)
 _BLOCKS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workloads.builder import Builder
-from workloads.kinds import Tensor
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import Tensor
 from workloads.zoo.attention import feed_forward, first_position, fused_attention, norm
 
 _LAYERS, _FEATURES, _HEADS, _PATCHES = 12, 768, 12, 14 * 14

@@ -13,7 +13,7 @@ from experiments.face.notices import MOST, tell_notes
 from experiments.studies.store import Store
 from tests.experiments.face import SMALL
 from workloads import load_network
-from workloads.layers import Network
+from workloads.network import Network
 
 ARRAY = accelarray.array("accpar-mixed", set=SMALL)
 TINY_MEMORY = {"devices.0.hbm.capacity": "64 MiB"}

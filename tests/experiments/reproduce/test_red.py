@@ -5,7 +5,7 @@ import pytest
 from experiments.reproduce import red
 from experiments.reproduce.red import WITHOUT, ZEROS, layers
 from workloads import Network
-from workloads.kinds import sides
+from workloads.tensors import sides
 
 
 def test_the_layers_are_legal_and_named() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.cost.hbm_tensors import bends, gradient, rides, tensors
+from simulator.cost.hbm_tensors import gradient, tensors
 from workloads import Builder, Layer, Network, Tensor, owners, partition_graph
 
 
@@ -34,13 +34,13 @@ def test_what_rides_and_what_backward_needs_values_for(
     one: Layer, riding: bool, bending: bool | None
 ) -> None:
     """Only of what rides it is asked whether backward needs values."""
-    assert rides(one) == riding
-    assert bending is None or bends(one) == bending
+    assert one.type.in_passing(one) == riding
+    assert bending is None or one.type.needs_values(one) == bending
 
 
 def test_element_wise_operators_of_two_inputs_are_operators() -> None:
     both = Layer("x", "other", ("a", "b"), Tensor(4), Tensor(4), operator="gelu")
-    assert not rides(both)
+    assert not both.type.in_passing(both)
 
 
 def residual() -> Network:

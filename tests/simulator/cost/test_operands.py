@@ -8,6 +8,7 @@ from simulator.cost.operators import Map, Minor
 from simulator.cost.roofline import map_bytes, map_channels
 from tests.simulator.shapes import PLAIN
 from workloads import Builder, Layer, Network, Tensor
+from workloads.layer_types import Kept
 
 POSITIONS, HEADS = Minor.POSITIONS, Minor.HEADS
 
@@ -49,11 +50,11 @@ def test_operators_in_front_of_the_first_product_are_split_as_its_input() -> Non
 
 def test_gradients_have_the_shapes_and_sides_of_what_they_belong_to() -> None:
     maps, layers = of(chain())
-    assert maps.input_gradients(layers["two"]) == [Map("gradient of two's input", II, 1.0, 4)]
+    assert maps.input_gradients(layers["two"], [0]) == [Map("gradient of two's input", II, 1.0, 4)]
     assert maps.received(layers["pool"]) == [Map("gradient of two's input", III, 1.0, 4)]
     assert maps.product_gradient(layers["one"]) == Map("gradient of pool's input", III, 1.0, 16)
-    assert maps.input_gradients(layers["early"]) == []  # nobody in front is trained
-    assert maps.input_gradients(layers["one"]) == []
+    assert maps.input_gradients(layers["early"], [0]) == []  # nobody in front is trained
+    assert maps.input_gradients(layers["one"], [0]) == []
 
 
 def test_what_a_norm_rides_on_is_read_again() -> None:
@@ -108,7 +109,7 @@ def test_operands_of_a_product_of_maps() -> None:
     scores = layers["scores"]
     for place, elements in ((0, 12 * 5), (1, 6 * 5)):
         whole = Shard(1, 3, 5, 2)  # two groups of 3 inputs and 5 outputs
-        read, written = maps.input(scores, place), maps.operand_gradient(scores, place)
+        read, written = maps.input(scores, place), maps.input_gradients(scores, [place])[0]
         assert read.along is written.along is II
         assert map_channels(read, whole) * read.area == pytest.approx(elements)
         assert map_channels(written, whole) * written.area == pytest.approx(elements)
@@ -125,7 +126,8 @@ def test_a_cell_keeps_its_gates_and_one_more_state(kind: str, gates: int) -> Non
     net.cell(kind, "cell", 7, directions=2)
     maps, layers = of(net.build())
     cell, whole = layers["cell"], Shard(1, 6 + 7, gates * 14)
-    kept, errors = maps.gates(cell), maps.gate_gradients(cell)
+    parts = cell.type.forward(cell)[0].writes[-1], cell.type.gradient(cell)[0].reads[-1]
+    kept, errors = (maps.kept(cell, part) for part in parts if isinstance(part, Kept))
     assert (kept.along, errors.along) == (III, III)
     assert map_channels(kept, whole) * kept.area == pytest.approx((gates + 1) * 14 * 5)
     assert map_channels(errors, whole) * errors.area == pytest.approx(gates * 14 * 5)

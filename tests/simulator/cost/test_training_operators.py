@@ -5,7 +5,6 @@ from hypothesis import given
 
 from planners.order import Phase
 from planners.partition import II, Shard
-from simulator.cost.hbm_tensors import rides
 from simulator.cost.operators import Map, Operator
 from simulator.cost.roofline import flops, traffic
 from simulator.cost.training_operators import operators
@@ -168,7 +167,7 @@ def check_every_operator_once(network: Network) -> None:
 
 def check_layer(layer: Layer, count: Counter[str]) -> None:
     norm = layer.kind == "batch_norm"
-    assert count[f"{layer.name} forward"] == (not rides(layer))
+    assert count[f"{layer.name} forward"] == (not layer.type.in_passing(layer))
     assert count[f"{layer.name} statistics"] == norm
     assert count[f"{layer.name} gradient"] == (layer.weighted or layer.kind == "matmul")
     assert norm or not count[f"{layer.name} reductions"]

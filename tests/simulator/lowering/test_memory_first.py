@@ -14,7 +14,8 @@ from simulator.lowering import pipeline as lowering
 from simulator.lowering.memory_first import alike_stages
 from tests.effort import calls
 from workloads import Network, cut, load_network
-from workloads.alike import first_alike, unnamed
+from workloads.network import unnamed
+from workloads.stages import first_alike
 
 
 def strict(network: Network, array: Array, options: dict[str, str], *, full: bool) -> str | None:

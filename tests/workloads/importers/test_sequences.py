@@ -3,8 +3,11 @@
 import pytest
 
 from tests.workloads.importers.models import layers, network, op, trained
-from workloads import CELLS, Tensor
+from workloads import Tensor
 from workloads.importers.neutral import Constant, ModelOperation
+
+CELLS = {"lstm": 4, "gru": 3}
+"""Gates of each."""
 
 
 def cell(

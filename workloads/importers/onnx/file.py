@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.importers.onnx.guard import MOST_BYTES, MOST_NODES, MOST_TENSORS
-from workloads.kinds import NetworkError
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import NetworkError
 
 if TYPE_CHECKING:
     import onnx

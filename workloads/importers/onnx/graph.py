@@ -14,7 +14,7 @@ from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, 
 from workloads.importers.onnx import guard, operators, values
 from workloads.importers.onnx.guard import LARGEST, MOST_MADE
 from workloads.importers.onnx.tensors import FLOATS, Tensors
-from workloads.kinds import NetworkError
+from workloads.tensors import NetworkError
 
 
 class Reader:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workloads.importers.neutral import Shape
-from workloads.kinds import NetworkError
+from workloads.tensors import NetworkError
 
 if TYPE_CHECKING:
     import onnx

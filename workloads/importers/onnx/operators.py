@@ -11,7 +11,7 @@ import onnx
 
 from workloads.importers.neutral import ModelOperation, Shape
 from workloads.importers.onnx.tensors import Tensors
-from workloads.kinds import NetworkError
+from workloads.tensors import NetworkError
 
 DOMAIN = "accelarray"
 """The domain of our own exporter's operators: unweighted ones that ONNX has no name for."""

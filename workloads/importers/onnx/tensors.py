@@ -11,7 +11,7 @@ import onnx
 from workloads.importers.neutral import Constant, Shape
 from workloads.importers.onnx import values
 from workloads.importers.onnx.guard import LARGEST, MOST_BYTES
-from workloads.kinds import NetworkError
+from workloads.tensors import NetworkError
 
 FLOATS = frozenset({1, 10, 11, 16, 17, 18, 19, 20, 23})
 """ONNX element types of trained tensors: float, float16, double, bfloat16, the float8 ones."""

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from workloads.kinds import NetworkError
+from workloads.tensors import NetworkError
 
 LARGEST = 1 << 16
 """Most elements of a constant whose values are followed."""

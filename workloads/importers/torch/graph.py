@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind
 
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape
 from workloads.importers.torch import operators
-from workloads.kinds import NetworkError
+from workloads.tensors import NetworkError
 
 _NEVER_READ = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 

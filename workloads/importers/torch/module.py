@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workloads.kinds import NetworkError
-from workloads.layers import Network
+from workloads.network import Network
+from workloads.tensors import NetworkError
 
 if TYPE_CHECKING:
     import torch

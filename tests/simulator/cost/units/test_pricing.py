@@ -17,7 +17,6 @@ from simulator.cost.roofline import bounds, core_of, costs, flops
 from simulator.cost.training_operators import operators
 from simulator.cost.units.pricing import missed_bytes, price, product_of
 from simulator.cost.units.product import Product
-from simulator.cost.units.vectors import element_cycles
 from workloads import Layer, Tensor, load_network
 
 UNITS = Units(1e9, (MatrixUnit(128, 128),), (VectorUnit(128, 8),), 2.0**24)
@@ -148,16 +147,16 @@ def test_fractions_fill_every_multiplier() -> None:
 def test_cycles_of_an_element(kind: str, operator: str, forward: int, backward: int) -> None:
     shape = Tensor(4, 2, 2)
     layer = Layer("x", kind, ("input",), shape, shape, operator=operator)
-    assert element_cycles(layer, Phase.FORWARD) == forward
-    assert element_cycles(layer, Phase.BACKWARD) == backward
+    assert layer.type.element_cycles(layer, forward=True) == forward
+    assert layer.type.element_cycles(layer, forward=False) == backward
 
 
 def test_pools_look_at_their_windows_and_products_at_nothing() -> None:
     shape = Tensor(4, 2, 2)
     pool = Layer("x", "max_pool", ("input",), shape, shape, kernel=3)
-    assert element_cycles(pool, Phase.FORWARD) == 9
+    assert pool.type.element_cycles(pool, forward=True) == 9
     product = Layer("x", "conv", ("input",), shape, shape)
-    assert element_cycles(product, Phase.FORWARD) == 0
+    assert product.type.element_cycles(product, forward=True) == 0
 
 
 def test_a_network_works_on_every_element_once_forward() -> None:
@@ -170,7 +169,7 @@ def test_a_network_works_on_every_element_once_forward() -> None:
         for operator in node.forward
     )
     by_layer = sum(
-        element_cycles(layer, Phase.FORWARD) * layer.output.elements
+        layer.type.element_cycles(layer, forward=True) * layer.output.elements
         + (2 * layer.output.elements if layer.kind == "batch_norm" else 0)
         for layer in network.layers
     )

@@ -1,0 +1,98 @@
+"""Unweighted operators without a type of their own, told apart by ``Layer.operator``.
+
+Only their memory traffic counts. What is known of the words is here: which of them are
+views, which are done by element in passing, which need values backward, and those with a
+meaning of their own (a stage's boundary, tokens to experts, a loss).
+"""
+
+from __future__ import annotations
+
+from workloads.layer_types.base import (
+    FLOAT_BYTES,
+    Kept,
+    Layer,
+    LayerType,
+    Role,
+    Step,
+    register,
+)
+from workloads.layer_types.element_cycles import cycles_of
+
+OTHER = "other"
+RECEIVED, SENT = "received", "sent"
+"""Operators of what enters a stage of a network from another one, and of what leaves it."""
+DISPATCH, COMBINE = "dispatch", "combine"
+"""Operators that bring tokens to the experts a router chose for them, and their results back."""
+LOSS = "cross_entropy"
+"""The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
+DROPOUT = "dropout"
+"""Its mask is written forward and read backward, a byte for each element."""
+
+_VIEWS = "flatten reshape view transpose permute squeeze unsqueeze identity slice split shift"
+VIEWS = frozenset(_VIEWS.split())
+"""Other ways to see a tensor, or a part of it: nothing is computed."""
+_LINEAR = "add_table add sub neg scale div mul cast dropout rotary"
+LINEAR = frozenset(_LINEAR.split())
+"""Element-wise with constants or masks: backward needs no values."""
+_CURVED = """
+    relu relu6 leaky_relu prelu elu selu celu gelu quick_gelu silu swish mish sigmoid hardsigmoid
+    hard_sigmoid hardswish hard_swish hardtanh tanh softplus softsign clip clamp abs erf exp log
+    squared_relu pow sqrt rsqrt reciprocal sin cos
+"""
+CURVED = frozenset(_CURVED.split())
+"""Element-wise operators whose backward needs values."""
+_FREE = frozenset({"flatten", "reshape", "slice", "concat", RECEIVED, SENT, "shift"})
+"""Operators on which vector units spend nothing."""
+
+
+@register
+class Other(LayerType):
+    """Any further unweighted operator, of one or more inputs."""
+
+    name = OTHER
+    inputs = None
+    reads = "one input"
+    fusible = True
+
+    def forward(self, layer: Layer) -> tuple[Step, ...]:
+        """A loss casts its logits to float32, then makes probabilities of them in place."""
+        if layer.operator in (RECEIVED, SENT):
+            return ()
+        if layer.operator == LOSS:
+            kept = _probabilities(layer)
+            return Step((Role.INPUTS,), (kept,), what="forward cast"), Step((kept, kept))
+        return super().forward(layer)
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        """What is sent gets its gradient from the stage that read it."""
+        if not needed or layer.operator == SENT:
+            return ()
+        if layer.operator == LOSS:
+            kept = _probabilities(layer)
+            return Step((kept, kept)), Step((kept,), (Role.ERRORS,), what="backward cast")
+        if layer.apart and layer.operator in LINEAR:
+            return (Step((Role.ERROR,), (Role.ERRORS,)),)
+        return super().backward(layer, needed=needed)
+
+    def in_passing(self, layer: Layer) -> bool:
+        if layer.apart or len(layer.inputs) > 1:
+            return False
+        into, out = layer.input.elements, layer.output.elements
+        if self.view(layer):
+            return out <= into
+        return layer.operator in LINEAR | CURVED and out == into
+
+    def needs_values(self, layer: Layer) -> bool:
+        scaled = layer.operator in ("mul", "scale", "div") and layer.extra > 0
+        return scaled or layer.operator in CURVED
+
+    def view(self, layer: Layer) -> bool:
+        return layer.operator in VIEWS
+
+    def element_cycles(self, layer: Layer, *, forward: bool) -> float:
+        word = layer.operator or self.name
+        return 0.0 if word in _FREE else cycles_of(word, forward=forward)
+
+
+def _probabilities(layer: Layer) -> Kept:
+    return Kept("probabilities", layer.output.channels, FLOAT_BYTES)

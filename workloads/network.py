@@ -1,0 +1,164 @@
+"""Networks: what is trained, with the exact shape of every tensor.
+
+A network is a directed acyclic graph of layers. Products (weighted layers and
+``matmul``) are what planners partition; the other types are kept with their
+shapes because they move memory and because joins tie paths together. Shapes
+are those of one sample; the batch size belongs to the training step.
+
+A sequence is a feature map one wide: ``channels`` are the features of a
+position and ``height`` counts positions, so a linear layer on a sequence is a
+1x1 convolution. Token ids are a map of one channel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+from workloads.layer_types import TYPES, Layer
+from workloads.layer_types.linear import block_problem
+from workloads.tensors import INPUT, NetworkError, Tensor, sides
+
+_LARGEST = 1 << 62
+_NUMBER = re.compile(r"(\d+)(?=[./_].)")
+"""What counts a block: a number with more of the name behind it, as in layer12.norm1."""
+_NAMES = ("name", "inputs", "shared")
+_OTHERS = attrgetter(*(field.name for field in fields(Layer) if field.name not in _NAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Layers in topological order; ``inputs`` name earlier layers or ``"input"``.
+
+    A network of several inputs (tokens and a mask, source and target) calls
+    all of them ``"input"``: each layer says by its own shapes what it reads,
+    and ``input`` is the main one's shape. Raises NetworkError when a name
+    repeats, an input is unknown or comes later, a kind is unknown, or an arity
+    or shape is wrong.
+    """
+
+    name: str
+    input: Tensor
+    layers: tuple[Layer, ...]
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: dict[str, Layer | None] = {INPUT: None}
+        for layer in self.layers:
+            if problem := _problem(layer, seen):
+                raise NetworkError(f"network {self.name!r}, layer {layer.name!r}: {problem}")
+            seen[layer.name] = layer
+        if not any(layer.weighted for layer in self.layers):
+            raise NetworkError(f"network {self.name!r}: no weighted layer (conv, fc or the like)")
+
+    def __hash__(self) -> int:
+        """By little of it: networks are asked for often, and have thousands of layers."""
+        return hash((self.name, self.input, len(self.layers)))
+
+    @property
+    def weights(self) -> int:
+        """Elements of all weight tensors, shared ones once, without biases and norms."""
+        return sum(layer.weights for layer in self.layers if not layer.shared)
+
+    @property
+    def parameters(self) -> int:
+        """All trained elements: weights, biases, norms and tables."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of a sample, where its main input is a sequence that an embedding looks up."""
+        read = (
+            layer.type.gathers and layer.inputs == (INPUT,) and layer.input == self.input
+            for layer in self.layers
+        )
+        one_wide = self.input.channels == self.input.width == 1
+        return self.input.height if one_wide and self.input.height > 1 and any(read) else None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample's forward pass."""
+        return sum(layer.macs for layer in self.layers)
+
+
+def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
+    """The names of the layers of each block that a network repeats, in its order.
+
+    Blocks are called alike but for a number; of several such names the one with most layers.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for layer in network.layers:
+        if number := _NUMBER.search(layer.name):
+            stem = layer.name[: number.start()]
+            found.setdefault(stem, {}).setdefault(number[0], []).append(layer.name)
+    if not found:
+        return ()
+    layers = Counter({stem: sum(map(len, some.values())) for stem, some in found.items()})
+    (stem, _), *_ = layers.most_common(1)
+    return tuple(map(tuple, found[stem].values()))
+
+
+def unnamed(network: Network) -> Hashable:
+    """A network without names: its layers call each other by number."""
+    number = {INPUT: -1, "": -2} | {layer.name: i for i, layer in enumerate(network.layers)}
+    layers = [
+        (_OTHERS(layer), tuple(number[name] for name in layer.inputs), number[layer.shared])
+        for layer in network.layers
+    ]
+    return network.input, tuple(layers)
+
+
+def _problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
+    """What is wrong with a layer behind those seen so far."""
+    if layer.name in seen:
+        return "the name is used twice"
+    if layer.kind not in TYPES:
+        return f"unknown kind {layer.kind!r}; one of {sorted(TYPES)}"
+    for source in layer.inputs:
+        if source not in seen:
+            return f"input {source!r} is not an earlier layer"
+    return _inputs_problem(layer) or _shape_problem(layer) or _shared_problem(layer, seen)
+
+
+def _inputs_problem(layer: Layer) -> str | None:
+    if problem := layer.type.arity_problem(layer):
+        return problem
+    arity = len(layer.inputs)
+    if layer.others and len(layer.others) != arity - 1:
+        return f"{arity} inputs, but shapes for {len(layer.others) + 1}"
+    return None
+
+
+def _shape_problem(layer: Layer) -> str | None:
+    tensors = (*layer.operands, layer.output)
+    windows = [sides(v) for v in (layer.kernel, layer.stride, layer.dilation)]
+    measures = [measure for pair in windows for measure in pair]
+    lengths = [length for t in tensors for length in (t.channels, t.height, t.width)]
+    own = [number for _, number in layer.sizes]
+    if min(*lengths, *measures, *own, layer.groups) < 1:
+        return "shapes, kernel and stride must be positive"
+    if min(*sides(layer.padding), layer.extra) < 0:
+        return "shapes, kernel and stride must be positive"
+    if layer.directions not in (1, 2) or layer.output.channels % layer.directions:
+        return "a recurrent cell has one direction, or two that halve its output"
+    if layer.input.channels % layer.groups or layer.output.channels % layer.groups:
+        return f"{layer.groups} groups do not divide its {layer.input} to {layer.output}"
+    if layer.block != 1 and (problem := block_problem(layer)):
+        return problem
+    if problem := layer.type.problem(layer):
+        return problem
+    sizes = (*(t.elements for t in tensors), *measures, layer.weights, layer.macs, layer.extra)
+    return "shapes are absurdly large" if max(sizes) > _LARGEST else None
+
+
+def _shared_problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
+    if not layer.shared:
+        return None
+    owner = seen.get(layer.shared)
+    if owner is None or owner.shared or not layer.weighted or owner.weights != layer.weights:
+        return f"it cannot share the weights of {layer.shared!r}"
+    return None
