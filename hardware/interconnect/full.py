@@ -23,12 +23,12 @@ class FullyConnected:
     ) -> None:
         self._nodes = nodes = len(ports) if nodes is None else nodes
         self._label = label
-        self._ports = ports
+        self.ports = ports
         source = np.repeat(np.arange(len(ports)), max(nodes - 1, 0))
         target = np.arange(len(source)) % max(nodes - 1, 1)
         target += target >= source % nodes
         target += source - source % nodes
-        self._ends = source, target
+        self.ends = source, target
         self.bandwidth = np.minimum(ports[source], ports[target])
         self.latency_s = latency_s[source]
 
@@ -55,10 +55,10 @@ class FullyConnected:
         return iter(())
 
     def names(self) -> list[str]:  # noqa: D102
-        ends = zip(self._ends[0].tolist(), self._ends[1].tolist(), strict=True)
+        ends = zip(self.ends[0].tolist(), self.ends[1].tolist(), strict=True)
         return [f"{self._label(a)} to {self._label(b)}" for a, b in ends]
 
     def injection(self, first: range, second: range) -> float:
         """All links between the sides."""
-        one, other = (self._ports[side.start : side.stop] for side in (first, second))
+        one, other = (self.ports[side.start : side.stop] for side in (first, second))
         return float(np.minimum.outer(one, other).ravel().sum())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
 from hardware.interconnect.switch import Switch
 from hardware.interconnect.topologies import DESIGNS, joined
 from hardware.interconnect.torus import Grid
-from hardware.topology import near_square
+from hardware.topology import Topology, near_square
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,6 @@ class Wires:
     def __init__(self, array: Array) -> None:
         if faults := [f"{array.name}: {k}: {w}" for k, w in faults_of(array.topology, array.group)]:
             raise SpecError("\n".join(faults))
-        self.kept: dict[Hashable, Any] = {}
-        """What others have worked out on these wires and want to find again."""
         self.array = replace(array, group=Group(array.group.kinds), settings=())
         self.topology = array.topology
         self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
@@ -157,6 +155,22 @@ class Wires:
             lambda board: f"board{first + board} chip",
             wrap=False,
         )
+
+    @cached_property
+    def key(self) -> bytes:
+        """A digest of all that times on these wires depend on."""
+        return _digest(self.array)
+
+    @cached_property
+    def topology_key(self) -> bytes:
+        """A digest of all that routes depend on: how many there are of what, how they are joined.
+
+        Arrays that differ only in how fast things are have the same one.
+        """
+        counts = [(d.chips, d.cores_per_chip, count) for d, count in self.array.group.kinds]
+        factor = Topology(self.topology.kind).factor
+        plain = replace(self.topology, factor=factor, bytes_per_s=None, latency_s=None)
+        return _digest((counts, plain))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -280,6 +294,11 @@ class Wires:
                 if (one & other) - {-1}:
                     return False
         return True
+
+
+def _digest(value: object) -> bytes:
+    """A short text for what says all of itself."""
+    return blake2b(repr(value).encode(), digest_size=20).digest()
 
 
 def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Ints, Ints, Floats]:

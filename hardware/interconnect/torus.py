@@ -63,13 +63,13 @@ class Grid:
         self.size = prod(shape)
         self.coordinates = places(shape)
         self.wrap, self.two_way = wrap, two_way
-        self._copies = len(ports) // self.size
+        self.copies = len(ports) // self.size
         self._label = label
         self.strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
         self._place = self.coordinates @ np.array(self.strides)
         self._node = np.empty(self.size, dtype=np.int64)
         self._node[self._place] = np.arange(self.size)
-        self._exist = np.tile(self._exists().ravel(), self._copies)
+        self._exist = np.tile(self._exists().ravel(), self.copies)
         self._slots = np.flatnonzero(self._exist)
         self._link = np.cumsum(self._exist) - 1
         source, target = self.ends
@@ -149,17 +149,21 @@ class Grid:
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         copies, nodes = np.divmod(sources, self.size)
         place = copies * self.size + self._place[nodes]
-        dense = np.zeros((self._copies * self.size, len(self.shape), 2))
+        used = int(copies.max(initial=0)) + 1  # what is behind them carries nothing
+        dense = np.zeros((used * self.size, len(self.shape), 2))
         goal = self.coordinates[targets % self.size]
         for d, (side, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             high, rest = np.divmod(place, stride * side)
             here, low = np.divmod(rest, stride)
-            line, lines = high * stride + low, self._copies * self.size // side
+            line, lines = high * stride + low, used * self.size // side
             steps = self.steps(here, goal[:, d], d)
             along = self.along(d, lines, line, here, steps, flows)
             dense[:, d] += along.reshape(-1, stride, side, 2).transpose(0, 2, 1, 3).reshape(-1, 2)
             place = place + (goal[:, d] - here) * stride
-        return dense.ravel()[self._slots]
+        found = np.zeros(len(self._slots))
+        links = len(found) // self.copies * used
+        found[:links] = dense.ravel()[self._slots[:links]]
+        return found
 
     def along(
         self, d: int, lines: int, line: Ints, here: Ints, steps: Ints, flows: Floats

@@ -15,16 +15,9 @@ from typing import cast
 
 import numpy as np
 
+from simulator.collectives.cache import cached
 from simulator.collectives.groups import Box, Groups
-from simulator.collectives.kept import KEPT
-from simulator.collectives.messages import (
-    EVERYONE,
-    Carried,
-    Messages,
-    add,
-    exchange,
-    following,
-)
+from simulator.collectives.messages import Carried, add, following
 from simulator.collectives.phases import CollectivePhase, Pattern, phase_of
 from simulator.collectives.wired import (
     cable_rings,
@@ -56,14 +49,14 @@ def ring_two_way(groups: Groups) -> Pattern:
 
 def _round(groups: Groups, *, both_ways: bool) -> Pattern:
     n = groups.size
-    carried = groups.ring.carry(following(np.arange(n), 0, both_ways=both_ways))
+    carried = groups.ring.carry(*following(np.arange(n), 0, both_ways=both_ways))
     return (phase_of(carried, (n - 1) / n / (2 if both_ways else 1), n - 1),)
 
 
 def exchanges(groups: Groups) -> Pattern:
     """The whole tensor is exchanged with neighbours at distance 1, 2, 4, ..."""
     distances = [1 << k for k in range(groups.size.bit_length() - 1)]
-    return tuple(phase_of(groups.carry(exchange(distance)), 1.0) for distance in distances)
+    return tuple(phase_of(groups.exchange(distance), 1.0) for distance in distances)
 
 
 def torus_one_way(groups: Groups) -> Pattern:
@@ -71,7 +64,7 @@ def torus_one_way(groups: Groups) -> Pattern:
     box, sides = _box(groups)
     phases, pieces = [], 1
     for axis, n in enumerate(sides):
-        carried = box.carry(following(_places(sides), axis, both_ways=False))
+        carried = box.carry(*following(_places(sides), axis, both_ways=False))
         phases.append(phase_of(carried, (n - 1) / n / pieces, n - 1))
         pieces *= n
     return tuple(phases)
@@ -94,7 +87,7 @@ def torus(groups: Groups) -> Pattern:
     """
     box, sides = _box(groups)
     ways = [
-        box.carry(following(_places(sides), axis, both_ways=True)) for axis in range(len(sides))
+        box.carry(*following(_places(sides), axis, both_ways=True)) for axis in range(len(sides))
     ]
     return tuple(_turn(ways, sides, turn) for turn in range(len(sides)))
 
@@ -129,11 +122,11 @@ def direct(groups: Groups) -> Pattern:
     The pieces of a member that leave it by one port share it with others as one flow would:
     beside somebody else's message they have half of the port, not 31 of 32 parts.
     """
-    one = _to_all(groups).flows.max(initial=1.0)
+    one = _to_all(groups).load.flows.max(initial=1.0)
     by_port = min(max(float(one), 1.0), groups.size - 1)
-    carried = groups.carry(EVERYONE)
-    alike = replace(carried, flows=carried.flows / by_port)
-    return (phase_of(alike, by_port / groups.size),)
+    load, far = groups.everyone()
+    alike = replace(load, flows=load.flows / by_port)
+    return (CollectivePhase(alike, far, by_port / groups.size),)
 
 
 def binomial(groups: Groups) -> Pattern:
@@ -141,14 +134,14 @@ def binomial(groups: Groups) -> Pattern:
     phases, n = [], groups.size
     for k in reversed(range((n - 1).bit_length())):
         sources = np.arange(0, n - (1 << k), 2 << k)
-        phases.append(phase_of(groups.carry(Messages(sources, sources + (1 << k))), 1.0))
+        phases.append(phase_of(groups.carry(sources, sources + (1 << k)), 1.0))
     return tuple(phases)
 
 
 def pipelined(groups: Groups) -> Pattern:
     """Chunks follow each other along a chain of all members."""
     members = np.arange(groups.size)
-    phase = phase_of(groups.chain.carry(Messages(members[:-1], members[1:])), 1.0)
+    phase = phase_of(groups.chain.carry(members[:-1], members[1:]), 1.0)
     return (replace(phase, stages=groups.size - 2),)
 
 
@@ -162,13 +155,13 @@ def multicast(groups: Groups) -> Pattern:
 
     Along a row of five the links carry 4, 3, 2 and 1 flows by unicast, and 1 each so.
     """
-    carried = _to_all(groups)
-    return (phase_of(replace(carried, flows=np.minimum(carried.flows, 1.0)), 1.0),)
+    load, far = _to_all(groups)
+    return (CollectivePhase(replace(load, flows=np.minimum(load.flows, 1.0)), far, 1.0),)
 
 
 def _to_all(groups: Groups) -> Carried:
     others = np.arange(1, groups.size)
-    return groups.carry(Messages(np.zeros_like(others), others))
+    return groups.carry(np.zeros_like(others), others)
 
 
 def scatter_gather(groups: Groups) -> Pattern:
@@ -196,7 +189,7 @@ def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhas
             np.take(have, [0], axis=line), np.take(have, np.arange(1, sides[axis]), axis=line)
         )
         share = 1.0 / (dimensions * prod(sides[d] for d in done) * sides[axis])
-        ways.append((box.carry(Messages(sources.ravel(), targets.ravel())), share))
+        ways.append((box.carry(sources.ravel(), targets.ravel()), share))
     most = max(share for _, share in ways)
     return phase_of(add([(carried, share / most) for carried, share in ways]), most)
 
@@ -262,7 +255,7 @@ class Algorithm:
         """Its phases where it applies; the steps are made once for all collectives and sizes."""
         if groups.size == 1:
             return ()
-        steps = KEPT.get(f"steps of {self.steps.__name__}", groups.key, lambda: self.steps(groups))
+        steps = cached(f"steps of {self.name}", groups.key, lambda: self.steps(groups))
         return self.whole(collective, steps)
 
 

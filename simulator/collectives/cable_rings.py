@@ -19,9 +19,8 @@ import numpy as np
 from hardware import Wires
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.routing import Subnet
-from simulator.collectives.messages import Carried
-from simulator.collectives.sections import Ends
-from simulator.engine.jobs import Ints
+from simulator.collectives.messages import Ends
+from simulator.engine.jobs import Floats, Ints
 
 Order = tuple[int, ...]
 Multigraph = tuple[tuple[tuple[int, int], int], ...]
@@ -32,12 +31,13 @@ class Strung(NamedTuple):
     """Members on cables: so many rings at once, or none and a chain."""
 
     rings: int
-    carried: Carried
+    flows: Floats
+    far: Ends
 
     @property
     def nbytes(self) -> int:
         """Of its arrays."""
-        return self.carried.nbytes
+        return self.flows.nbytes
 
 
 def strung(wires: Wires, rows: Ints) -> Strung | None:
@@ -60,7 +60,7 @@ def strung(wires: Wires, rows: Ints) -> Strung | None:
         for pair in _used(fabric, rings, chain):
             links[pair] += 1
     number = len(found[0][0])
-    return Strung(number, Carried(flows, _neighbours(rows), None))
+    return Strung(number, flows, _neighbours(rows))
 
 
 def _cables(wires: Wires, rows: Ints) -> Subnet | None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from hardware import Wires
 from simulator.collectives import hierarchical, overlapped
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
-from simulator.collectives.groups import Anywhere, Groups, groups_of
+from simulator.collectives.groups import Groups, groups_of
 from simulator.collectives.lattice import Members, Rows
 from simulator.collectives.offers import Jobs, Offer, cheapest, flat_offer, flat_offers
 from simulator.engine.interconnect import Interconnect
@@ -113,7 +113,7 @@ def members_of(wires: Wires, groups: Members | ArrayLike) -> Groups:
         if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:
             raise CollectiveError(f"members of groups are cores 0 to {wires.cores - 1}")
     found = groups_of(wires, groups)
-    if isinstance(found, Anywhere) and len(distinct(found.rows)) != found.rows.size:
+    if isinstance(groups, Rows) and len(distinct(found.rows)) != found.rows.size:
         raise CollectiveError("a core is a member twice")
     return found
 

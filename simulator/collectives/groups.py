@@ -1,33 +1,22 @@
-"""Groups of cores that run one collective at the same time, and what their messages load.
-
-Where the groups together are a cube of cores, of which each takes some axes
-(its members differ in them) and its copies the others, one group is followed
-and counted for all (``Mirrored``). Any others are followed one by one
-(``Anywhere``). Of eight cores, groups {0, 2} {1, 3} {4, 6} {5, 7} are a cube:
-members at axis 010, groups at 101.
-"""
+"""Groups of cores that run one collective at the same time, and what their messages load."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from hardware import Wires
 from hardware.interconnect.torus import Grid
-from simulator.collectives.bits import axes_in, spread, weighed
-from simulator.collectives.cubes import Cube, Line, cube_of, widest
-from simulator.collectives.kept import KEPT, Token, digest, speeds, wiring
-from simulator.collectives.lattice import Lattice, Members, Rows
-from simulator.collectives.messages import Carried, Messages, add, carry
-from simulator.collectives.quotient import Quotient
+from simulator.collectives.cache import digest
+from simulator.collectives.lattice import Lattice, Members
+from simulator.collectives.messages import Carried, add, farthest, flows_of
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
-from simulator.collectives.sections import MESSAGES_AT_ONCE, Copies
-from simulator.engine.jobs import Ints
+from simulator.collectives.symmetry import MESSAGES_AT_ONCE, Symmetry, symmetry_of
+from simulator.engine.jobs import Floats, Ints, Load
 
 
 class Box(NamedTuple):
@@ -37,115 +26,142 @@ class Box(NamedTuple):
     sides: tuple[int, ...]
 
 
-class Groups(ABC):
-    """Equally large groups of cores that share none.
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Equally large groups of cores that share none: ``rows``, by group and member.
 
-    ``size`` is the number of members of each, ``count`` that of groups.
-    ``key`` says which they are and how wires lead between them, not how fast. ``rows`` are
-    the cores of some that stand for all: of groups that are ``alike``, of one.
+    Where a ``symmetry`` of the array is known, every row stands for its copies under the
+    flips ``copied``, and loads are on classes of links. ``count`` is the number of all
+    groups; ``strided`` says whether they are strided groups.
     """
 
     wires: Wires
-    size: int
-    count: int
-    key: Hashable
     rows: Ints
-    alike = False
+    count: int
+    strided: bool
+    symmetry: Symmetry | None = None
+    copied: int = 0
+
+    @property
+    def size(self) -> int:
+        """Members of each."""
+        return int(self.rows.shape[1])
 
     @cached_property
-    def speeds(self) -> Token:
-        """How fast the wires are, for keys."""
-        return speeds(self.wires)
+    def key(self) -> Hashable:
+        """Which they are and how wires lead between them, not how fast."""
+        return self.wires.topology_key, digest(self.rows), self.copied
 
-    @abstractmethod
-    def carry(self, messages: Messages) -> Carried:
-        """What messages of every group load when all send at once."""
+    def carry(self, sources: Ints, targets: Ints) -> Carried:
+        """Messages between members with these numbers, in every group."""
+        return self._carry(self.rows[:, sources], self.rows[:, targets], self.copied)
 
-    @property
-    @abstractmethod
+    def exchange(self, distance: int) -> Carried:
+        """Every member swaps with the one whose number differs in that bit."""
+        members, copied = self._representatives
+        return self._carry(self.rows[:, members], self.rows[:, members ^ distance], copied)
+
+    def everyone(self) -> Carried:
+        """Every member sends to all others; by distances in the row, not all at once."""
+        members, copied = self._representatives
+        parts, at_once = [], max(MESSAGES_AT_ONCE // (len(self.rows) * len(members)), 1)
+        for first in range(1, self.size, at_once):
+            distances = np.arange(first, min(first + at_once, self.size))[:, np.newaxis]
+            targets = self.rows[:, (members + distances) % self.size]
+            sources = np.broadcast_to(self.rows[:, np.newaxis, members], targets.shape)
+            parts.append(self._carry(sources, targets, copied))
+        return add([(carried, 1.0) for carried in parts])
+
+    def loaded(self, flows: Floats) -> Load:
+        """The load of the groups' messages that were counted by somebody else, on all links."""
+        if self.symmetry is None:
+            return Load.of(flows)
+        links = np.flatnonzero(flows)
+        return self.symmetry.folded(links, flows[links], self.copied)
+
+    def _carry(self, sources: Ints, targets: Ints, copied: int) -> Carried:
+        a, b = sources.ravel(), targets.ravel()
+        if self.symmetry is not None:
+            load = self.symmetry.load(self.wires, a, b, copied)
+        else:
+            load = Load.of(flows_of(self.wires, a, b))
+        return Carried(load, farthest(self.wires, a, b))
+
+    @cached_property
+    def _representatives(self) -> tuple[Ints, int]:
+        """Members of whose messages those of all others are copies, where all do the same."""
+        if self.symmetry is None:
+            return np.arange(self.size), 0
+        members, flips = self.symmetry.halved(self.rows)
+        return members, self.copied | flips
+
+    @cached_property
     def ring(self) -> Groups:
         """The same with members so that neighbours are near."""
+        if not _shares_grid(self.wires, self.rows[0]):
+            return self
+        return replace(self, rows=in_ring_order(self.wires, self.rows))
 
-    @property
-    @abstractmethod
+    @cached_property
     def chain(self) -> Groups:
         """The same ring, cut open before the first member."""
+        rows = self.ring.rows
+        start = np.argmax(rows == self.rows[:, :1], axis=1)[:, np.newaxis]
+        turned = np.take_along_axis(rows, (start + np.arange(self.size)) % self.size, 1)
+        return replace(self, rows=turned)
 
-    @property
-    @abstractmethod
+    @cached_property
     def box(self) -> Box | None:
         """The same as boxes of a ring, torus or mesh; None where they are not."""
+        if not _shares_grid(self.wires, self.rows[0]):
+            return None
+        members = boxes(self.wires, self.rows)
+        if members is None:
+            return None
+        return Box(replace(self, rows=members.reshape(self.rows.shape)), members.shape[1:])
 
-    @abstractmethod
     def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:
         """The members of each of ``Wires.units[level]``, and those at one place of all of them.
 
         With ``first_only`` the latter are the first of each node. None where
         nodes do not have equally many members, one behind the other.
         """
-
-
-class Anywhere(Groups):
-    """Groups of any cores, a row each."""
-
-    def __init__(self, wires: Wires, rows: Ints) -> None:
-        self.wires = wires
-        self.rows = rows
-        self.count, self.size = rows.shape
-
-    @cached_property
-    def key(self) -> Hashable:  # type: ignore[override]  # noqa: D102
-        return wiring(self.wires), digest(self.rows)
-
-    def carry(self, messages: Messages) -> Carried:  # noqa: D102
-        if messages.everyone:
-            return self._everyone()
-        sources, targets = messages.of(self.size)
-        return carry(self.wires, self.rows[:, sources], self.rows[:, targets])
-
-    def _everyone(self) -> Carried:
-        """By distances in the row, not all at once."""
-        n, parts = self.size, []
-        at_once = max(MESSAGES_AT_ONCE // self.rows.size, 1)
-        for first in range(1, n, at_once):
-            distances = np.arange(first, min(first + at_once, n))[:, np.newaxis]
-            others = self.rows[:, (np.arange(n) + distances) % n]
-            sources = np.broadcast_to(self.rows[:, np.newaxis], others.shape)
-            parts.append((carry(self.wires, sources, others), 1.0))
-        return add(parts)
-
-    @property
-    def ring(self) -> Anywhere:  # noqa: D102
-        if not _shares_grid(self.wires, self.rows[0]):
-            return self
-        key, rows = self.key, self.rows
-        rows = KEPT.get("order in a ring", key, lambda: in_ring_order(self.wires, rows))
-        return Anywhere(self.wires, rows)
-
-    @property
-    def chain(self) -> Anywhere:  # noqa: D102
-        rows = self.ring.rows
-        start = np.argmax(rows == self.rows[:, :1], axis=1)[:, np.newaxis]
-        turned = np.take_along_axis(rows, (start + np.arange(self.size)) % self.size, 1)
-        return Anywhere(self.wires, turned)
-
-    @property
-    def box(self) -> Box | None:  # noqa: D102
-        if not _shares_grid(self.wires, self.rows[0]):
-            return None
-        members = KEPT.get("order in a box", self.key, lambda: boxes(self.wires, self.rows))
-        if members is None:
-            return None
-        return Box(Anywhere(self.wires, members.reshape(self.rows.shape)), members.shape[1:])
-
-    def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
         nodes = runs(self.wires.units[level], self.rows)
         if nodes is None:
             return None
         inside = np.ascontiguousarray(nodes.reshape(-1, nodes.shape[2]))
+        within = self._of(inside, self.count * nodes.shape[1])
         nodes = nodes[:, :, :1] if first_only else nodes
         across = np.ascontiguousarray(nodes.transpose(0, 2, 1).reshape(-1, nodes.shape[1]))
-        return groups_of(self.wires, Rows(inside)), groups_of(self.wires, Rows(across))
+        return within, self._of(across, self.count * nodes.shape[2])
+
+    def _of(self, rows: Ints, count: int) -> Groups:
+        """Other groups, of which each of these rows has copies as its cores have here."""
+        strided = self.strided or Lattice.of(rows) is not None
+        if self.symmetry is None:
+            return Groups(self.wires, rows, count, strided)
+        few, flips = self.symmetry.halved(rows.T)
+        rows = np.ascontiguousarray(rows[few])
+        return Groups(self.wires, rows, count, strided, self.symmetry, self.copied | flips)
+
+
+def groups_of(wires: Wires, members: Members) -> Groups:
+    """Groups of cores (of which no one is in two)."""
+    first = members.first if isinstance(members, Lattice) else int(members.cores[0, 0])
+    symmetry, copied, rest = symmetry_of(wires, first), 0, members
+    if symmetry is not None and isinstance(members, Lattice):
+        flipped = {s: symmetry.flips[s] for s in members.beside if s in symmetry.flips}
+        beside = tuple(stride for stride in members.beside if stride not in flipped)
+        rest = Lattice(first, members.members, beside)
+        if all(symmetry.unset(stride, rest.rows()) for stride in flipped):
+            copied = sum(flipped.values())
+        else:
+            rest = members
+    rows = rest.rows()
+    if symmetry is not None and (wires.kind[rows] != wires.kind[first]).any():
+        symmetry, copied, rows = None, 0, members.rows()
+    found = Groups(wires, rows, members.count, isinstance(members, Lattice), symmetry, copied)
+    return found._of(rows, members.count)
 
 
 def _shares_grid(wires: Wires, members: Ints) -> bool:
@@ -155,143 +171,3 @@ def _shares_grid(wires: Wires, members: Ints) -> bool:
         and bool((subnet.region[members] == max(subnet.region[members[0]], 0)).all())
         for subnet in wires.subnets
     )
-
-
-@dataclass(eq=False)
-class Mirrored(Groups):
-    """Groups that are a cube together: bit i of a member's number is axis ``members[i]``.
-
-    There is a group for every combination of the bits of ``free``; all agree
-    with ``base`` in the others. ``order`` has members' numbers, in the order
-    in which messages count them. Where copies are left out that need not be
-    followed, ``count`` still has them.
-    """
-
-    wires: Wires
-    cube: Cube
-    members: tuple[int, ...]
-    free: int
-    base: int
-    count: int
-    order: Ints | None = None
-    alike = True
-
-    def __post_init__(self) -> None:
-        self.size = 1 << len(self.members)
-        self.axes = sum(1 << axis for axis in self.members)
-        self.key = self.cube, self.members, self.free, self.base  # one cube on arrays so wired
-
-    def _quotient(self, free: int) -> Quotient:
-        fixed = self.cube.all_axes & ~(self.free | self.axes)
-        copies = Copies(free, fixed, self.base)
-        return KEPT.get("quotient", (self.cube, copies), lambda: Quotient(self.cube, copies))
-
-    def _bits(self, numbers: Ints) -> Ints:
-        """The corners of the cube that members of the first group are."""
-        if self.members == tuple(axes_in(self.axes)):
-            return self.base | spread(numbers, self.axes)
-        return self.base | weighed(numbers, [1 << axis for axis in self.members])
-
-    @cached_property
-    def rows(self) -> Ints:  # type: ignore[override]  # noqa: D102
-        return self.cube.cores(self._bits(np.arange(self.size)))[np.newaxis]
-
-    def carry(self, messages: Messages) -> Carried:  # noqa: D102
-        if messages.everyone or messages.mirrored:
-            return self._everywhere(messages)
-        sources, targets = messages.sources, messages.targets
-        if self.order is not None:
-            sources, targets = self.order[sources], self.order[targets]
-        on = self._quotient(self.free)
-        return Carried(*on.carry(self._bits(sources), self._bits(targets)), on)
-
-    def _everywhere(self, messages: Messages) -> Carried:
-        """What all members do alike: members are as free as groups are.
-
-        Who exchanges with whom is then all that matters, not which members a group has.
-        """
-        on = self._quotient(self.free | self.axes)
-        if messages.everyone:
-            key = "everyone", (on, self.axes)
-            return KEPT.get(*key, lambda: Carried(*on.everyone(self.axes), on))
-        sources, targets = self._bits(messages.sources), self._bits(messages.targets)
-        exchanged = on, *sources.tolist(), *targets.tolist()
-        return KEPT.get("exchange", exchanged, lambda: Carried(*on.carry(sources, targets), on))
-
-    def _numbers(self, cores: Ints) -> Ints:
-        """The numbers of members of the first group that are these cores."""
-        by_number = np.argsort(self.rows[0])
-        return by_number[np.searchsorted(self.rows[0, by_number], cores)]
-
-    def _on_grid(self) -> bool:
-        return any(
-            isinstance(links, Line) and not reach.region & self.axes
-            for reach in self.cube.reaches
-            for links in reach.links
-        )
-
-    @property
-    def ring(self) -> Mirrored:  # noqa: D102
-        if not self._on_grid():
-            return self
-        return replace(self, order=KEPT.get("order in a ring", self.key, self._round))
-
-    def _round(self) -> Ints:
-        return self._numbers(in_ring_order(self.wires, self.rows)[0])
-
-    @property
-    def chain(self) -> Mirrored:  # noqa: D102
-        order = self.ring.order
-        if order is None:
-            return self
-        start = int(np.argmax(order == 0))
-        return replace(self, order=np.roll(order, -start))
-
-    @property
-    def box(self) -> Box | None:  # noqa: D102
-        if not self._on_grid():
-            return None
-        order = KEPT.get("order in a box", self.key, self._boxed)
-        return None if order is None else Box(replace(self, order=order.ravel()), order.shape)
-
-    def _boxed(self) -> Ints | None:
-        members = boxes(self.wires, self.rows)
-        return None if members is None else self._numbers(members[0])
-
-    def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:  # noqa: D102
-        of = self.cube.units[level]
-        inside = [axis for axis in self.members if not of >> axis & 1]
-        across = [axis for axis in self.members if of >> axis & 1]
-        if tuple(inside) != self.members[: len(inside)]:
-            return None
-        others = self.free | sum(1 << axis for axis in across)
-        beside = self.free if first_only else self.free | sum(1 << axis for axis in inside)
-        sets, many = self.count << len(across), 0 if first_only else len(inside)
-        within = replace(self, members=tuple(inside), free=others, count=sets, order=None)
-        return within, replace(within, members=tuple(across), free=beside, count=self.count << many)
-
-
-def groups_of(wires: Wires, members: Members) -> Groups:
-    """Groups of cores (of which no one is in two)."""
-    lattice = members if isinstance(members, Lattice) else Lattice.of(members.cores)
-    mirrored = None if lattice is None else _mirrored(wires, lattice)
-    return mirrored or Anywhere(wires, members.rows())
-
-
-def _mirrored(wires: Wires, lattice: Lattice) -> Mirrored | None:
-    """The groups in a cube, if their cores are in one and the wires have it so.
-
-    In the largest that there may be, so that few cubes serve all groups.
-    """
-    strides = sorted(lattice.members + lattice.beside)
-    for first, all_strides in (widest(wires, lattice.first, strides), (lattice.first, strides)):
-        key = wiring(wires), first, tuple(all_strides)
-        cube = KEPT.get("cube", key, partial(cube_of, wires, first, all_strides))
-        if cube is not None:
-            axis = {stride: i for i, stride in enumerate(cube.strides)}
-            members = tuple(axis[stride] for stride in lattice.members)
-            free = sum(1 << axis[stride] for stride in lattice.beside)
-            base = cube.corner(lattice.first)
-            if not base & (free | sum(1 << i for i in members)):
-                return Mirrored(wires, cube, members, free, base, lattice.count)
-    return None

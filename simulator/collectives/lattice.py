@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from simulator.collectives.kept import digest
+from simulator.collectives.cache import digest
 from simulator.engine.jobs import Ints
 
 

@@ -1,7 +1,6 @@
 """Ways to do a collective: which algorithms apply, and how long each takes alone.
 
-An offer is timed for the few groups that may share links (``sharing``), on the few links that
-stand for all (``quotient``). Only the one that is taken is written out as jobs of all.
+On a symmetric array an offer is timed on the links that stand for all (``symmetry``).
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ from functools import cached_property, partial
 from math import ceil, floor, sqrt
 from typing import Protocol, TypeVar
 
-from hardware import Wires
 from simulator.collectives.algorithms import FLAT, Algorithm
+from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.kept import KEPT
 from simulator.collectives.phases import CollectivePhase
-from simulator.collectives.quotient import Quotient
-from simulator.collectives.sections import Ends
-from simulator.collectives.sharing import sharing
-from simulator.engine.jobs import Job, Load
+from simulator.collectives.symmetry import byte_s
+from simulator.engine.jobs import Job
 from simulator.engine.picoseconds import whole_ps
 
 AnyOffer = TypeVar("AnyOffer", bound="Offer")
@@ -121,10 +117,10 @@ def cheapest(offers: Iterable[AnyOffer]) -> AnyOffer:
 
 def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Flat]:
     """Every algorithm that applies, without the direct one where its pattern takes long to make."""
-    counted = 1 if groups.wires.topology.levels and groups.alike else groups.count
+    counted = 1 if groups.wires.topology.levels and groups.strided else groups.count
     many = counted * groups.size**2 > MOST_DIRECT
-    key = groups.speeds, groups.key, collective, many
-    ways = KEPT.get("ways", key, partial(_ways, groups, collective, many=many))
+    key = groups.wires.key, groups.key, collective, many
+    ways = cached("ways", key, partial(_ways, groups, collective, many=many))
     return [Flat(groups, collective, *way, size_bytes) for way in ways]
 
 
@@ -134,7 +130,7 @@ def flat_offer(
     """What an algorithm takes, or why it does not apply."""
     if (why := algorithm.refusal(collective, groups)) is not None:
         return why
-    timed = _timed(sharing(groups), collective, algorithm)
+    timed = _timed(groups, collective, algorithm)
     return Flat(groups, collective, algorithm, timed, size_bytes)
 
 
@@ -142,13 +138,6 @@ Way = tuple[Algorithm, tuple[Timed, ...]]
 
 
 def _ways(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
-    """Those of groups that share links, who may have been asked for with other copies."""
-    few = sharing(groups)
-    key = groups.speeds, few.key, collective, many
-    return KEPT.get("ways of few", key, partial(_ways_of_few, few, collective, many=many))
-
-
-def _ways_of_few(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
     shared = groups.wires.topology.kind != "fully_connected" and collective != "all-to-all"
     return tuple(
         (algorithm, _timed(groups, collective, algorithm))
@@ -164,21 +153,7 @@ def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed
         Timed(
             phase,
             byte_s(phase.load, wires),
-            _latency_s(groups, phase.far),
+            wires.message_latency_s(*phase.far),
         )
         for phase in algorithm.pattern(collective, groups)
     )
-
-
-def _latency_s(groups: Groups, far: Ends) -> float:
-    """The longest latency among a few messages: most groups' farthest ones are those of others."""
-    key = groups.speeds, *(cores.tobytes() for cores in far)
-    return KEPT.get("latency", key, partial(groups.wires.message_latency_s, *far))
-
-
-def byte_s(load: Load, wires: Wires) -> float:
-    """How long a byte of every flow of a load takes when it has the links for itself."""
-    on = load.on
-    if isinstance(on, Quotient):
-        return on.seconds_per_byte(load, wires)
-    return load.everywhere().seconds_per_byte(wires.bandwidth)

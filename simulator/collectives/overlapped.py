@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
 
-from hardware import Wires
 from simulator.collectives.groups import Groups
 from simulator.collectives.hierarchical import hierarchical
-from simulator.collectives.link_classes import Together, links_of
 from simulator.collectives.offers import Jobs
-from simulator.engine.jobs import Job, Load
+from simulator.collectives.symmetry import byte_s, summed
+from simulator.engine.jobs import Job
 from simulator.engine.picoseconds import whole_ps
 
 NAME = "hierarchical-overlapped"
@@ -43,22 +42,16 @@ def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     if isinstance(found, str):
         return found
     tiers = [one for tier in found.tiers for one in zip(tier.timed, tier.jobs(), strict=True)]
-    together = Together.of([(job.load, job.flow_bytes / size_bytes) for _, job in tiers])
-    byte_s = _byte_s(groups.wires, together)
+    together = summed([(job.load, job.flow_bytes / size_bytes) for _, job in tiers])
+    busy_s = byte_s(together, groups.wires)
     bytes_s = [timed.byte_s * job.flow_bytes for timed, job in tiers]
     waits_s = [job.latency_s for _, job in tiers]
-    busiest_s = byte_s * size_bytes
+    busiest_s = busy_s * size_bytes
     chunks = _chunks(bytes_s, waits_s, busiest_s)
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
     job = Job(f"{collective} {NAME}", together, size_bytes, wait_s, steps)
-    return AtOnce(job, whole_ps(byte_s * size_bytes) + whole_ps(wait_s))
-
-
-def _byte_s(wires: Wires, together: Load) -> float:
-    """How long the busiest links are busy for each byte of the tensor."""
-    links = links_of(wires, [together])
-    return links.of(together).seconds_per_byte(links.bandwidth)
+    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s))
 
 
 def _chunks(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> set[int]:

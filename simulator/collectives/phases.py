@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.collectives.messages import Carried
-from simulator.collectives.sections import Ends
+from simulator.collectives.messages import Carried, Ends
 from simulator.engine.jobs import Load
 
 
@@ -36,4 +35,4 @@ Pattern = tuple[CollectivePhase, ...]
 
 def phase_of(carried: Carried, share: float, count: int = 1) -> CollectivePhase:
     """So many alike steps in which flows move a share of the bytes, all together."""
-    return CollectivePhase(Load.of(carried.flows, carried.on), carried.far, share, count)
+    return CollectivePhase(carried.load, carried.far, share, count)

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 
 from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
-from simulator.collectives.kept import KEPT, digest, wiring
-from simulator.collectives.messages import farthest
-from simulator.collectives.sections import Ends
+from simulator.collectives.cache import cached, digest
+from simulator.collectives.messages import Ends, farthest
 from simulator.engine.jobs import Floats, Ints, Job, Load, distinct
 
 ROUNDING = 1e-12
@@ -62,8 +61,8 @@ def swap(
 
 def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneWay:
     """Kept, as halves meet again and again."""
-    key = wiring(wires), digest(sources, targets, shares)
-    return KEPT.get("swap", key, lambda: _opposite(wires, sources, targets, shares))
+    key = wires.topology_key, digest(sources, targets, shares)
+    return cached("swap", key, lambda: _opposite(wires, sources, targets, shares))
 
 
 def _opposite(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneWay:

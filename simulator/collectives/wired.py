@@ -7,9 +7,9 @@ from typing import cast
 import numpy as np
 
 from simulator.collectives.cable_rings import Strung, strung
+from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.kept import KEPT
-from simulator.collectives.messages import following
+from simulator.collectives.messages import Carried, following
 from simulator.collectives.phases import Pattern, phase_of
 
 
@@ -38,7 +38,7 @@ def summing_switch(groups: Groups) -> str | None:
 
 
 def _strung(groups: Groups) -> Strung | None:
-    return KEPT.get("cables", groups.key, lambda: strung(groups.wires, groups.rows))
+    return cached("cables", groups.key, lambda: strung(groups.wires, groups.rows))
 
 
 def _reduces(groups: Groups) -> float:
@@ -61,10 +61,11 @@ def cable_rings(groups: Groups) -> Pattern:
     ways of a cable carry all once, piece behind piece.
     """
     n, found = groups.size, cast("Strung", _strung(groups))  # there is: a rule of the algorithm
+    carried = Carried(groups.loaded(found.flows), found.far)
     if found.rings:
         ways = found.rings * (2 if n > 2 else 1)
-        return (phase_of(found.carried, (n - 1) / n / ways, n - 1),)
-    return (phase_of(found.carried, 0.5, n - 1),)
+        return (phase_of(carried, (n - 1) / n / ways, n - 1),)
+    return (phase_of(carried, 0.5, n - 1),)
 
 
 def in_switch(groups: Groups) -> Pattern:
@@ -76,5 +77,5 @@ def in_switch(groups: Groups) -> Pattern:
     switch sums: links count as busy with what they could have carried meanwhile.
     """
     n = groups.size
-    carried = groups.carry(following(np.arange(n), 0, both_ways=False))  # each port once
+    carried = groups.carry(*following(np.arange(n), 0, both_ways=False))  # each port once
     return (phase_of(carried, (n + 1) / n / _reduces(groups), 2),)

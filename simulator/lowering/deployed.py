@@ -15,7 +15,6 @@ from itertools import starmap
 from hardware import Device, wires_of
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard, V
-from simulator.collectives.kept import wiring
 from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
 from simulator.cost.operators import Operator
@@ -65,7 +64,7 @@ class Deployed(ExchangesOnWires):
         return (
             self.network,
             (splits, plan.batch, plan.communication),
-            (wiring(self.wires), devices, self.array.group.leaf, self.array.first),
+            (self.wires.topology_key, devices, self.array.group.leaf, self.array.first),
             self.execution,
         )
 

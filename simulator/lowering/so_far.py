@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from simulator.collectives.offers import byte_s
+from simulator.collectives.symmetry import byte_s
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.rules import Rules

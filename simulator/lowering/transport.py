@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hardware import Wires
+from simulator.collectives.cache import cached
 from simulator.collectives.choice import offer
-from simulator.collectives.kept import KEPT, speeds
 from simulator.collectives.offers import Jobs, cheapest
 from simulator.collectives.swaps import swap
 from simulator.lowering.requests import Request
@@ -36,5 +36,5 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
         """The cheaper way, where cores that hold nothing may stand between the others."""
         return cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
 
-    key = speeds(wires), *(way.key for way in ways), request.collective, size, by
-    return KEPT.get("jobs", key, jobs), (half, half)
+    key = wires.key, *(way.key for way in ways), request.collective, size, by
+    return cached("jobs", key, jobs), (half, half)

@@ -18,7 +18,7 @@ from hardware import Device
 from planners import Plan, Split, Update
 from planners.order import Phase
 from planners.partition import Shard
-from simulator.collectives.link_classes import links_of
+from simulator.collectives.symmetry import links_of
 from simulator.engine.links import Links
 from simulator.engine.operations import Operation, Program, Worker
 from simulator.lowering.rules import Exchange, Rules

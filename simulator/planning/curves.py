@@ -14,7 +14,6 @@ from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Groups
-from simulator.collectives.kept import Token, speeds
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
 
@@ -31,7 +30,7 @@ _SAMPLES: list[float] = SAMPLES.tolist()
 
 def curves_of(wires: Wires, first: int, levels: int, algorithm: str) -> Curves:
     """The curves of such cores, shared by all networks as long as they are among the last few."""
-    key = speeds(wires), first, levels, algorithm
+    key = wires.key, first, levels, algorithm
     if key not in _KEPT:
         while len(_KEPT) >= MOST_KEPT:
             del _KEPT[next(iter(_KEPT))]
@@ -127,4 +126,4 @@ class Curves:
 
 
 MOST_KEPT = 64
-_KEPT: dict[tuple[Token, int, int, str], Curves] = {}
+_KEPT: dict[tuple[bytes, int, int, str], Curves] = {}
