@@ -20,7 +20,7 @@ import io
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -46,6 +46,8 @@ MOST_FAULTS = 20
 
 Fault = tuple[str, str]
 """The path of a key, and what to say of it."""
+Row = tuple[str, dict[str, str]]
+"""A row of a CSV file: "file:line", and its cells by column."""
 Error = type[Exception]
 T = TypeVar("T", bound=BaseModel)
 
@@ -54,6 +56,12 @@ class Table(BaseModel):
     """A table of a file: its fields are the keys. Frozen; nothing unknown, nothing converted."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Cells(Table):
+    """A row of a CSV file: its fields are the columns, and numbers are made of their texts."""
+
+    model_config = ConfigDict(strict=False)
 
 
 def whole(least: int, most: int) -> WrapValidator:
@@ -181,10 +189,8 @@ def _inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def parse_csv(
-    text: str, origin: str | Path, error: Error, most: int = MOST_ROWS
-) -> list[tuple[str, dict[str, str]]]:
-    """Return the rows of a table: "file:line", and cells by column, without blanks around them.
+def parse_csv(text: str, origin: str | Path, error: Error, most: int = MOST_ROWS) -> list[Row]:
+    """Return the rows of a table, without blanks around their cells.
 
     Empty lines, and those that begin with #, do not count. The first that does names the columns.
     """
@@ -215,15 +221,18 @@ def _lines(text: str, origin: str | Path, error: Error) -> Iterator[tuple[str, l
         raise error(f"{origin}:{reader.line_num}: not a line of CSV: {cause}") from None
 
 
-def checked_rows(
-    model: type[T], rows: Iterable[tuple[str, Mapping[str, str]]], error: Error
-) -> list[T]:
-    """Return every row of a table (``parse_csv``) as a model, or raise all of their faults."""
+def checked_rows(model: type[T], rows: Sequence[Row], error: Error) -> list[T]:
+    """Return every row of a table (``parse_csv``) as a model, or raise all of their faults.
+
+    What is wrong with the columns is told once, of the first row.
+    """
     read, faults = list[T](), list[str]()
     for where, cells in rows:
         table, wrong = validated(model, cells)
         read += [] if table is None else [table]
-        faults += [f"{where}: {path}: {what}" for path, what in wrong]
+        faults += [": ".join(filter(None, (where, *fault))) for fault in wrong]
+        if {path for path, _ in wrong} & (model.model_fields.keys() ^ cells.keys()):
+            break
     raise_all(faults, error)
     return read
 
@@ -274,6 +283,8 @@ _WORDS = {
 def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> Fault:
     """The path of a pydantic error, and what to say of it."""
     kind, where, value = error["type"], [str(part) for part in error["loc"]], error["input"]
+    if kind == "value_error" and not where:  # what does not go together in a table
+        return "", str(error["ctx"]["error"])
     if kind == "extra_forbidden":
         known = [field.alias or name for name, field in _keys_at(model, where[:-1]).items()]
         return ".".join(where), f"unknown key; {hint(where[-1], known)}"
