@@ -39,7 +39,7 @@ from hardware.quantity import parse_quantity
 LARGEST_FILE = 1 << 20
 """Bytes of a file, where its reader does not say otherwise."""
 MOST_ROWS = 1000
-DEEPEST = 100
+DEEPEST = 200
 """Tables and lists within each other."""
 MOST_FAULTS = 20
 """Faults that one message tells."""
@@ -271,11 +271,13 @@ _WORDS = {
     "float_type": "must be a number",
     "float_parsing": "must be a number",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "string_type": "must be a text",
     "list_type": "must be a list, in [ ]",
     "tuple_type": "must be a list, in [ ]",
     "dict_type": "must be a table",
     "model_type": "must be a table",
+    "none_required": "must not be there",
 }
 """What is said of pydantic's errors instead of its own words."""
 
@@ -288,7 +290,7 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> Fault:
     if kind == "extra_forbidden":
         known = [field.alias or name for name, field in _keys_at(model, where[:-1]).items()]
         return ".".join(where), f"unknown key; {hint(where[-1], known)}"
-    if kind == "literal_error":
+    if kind in ("literal_error", "enum"):
         names = re.findall("'([^']*)'", error["ctx"]["expected"])
         if where[-1] == "[key]":
             return ".".join(where[:-1]), f"unknown key; {hint(value, names)}"

@@ -36,9 +36,3 @@ def bucket_words(bucket_bytes: float) -> str:
 def bucket_to_json(bucket_bytes: float | None) -> dict[str, Any]:
     """Of a plan's values, this one; nothing where the plan does not say it."""
     return {} if bucket_bytes is None else {"bucket_bytes": bucket_bytes}
-
-
-def bucket_from_json(data: dict[str, Any]) -> float | None:
-    """What ``bucket_to_json`` made; raises TypeError or ValueError for what is no number."""
-    found = data.get("bucket_bytes")
-    return None if found is None else float(found)

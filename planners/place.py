@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from planners.errors import PlanError
 
@@ -39,8 +38,3 @@ def check_places(places: Sequence[Place]) -> None:
     taken = sorted((place.first, place.first + place.count) for place in places)
     if any(end > begin for (_, end), (begin, _) in pairwise(taken)):
         raise PlanError("two places have an accelerator in common")
-
-
-def place_from_json(data: dict[str, Any]) -> Place:
-    """One of a pipeline's places; raises KeyError, TypeError or ValueError for what is none."""
-    return Place(int(data["first"]), int(data["count"]), int(data.get("replicas", 1)))

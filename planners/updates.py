@@ -91,15 +91,6 @@ def updates_to_json(updates: Updates, order: str) -> dict[str, Any]:
     return {**found, "update_order": order} if order else found
 
 
-def updates_from_json(data: dict[str, Any]) -> Updates:
-    """What ``updates_to_json`` made; raises PlanError for another word."""
-    words = [str(word) for word in data.get("updates", ())]
-    for word in words:
-        if word not in [*Update]:
-            raise PlanError(f"updates: {word!r} is none of {', '.join(Update)}")
-    return updates_of([Update(word) for word in words])
-
-
 def update_order_words(order: str) -> str:
     """How updates are done, as people read it."""
     return "updates as gradients arrive" if order == ARRIVAL else "updates in the layers' order"
