@@ -41,6 +41,8 @@ LARGEST_FILE = 1 << 20
 MOST_ROWS = 1000
 DEEPEST = 200
 """Tables and lists within each other."""
+MOST_BITS = 4096
+"""Of a whole number: Python writes none of more than 4,300 digits, but reads hexadecimal ones."""
 MOST_FAULTS = 20
 """Faults that one message tells."""
 
@@ -176,10 +178,13 @@ def _parsed(parse: Callable[[str], Any], text: str, wrong: str, error: Error) ->
     except ValueError as cause:
         raise error(f"{wrong}: {cause}") from None
     level, depth = [found], 0
-    while level := [inner for value in level for inner in _inside(value)]:
-        depth += 1
+    while level:
+        if any(isinstance(value, int) and value.bit_length() > MOST_BITS for value in level):
+            raise error(f"{wrong}: a number has more than {MOST_BITS} bits")
         if depth > DEEPEST:
             raise error(f"{wrong}: nested too deep, at most {DEEPEST} levels are read")
+        level = [inner for value in level for inner in _inside(value)]
+        depth += 1
     return found
 
 

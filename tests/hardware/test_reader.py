@@ -244,6 +244,11 @@ def test_files_are_read_within_limits(tmp_path: Path) -> None:
     [
         (parse_toml, "a = ", "f: not valid TOML: Invalid value"),
         (parse_toml, f"a = {'9' * 5000}", "f: not valid TOML: Exceeds the limit"),
+        (
+            parse_toml,
+            f"a = [0x{'f' * 5000}]",
+            "f: not valid TOML: a number has more than 4096 bits",
+        ),
         (parse_toml, "a = " + "[" * 50_000, "f: not valid TOML: nested too deep"),
         (parse_toml, ".".join("a" * (DEEPEST + 2)) + " = 1", "nested too deep, at most 200 levels"),
         (parse_json, "[1,", "f: not valid JSON: Expecting value: line 1 column 4"),
