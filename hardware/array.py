@@ -1,13 +1,12 @@
-"""Accelerator arrays: groups of devices, and how a group is halved."""
+"""Accelerator arrays: groups of devices, how a group is halved, and the software that they run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hardware.device import Arithmetic, Device
-from hardware.stack import Stack
 from hardware.topology import PUBLISHED, Topology
 
 
@@ -18,6 +17,31 @@ class SpecError(ValueError):
 Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
+Attention = Literal["fused", "unfused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What a stack does that is no device's.
+
+    Gradients are exchanged in buckets of ``bucket_bytes``, beside the backward pass
+    where ``overlap``; of what layers exchange on their way (tensor parallelism)
+    ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
+    they else do. Weights are updated in ``update_order``: that of the layers, once all gradients
+    are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
+    ends with what backward needs.
+    None: what is usual.
+    """
+
+    name: str = ""
+    description: str = field(default="", compare=False)
+    attention: Attention | None = None
+    overlap: bool | None = None
+    bucket_bytes: float | None = None
+    hidden_tensor: float = 0.0
+    collectives: float = 1.0
+    early_stop: bool = False
+    update_order: str = "layers"
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
-from hardware.array import Array, Group, Setting, SpecError, waiting
-from hardware.build import device_of, in_order, topology_of, written_format
+from hardware.array import Array, Group, Setting, SpecError, Stack, waiting
 from hardware.device import Device
-from hardware.faults import faults_of
-from hardware.formats import of_optimizer, of_precision
-from hardware.schema import ArrayTable, DeviceTable, check, device_faults, origin_of
+from hardware.interconnect.faults import faults_of
+from hardware.reader import raise_all
+from hardware.schema import (
+    ArrayTable,
+    DeviceTable,
+    check,
+    device_faults,
+    device_of,
+    in_order,
+    origin_of,
+    topology_of,
+    written_format,
+)
 from hardware.spec import Settings, beneath, command_line, load_settings, rejoined, words_of
-from hardware.stack import Stack
-from hardware.stack_table import Chosen
+from hardware.stack import Chosen, of_optimizer, of_precision
 
 MOST_ACCELERATORS = 1 << 17
 _OF_THE_ENTRY = ("device", "count")
@@ -33,7 +40,8 @@ def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple
     changes = command_line(overrides)
     settings = _said_anew(settings, changes) | changes
     table, faults = _checked(settings, file)
-    _raise(faults)
+    raise_all(faults, SpecError)
+    assert table is not None  # noqa: S101
     return device_of(", ".join([label, *words_of(changes)]), table), _shown(settings)
 
 
@@ -58,7 +66,7 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     _check_entries_exist(changes, written)
     own = rejoined(_said_anew(_own(written), changes), _own(changes))
     table, faults = check(ArrayTable, own, file)
-    _raise(faults if any(key in own for key in _OF_TRAINING) else ())
+    raise_all(faults if any(key in own for key in _OF_TRAINING) else (), SpecError)
     stack = Chosen.by(own["stack"]) if "stack" in own else None
     settings = dict(own)
     kinds: list[tuple[Device, int]] = []
@@ -70,23 +78,26 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
         settings |= {f"devices.{index}.{key}": entry for key, entry in board_settings.items()}
         if table is not None:
             kinds.append((device, table.nodes * table.devices[index].count))
-    _raise(faults)
+    raise_all(faults, SpecError)
+    assert table is not None  # noqa: S101
     if stack:
         stack.check_chips(device.name.partition(",")[0] for device, _ in kinds)
     group = Group(waiting(_merge_alike(kinds)))
     if table.nodes > 1 and len(group.kinds) > 1:
         what = f"{table.nodes} nodes of unlike devices; write counts of the whole array instead"
-        _raise([f"{own['nodes'].origin}: nodes: {what}"])
+        raise SpecError(f"{own['nodes'].origin}: nodes: {what}")
     if group.size > MOST_ACCELERATORS:
-        _raise([f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}"])
+        raise SpecError(f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}")
     if table.topology.levels and "topology.kind" in own:
         origin = own["topology.kind"].origin
-        _raise([f"{origin}: topology.kind: each of topology.levels has its own; leave it out"])
+        what = "each of topology.levels has its own; leave it out"
+        raise SpecError(f"{origin}: topology.kind: {what}")
     habits = stack.habits if stack else Stack()
     topology = topology_of(table.topology, group, table.nodes, habits.collectives)
-    _raise(
-        f"{own[key].origin if key in own else file}: {key}: {what}"
-        for key, what in faults_of(topology, group)
+    wrong = faults_of(topology, group)
+    raise_all(
+        (f"{own[key].origin if key in own else file}: {key}: {what}" for key, what in wrong),
+        SpecError,
     )
     words = words_of(changes)
     name, about = ", ".join([label, *words]), table.description
@@ -157,7 +168,7 @@ def _board(
     settings = _trained(own, stack, label, settings, changes)
     table, wrong = _checked(settings, origin, f"devices.{index}.")
     faults += wrong
-    return None if wrong else (device_of(label, table), settings)
+    return None if wrong or table is None else (device_of(label, table), settings)
 
 
 def _trained(
@@ -175,7 +186,9 @@ def _trained(
     return settings | changes
 
 
-def _checked(settings: Settings, file: str, prefix: str = "") -> tuple[Any, list[str]]:
+def _checked(
+    settings: Settings, file: str, prefix: str = ""
+) -> tuple[DeviceTable | None, list[str]]:
     """A device's tables, and every fault."""
     table, faults = check(DeviceTable, settings, file, prefix)
     if table is not None:
@@ -202,8 +215,3 @@ def _shown(settings: Settings) -> tuple[Setting, ...]:
         for key, entry in sorted(settings.items())
         if not key.endswith("description")
     )
-
-
-def _raise(faults: Iterable[str]) -> None:
-    if lines := dict.fromkeys(faults):
-        raise SpecError("\n".join(lines))

@@ -1,114 +1,145 @@
-"""What a spec may contain. Every fault is reported at once, with file and key path."""
+"""What device and array specs may contain, and the devices and topologies that they describe.
+
+A table's fields are called as those of the class that it describes (``roofline.overhead_s``);
+its keys in a file are shorter (``overhead``), for values there have units of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Literal, TypeVar, get_args
 
-from hardware.array import Model
-from hardware.device import Roofline
-from hardware.formats import OPTIMIZERS, PRECISIONS
-from hardware.interconnect.cables import cables
+from pydantic import BeforeValidator, Field
+
+from hardware.array import Group, Model
+from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
+from hardware.interconnect.cables import Cable, cables
 from hardware.interconnect.topologies import DESIGNS
-from hardware.spec import Settings, unflatten
-from hardware.tables import (
-    BYTE_RATE,
-    BYTES,
-    DURATION,
-    EFFICIENCY,
-    ENERGY_EACH,
-    ENERGY_PER_BYTE,
-    FLOP_RATE,
+from hardware.quantity import parse_quantity
+from hardware.reader import (
+    ByteRate,
+    Bytes,
+    Duration,
+    EnergyEach,
+    EnergyPerByte,
+    Fault,
+    FlopRate,
+    Frequency,
+    Share,
     Table,
-    TableError,
-    entries,
-    flag,
-    key,
-    list_of,
+    Text,
     number,
     one_of,
     quantity,
-    text,
+    validated,
     whole,
 )
-from hardware.units.table import UnitsTable, units_faults
+from hardware.spec import Settings, unflatten
+from hardware.topology import TIERS, Tier, Topology
+from hardware.units.description import Dataflow, MatrixUnit, Units, VectorUnit
 
+Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
+"""A format of numbers that products compute in."""
+FORMATS: tuple[Format, ...] = get_args(Format)
+FORMAT_OF_WIDTH = {8.0: "fp64", 4.0: "fp32", 2.0: "bf16", 1.0: "fp8"}
+"""What products compute in where ``arithmetic.compute`` does not say, by the element's bytes."""
+PRECISIONS = {"bf16": 2, "fp16": 2, "fp8": 2, "fp4": 2, "int8": 2, "fp32": 4, "tf32": 4}
+"""Bytes of an activation, and of a weight as operators read it."""
+NARROW = {"fp8": 1.0, "fp4": 0.5, "int8": 1.0}
+"""Formats that are for products with weights alone, whose operands are cast; bytes of a number."""
+OPTIMIZERS = {"adam": 2, "sgd": 1, "adafactor": 0}
+"""Moments of four bytes kept for each parameter.
+
+Adam has two, SGD its momentum; of Adafactor's two, rows and columns are kept, which are nothing
+beside the weights.
+"""
 MOST_KINDS = 16
 MOST_MOMENTS = 8
 MOST_LEVELS = 8
 MOST_CABLES = 256
+MOST_UNITS = 16
+WIDEST = 1 << 16
 WIDEST_NUMBER = 16
 _DEFAULT = Roofline()
-_NUMBER_BYTES = quantity(
-    "B", WIDEST_NUMBER, f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"'
-)
-_SHAPE = list_of(whole(1, 1 << 17), 1, 3)
 
+Count = Annotated[int, whole(1, 4096)]
+NumberBytes = Annotated[
+    float,
+    quantity("B", WIDEST_NUMBER, f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"'),
+]
+Shape = Annotated[
+    tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(min_length=1, max_length=3, strict=False)
+]
 
-class PeakTable(Table):
-    """``[chip.peak_by_format]``: one chip's peak in formats for which ``chip.peak`` is not."""
-
-    fp64 = key(FLOP_RATE, None)
-    fp32 = key(FLOP_RATE, None)
-    tf32 = key(FLOP_RATE, None)
-    bf16 = key(FLOP_RATE, None)
-    fp16 = key(FLOP_RATE, None)
-    fp8 = key(FLOP_RATE, None)
-    fp4 = key(FLOP_RATE, None)
-    int8 = key(FLOP_RATE, None)
-
-
-FORMATS = tuple(name for name, _ in PeakTable())
+CableText = Annotated[list[Cable], BeforeValidator(cables)]
 
 
 class ChipTable(Table):
-    """``[chip]``: one chip's cores and their peak together, which ``[units]`` may say instead."""
+    """``[chip]``: one chip's cores and their peak together, which ``[units]`` may say instead.
 
-    cores = key(whole(1, 4096))
-    peak = key(FLOP_RATE, None)
-    peak_by_format = key(PeakTable, PeakTable())
+    ``peak_by_format`` has its peak in formats for which ``peak`` is not.
+    """
+
+    cores: Count
+    peak: FlopRate | None = None
+    peak_by_format: dict[Format, FlopRate] = Field(default={})
+
+    @property
+    def peaks(self) -> dict[str, float]:
+        """Peaks by format in the order of FORMATS, FLOP/s."""
+        return {name: self.peak_by_format[name] for name in FORMATS if name in self.peak_by_format}
 
 
 class HbmTable(Table):
     """``[hbm]``: one chip's memory."""
 
-    capacity = key(BYTES)
-    bandwidth = key(BYTE_RATE)
+    capacity: Bytes
+    bandwidth: ByteRate
 
 
-class NetworkTable(Table):
-    """``[network]`` of a device: the board's port, each direction; latency per message or hop."""
+class LinkTable(Table):
+    """What a link does in each direction, and its latency per message or hop.
 
-    bandwidth = key(BYTE_RATE)
-    latency = key(DURATION, 0.0)
-    efficiency = key(EFFICIENCY, 1.0)
-    half_size = key(BYTES, 0.0)
+    A message of ``half_size`` gets half of the bandwidth that large ones get,
+    which is ``efficiency`` of what is written.
+    """
+
+    bandwidth: ByteRate
+    latency: Duration = 0.0
+    efficiency: Share = 1.0
+    half_size: Bytes = 0.0
+
+    def reached(self, share: float = 1.0) -> tuple[float, float]:
+        """Bandwidth and latency that messages see.
+
+        One of s bytes takes latency + (s + half size) / bandwidth: half of the
+        bandwidth is reached at the half size, nearly all by large ones.
+        """
+        bytes_per_s = self.bandwidth * self.efficiency * share
+        return bytes_per_s, self.latency + self.half_size / bytes_per_s
 
 
-class LinksTable(Table):
+class LinksTable(LinkTable):
     """``[links]``: a chip's links to neighbouring chips, each link and direction."""
 
-    per_chip = key(whole(1, 4096))
-    bandwidth = key(BYTE_RATE)
-    latency = key(DURATION, 0.0)
-    efficiency = key(EFFICIENCY, 1.0)
-    half_size = key(BYTES, 0.0)
+    per_chip: Count
 
 
 class RooflineTable(Table):
-    """``[roofline]`` of a device: how near a core comes to its peaks."""
+    """``[roofline]`` of a device: how near a core comes to its peaks (``hardware.Roofline``)."""
 
-    matrix_efficiency = key(EFFICIENCY, _DEFAULT.matrix_efficiency)
-    memory_efficiency = key(EFFICIENCY, _DEFAULT.memory_efficiency)
-    overhead = key(DURATION, _DEFAULT.overhead_s)
-    tile = key(flag, _DEFAULT.tile)
-    pad_matrix_unit = key(whole(0, 1 << 16), _DEFAULT.pad_matrix_unit)
-    attention_efficiency = key(EFFICIENCY, None)
-    host = key(DURATION, _DEFAULT.host_s)
-    concurrent = key(number(0, 1), _DEFAULT.concurrent)
-    winograd = key(number(1, 16), _DEFAULT.winograd)
-    variation = key(number(0, 0.5), _DEFAULT.variation)
-    align = key(BYTES, _DEFAULT.align_bytes)
+    matrix_efficiency: Share = _DEFAULT.matrix_efficiency
+    memory_efficiency: Share = _DEFAULT.memory_efficiency
+    overhead_s: Duration = Field(default=_DEFAULT.overhead_s, alias="overhead")
+    tile: bool = _DEFAULT.tile
+    pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = _DEFAULT.pad_matrix_unit
+    attention_efficiency: Share | None = None
+    host_s: Duration = Field(default=_DEFAULT.host_s, alias="host")
+    concurrent: Annotated[float, number(0, 1)] = _DEFAULT.concurrent
+    winograd: Annotated[float, number(1, 16)] = _DEFAULT.winograd
+    variation: Annotated[float, number(0, 0.5)] = _DEFAULT.variation
+    align_bytes: Bytes = Field(default=_DEFAULT.align_bytes, alias="align")
 
 
 class ArithmeticTable(Table):
@@ -117,111 +148,154 @@ class ArithmeticTable(Table):
     What is None follows ``element`` (``hardware.Arithmetic.of``).
     """
 
-    element = key(_NUMBER_BYTES, 2.0)
-    fused = key(flag, False)
-    compute = key(one_of(FORMATS), None)
-    attention = key(one_of(FORMATS), None)
-    activations = key(_NUMBER_BYTES, None)
-    weights = key(_NUMBER_BYTES, None)
-    gradients = key(_NUMBER_BYTES, None)
-    master = key(_NUMBER_BYTES, None)
-    moments = key(list_of(_NUMBER_BYTES, 0, MOST_MOMENTS), None)
-    gradient_buffer = key(flag, False)
-    dummy_gradients = key(flag, False)
+    element_bytes: NumberBytes = Field(default=2.0, alias="element")
+    fused: bool = False
+    compute: Format | None = None
+    attention: Format | None = None
+    activation_bytes: NumberBytes | None = Field(default=None, alias="activations")
+    weight_bytes: NumberBytes | None = Field(default=None, alias="weights")
+    gradient_bytes: NumberBytes | None = Field(default=None, alias="gradients")
+    master_bytes: NumberBytes | None = Field(default=None, alias="master")
+    moment_bytes: Annotated[list[NumberBytes], Field(max_length=MOST_MOMENTS)] | None = Field(
+        default=None, alias="moments"
+    )
+    gradient_buffer: bool = False
+    dummy_gradients: bool = False
 
 
 class EnergyTable(Table):
     """``[energy]``: of a multiply-add, of a byte of HBM, of a byte that a board receives."""
 
-    mac = key(ENERGY_EACH)
-    hbm = key(ENERGY_PER_BYTE, None)
-    transfer = key(ENERGY_PER_BYTE)
+    mac_j: EnergyEach = Field(alias="mac")
+    hbm_j_per_byte: EnergyPerByte = Field(default=0.0, alias="hbm")
+    transfer_j_per_byte: EnergyPerByte = Field(alias="transfer")
+
+
+class MatrixTable(Table):
+    """One ``[[units.matrix]]`` entry: ``count`` equal arrays of ``depth`` rows, ``width`` columns.
+
+    Entries are units that work at once, equal ones share each product.
+    """
+
+    count: Annotated[int, whole(1, WIDEST)] = 1
+    width: Annotated[int, whole(1, WIDEST)]
+    depth: Annotated[int, whole(1, WIDEST)]
+    dataflow: Dataflow = "weight_stationary"
+
+
+class VectorTable(Table):
+    """One ``[[units.vector]]`` entry: ``count`` vector units of ``width`` lanes."""
+
+    count: Annotated[int, whole(1, WIDEST)] = 1
+    width: Annotated[int, whole(1, WIDEST)]
+
+
+class UnitsTable(Table):
+    """``[units]``: those of one core, instead of ``chip.peak``."""
+
+    clock: Frequency
+    buffer: Bytes
+    matrix: dict[str, MatrixTable] = Field(min_length=1, max_length=MOST_UNITS)
+    vector: dict[str, VectorTable] = Field(min_length=1, max_length=MOST_UNITS)
 
 
 class DeviceTable(Table):
     """A device spec: one board."""
 
-    description = key(text, "")
-    chips = key(whole(1, 4096))
-    chip = key(ChipTable)
-    hbm = key(HbmTable)
-    network = key(NetworkTable)
-    links = key(LinksTable, None)
-    roofline = key(RooflineTable, RooflineTable())
-    arithmetic = key(ArithmeticTable, ArithmeticTable())
-    energy = key(EnergyTable, None)
-    units = key(UnitsTable, None)
+    description: Text = ""
+    chips: Count
+    chip: ChipTable
+    hbm: HbmTable
+    network: LinkTable
+    links: LinksTable | None = None
+    roofline: RooflineTable = RooflineTable()
+    arithmetic: ArithmeticTable = ArithmeticTable()
+    energy: EnergyTable | None = None
+    units: UnitsTable | None = None
 
 
 class EntryTable(Table):
     """One ``[[devices]]`` entry; its other keys change the device (see ``hardware.load``)."""
 
-    device = key(text)
-    count = key(whole(1, 1 << 16))
+    device: Text
+    count: Annotated[int, whole(1, 1 << 16)]
 
 
 class ArrayNetworkTable(Table):
     """``[network]`` of an array: given here, it holds for every board."""
 
-    bandwidth = key(BYTE_RATE, None)
-    latency = key(DURATION, None)
-    efficiency = key(EFFICIENCY, None)
-    half_size = key(BYTES, None)
+    bandwidth: ByteRate | None = None
+    latency: Duration | None = None
+    efficiency: Share | None = None
+    half_size: Bytes | None = None
 
 
-class LevelTable(Table):
-    """One ``[[topology.levels]]``, innermost first (see ``hardware.topology.Tier``).
+class LevelTable(LinkTable):
+    """One ``[[topology.levels]]``, innermost first (see ``hardware.topology.Tier``)."""
 
-    A message of ``half_size`` gets half of the bandwidth that large ones get,
-    which is ``efficiency`` of what is written.
-    """
-
-    kind = key(one_of(("switch", "ring", "torus", "mesh", "fully_connected", "cables")))
-    members = key(whole(2, 1 << 17), 0)
-    bandwidth = key(BYTE_RATE)
-    latency = key(DURATION, 0.0)
-    rails = key(whole(0, 4096), 1)
-    oversubscription = key(number(1, 1000), 1.0)
-    shape = key(_SHAPE, [])
-    dimensions = key(whole(1, 3), 2)
-    reduces = key(EFFICIENCY, 0.0)
-    cables = key(list_of(cables, 1, MOST_CABLES), [])
-    efficiency = key(EFFICIENCY, 1.0)
-    half_size = key(BYTES, 0.0)
+    kind: Literal["switch", "ring", "torus", "mesh", "fully_connected", "cables"]
+    members: Annotated[int, whole(2, 1 << 17)] = 0
+    rails: Annotated[int, whole(0, 4096)] = 1
+    oversubscription: Annotated[float, number(1, 1000)] = 1.0
+    shape: Shape = ()
+    dimensions: Annotated[int, whole(1, 3)] = 2
+    reduces: Share = 0.0
+    cables: list[CableText] = Field(default=[], min_length=1, max_length=MOST_CABLES)
 
 
 class TopologyTable(Table):
     """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
 
-    kind = key(one_of(DESIGNS), "tree")
-    joins = key(one_of(("boards", "chips")), "boards")
-    shape = key(_SHAPE, [])
-    factor = key(number(0.01, 100), 2.0)
-    two_way = key(flag, True)
-    bandwidth = key(BYTE_RATE, None)
-    latency = key(DURATION, None)
-    levels = key(entries(LevelTable, 0, MOST_LEVELS), {})
+    kind: Annotated[str, one_of(DESIGNS)] = "tree"
+    joins: Literal["boards", "chips"] = "boards"
+    shape: Shape = ()
+    factor: Annotated[float, number(0.01, 100)] = 2.0
+    two_way: bool = True
+    bytes_per_s: ByteRate | None = Field(default=None, alias="bandwidth")
+    latency_s: Duration | None = Field(default=None, alias="latency")
+    levels: dict[str, LevelTable] = Field(default={}, max_length=MOST_LEVELS)
 
 
 class ArrayTable(Table):
     """An array spec: how many of which device a node has, how many nodes, how they are joined."""
 
-    description = key(text, "")
-    execution: Model | None = key(one_of(get_args(Model)), None)
-    nodes = key(whole(1, 1 << 16), 1)
-    precision = key(one_of(PRECISIONS), None)
-    optimizer = key(one_of(OPTIMIZERS), None)
-    stack = key(text, None)
-    devices = key(entries(EntryTable, 1, MOST_KINDS))
-    network = key(ArrayNetworkTable, ArrayNetworkTable())
-    topology = key(TopologyTable, TopologyTable())
+    description: Text = ""
+    execution: Model | None = None
+    nodes: Annotated[int, whole(1, 1 << 16)] = 1
+    precision: Annotated[str, one_of(PRECISIONS)] | None = None
+    optimizer: Annotated[str, one_of(OPTIMIZERS)] | None = None
+    stack: Text | None = None
+    devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
+    network: ArrayNetworkTable = ArrayNetworkTable()
+    topology: TopologyTable = TopologyTable()
 
 
-def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
+T = TypeVar("T", bound=Table)
+
+
+def check(
+    model: type[T], settings: Settings, file: str, prefix: str = ""
+) -> tuple[T | None, list[str]]:
+    """Validate settings: the tables (None when wrong) and every fault, ``file: key: what``."""
+    table, faults = validated(model, unflatten(settings))
+    return table, [
+        f"{origin_of(path, settings, file)}: {prefix}{path}: {what}" for path, what in faults
+    ]
+
+
+def origin_of(path: str, settings: Settings, file: str) -> str:
+    """Where a value, one of a table's, or the list that it is in was written; else the file."""
+    beneath = (e for key, e in settings.items() if key == path or key.startswith(f"{path}."))
+    around = (e for key, e in settings.items() if path.startswith(f"{key}."))
+    found = next(beneath, None) or next(around, None)
+    return found.origin if found else file
+
+
+def device_faults(table: DeviceTable) -> Iterator[Fault]:
     """What does not go together in a device: key and what is wrong."""
-    arithmetic, peaks = table.arithmetic, peaks_of(table)
+    arithmetic, peaks = table.arithmetic, table.chip.peaks
     if table.units is not None:
-        yield from units_faults(table.units, arithmetic.element)
+        yield from units_faults(table.units, arithmetic.element_bytes)
         if table.roofline.variation:
             yield "roofline.variation", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
@@ -232,7 +306,7 @@ def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
             "there are dummies beside a buffer of gradients alone; write "
             "arithmetic.gradient_buffer = true",
         )
-    if table.roofline.align and "fp32" not in peaks:
+    if table.roofline.align_bytes and "fp32" not in peaks:
         yield (
             "roofline.align",
             "products that are not aligned are computed at the peak of fp32, which is not given; "
@@ -246,36 +320,113 @@ def device_faults(table: DeviceTable) -> Iterator[tuple[str, str]]:
                 f"{format_!r}: chip.peak_by_format has no peak of it ({known}); "
                 f'write chip.peak_by_format.{format_} = "180 TFLOP/s"',
             )
-    weights = arithmetic.element if arithmetic.weights is None else arithmetic.weights
-    if arithmetic.master is not None and arithmetic.master < weights:
+    weights = arithmetic.weight_bytes
+    weights = arithmetic.element_bytes if weights is None else weights
+    if arithmetic.master_bytes is not None and arithmetic.master_bytes < weights:
         yield (
             "arithmetic.master",
-            f"{arithmetic.master:g} B: the optimizer's copy is no narrower than the weights, "
+            f"{arithmetic.master_bytes:g} B: the optimizer's copy is no narrower than the weights, "
             f"which have {weights:g} B",
         )
 
 
-def peaks_of(table: DeviceTable) -> dict[str, float]:
-    """One chip's peaks in the formats that ``chip.peak_by_format`` names, FLOP/s."""
-    return {name: peak for name, peak in table.chip.peak_by_format if peak is not None}
+def units_faults(table: UnitsTable, element_bytes: float) -> Iterator[Fault]:
+    """What does not go together: a unit whose least tile the buffer cannot hold fits no layer."""
+    for entry, unit in table.matrix.items():
+        least = tile_bytes(unit.width, unit.depth, unit.count, element_bytes)
+        if least > table.buffer:
+            yield (
+                f"units.matrix.{entry}",
+                f"{unit.count} x {unit.depth} x {unit.width}: no layer fits: its tiles need a "
+                f"buffer of {least:,.0f} B, units.buffer is {table.buffer:,.0f} B; make "
+                "units.buffer larger or the unit smaller",
+            )
 
 
-def check(
-    model: type[Table], settings: Settings, file: str, prefix: str = ""
-) -> tuple[Any, list[str]]:
-    """Validate settings: the tables (None when wrong) and every fault, ``file: key: what``."""
-    try:
-        return model(unflatten(settings)), []
-    except TableError as error:
-        return None, [
-            f"{origin_of(path, settings, file)}: {prefix}{path}: {what}"
-            for path, what in error.found
-        ]
+def tile_bytes(width: int, depth: int, count: int, element_bytes: float) -> float:
+    """Bytes of the tiles that so many equal units hold at least: each two, one in the making."""
+    return 2 * width * depth * count * element_bytes
 
 
-def origin_of(path: str, settings: Settings, file: str) -> str:
-    """Where a value, one of a table's, or the list that it is in was written; else the file."""
-    beneath = (e for key, e in settings.items() if key == path or key.startswith(f"{path}."))
-    around = (e for key, e in settings.items() if path.startswith(f"{key}."))
-    found = next(beneath, None) or next(around, None)
-    return found.origin if found else file
+def device_of(label: str, table: DeviceTable) -> Device:
+    """Return the device of a checked table, in SI units, by the name of its spec."""
+    network_bytes_per_s, network_latency_s = table.network.reached()
+    units = units_of(table.units) if table.units else None
+    peaks = table.chip.peaks
+    numbers = dict(table.arithmetic)
+    compute, attention = numbers.pop("compute"), numbers.pop("attention")
+    usual = compute or FORMAT_OF_WIDTH.get(table.arithmetic.element_bytes, "")
+    peak = peaks.get(usual) or table.chip.peak or 0.0
+    return Device(
+        name=label,
+        chips=table.chips,
+        cores_per_chip=table.chip.cores,
+        chip_peak_flops_per_s=table.chip.cores * units.flops_per_s if units else peak,
+        hbm_capacity_bytes=table.hbm.capacity,
+        hbm_bytes_per_s=table.hbm.bandwidth,
+        network_bytes_per_s=network_bytes_per_s,
+        description=table.description,
+        network_latency_s=network_latency_s,
+        links=ChipLinks(table.links.per_chip, *table.links.reached()) if table.links else None,
+        roofline=Roofline(**dict(table.roofline)),
+        arithmetic=Arithmetic.of(**numbers),
+        energy=Energy(**dict(table.energy)) if table.energy else None,
+        units=units,
+        chip_attention_flops_per_s=peaks.get(attention or ""),
+        chip_vector_flops_per_s=peaks.get("fp32"),
+        product_bytes=NARROW.get(compute or ""),
+    )
+
+
+def units_of(table: UnitsTable) -> Units:
+    """Return the units that a table describes, in the order of their entries."""
+    matrix = (table.matrix[key] for key in sorted(table.matrix, key=in_order))
+    vector = (table.vector[key] for key in sorted(table.vector, key=in_order))
+    return Units(
+        clock_hz=table.clock,
+        matrix=tuple(MatrixUnit(**dict(unit)) for unit in matrix),
+        vector=tuple(VectorUnit(**dict(unit)) for unit in vector),
+        buffer_bytes=table.buffer,
+    )
+
+
+def written_format(values: Mapping[str, str]) -> str:
+    """The format in which products of a device with such values compute; "" without a name."""
+    width = values.get("arithmetic.element")
+    usual = FORMAT_OF_WIDTH.get(2.0 if width is None else parse_quantity(width, "B"), "")
+    return values.get("arithmetic.compute", usual)
+
+
+def topology_of(table: TopologyTable, group: Group, nodes: int, share: float = 1.0) -> Topology:
+    """How the group is joined, of so many nodes alike; tiers give a ``share`` of what is written.
+
+    The innermost of several tiers joins a node's, where it does not say how many.
+    """
+    levels = [_tier(table.levels[i], share) for i in sorted(table.levels, key=in_order)]
+    if len(levels) > 1 and len(group.kinds) == 1 and not levels[0].members:
+        device, boards = group.kinds[0]
+        chips = device.chips if table.joins == "chips" else 1
+        levels[0] = replace(levels[0], members=boards * chips // nodes)
+    kind = TIERS if levels else table.kind
+    return Topology(**dict(table) | {"kind": kind, "levels": tuple(levels)})
+
+
+def in_order(index: str) -> tuple[int, str]:
+    """A key to sort the entries of a list by, which are written by number."""
+    return (int(index), "") if index.isdecimal() and len(index) < 10 else (1 << 30, index)
+
+
+def _tier(table: LevelTable, share: float) -> Tier:
+    bytes_per_s, latency_s = table.reached(share)
+    return Tier(
+        table.kind,
+        table.members,
+        bytes_per_s,
+        latency_s,
+        table.rails,
+        table.oversubscription,
+        table.shape,
+        table.dimensions,
+        table.reduces,
+        cables=tuple(cable for some in table.cables for cable in some),
+    )

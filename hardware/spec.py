@@ -7,9 +7,7 @@ are all the same operation: later settings replace earlier ones.
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from hardware.array import SpecError
+from hardware.reader import hint, parse_toml, read_text
 
 COMMAND_LINE = "command line"
 """The source of values that were changed there."""
-_LARGEST_FILE = 1 << 20
 _DEEPEST = 8
 _MOST_SETTINGS = 10_000
 
@@ -79,7 +77,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
             raise SpecError(f"{origin}: 'extends' goes round or deeper than {_DEEPEST}: {seen}")
         label = label if seen else Path(origin).stem
         seen.append(origin)
-        data = _parse(text, origin)
+        data = parse_toml(text, origin, SpecError)
         if data.pop("kind", None) != kind:
             named = f"{seen[-2]}: extends: " if len(seen) > 1 else ""
             raise SpecError(f'{named}{origin}: kind: this must be a spec with kind = "{kind}"')
@@ -99,7 +97,7 @@ def spec_kind(name: str) -> str | None:
     if not _is_path(name) and _shipped(name) is None:
         return None
     text, origin, _ = _find(name, "spec", None)
-    return str(_parse(text, origin).get("kind"))
+    return str(parse_toml(text, origin, SpecError).get("kind"))
 
 
 def is_shipped(name: str) -> bool:
@@ -116,30 +114,19 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
     if not _is_path(name):
         if (text := _shipped(name)) is not None:
             return text, f"catalog/{name}.toml", None
-        names = catalog_names(kind)
-        guess = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {guess[0]}?" if guess else f"one of {', '.join(names)}"
-        raise SpecError(f"unknown {kind} {name!r}; {hint} (or the path of a .toml file)")
+        known = hint(name, catalog_names(kind))
+        raise SpecError(f"unknown {kind} {name!r}; {known} (or the path of a .toml file)")
     path = (near or Path()) / Path(name)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST_FILE + 1)
-        if len(raw) > _LARGEST_FILE:
-            raise SpecError(f"{path}: larger than {_LARGEST_FILE >> 20} MiB; not a spec")
-        return raw.decode("utf-8-sig"), str(path), path.parent
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SpecError(f"{path}: not a text file (TOML is UTF-8)") from None
-    except SpecError:
-        raise
-    except ValueError:
-        raise SpecError(f"{str(path)!r}: not a path") from None
+    return read_text(path, SpecError), str(path), path.parent
 
 
 def catalog_names(kind: str) -> list[str]:
     """Names of the catalog's devices or arrays."""
-    return [name for name, text in catalog().items() if tomllib.loads(text)["kind"] == kind]
+    return [
+        name
+        for name, text in catalog().items()
+        if parse_toml(text, name, SpecError)["kind"] == kind
+    ]
 
 
 def catalog_rows(kind: str) -> list[tuple[str, int, str]]:
@@ -166,13 +153,6 @@ def catalog_models() -> dict[str, str]:
     """The execution model that each of the catalog's arrays says it is for, by its name."""
     names = catalog_names("array")
     return {name: load_settings(name, "array")[2]["execution"].value for name in names}
-
-
-def _parse(text: str, origin: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpecError(f"{origin}: not valid TOML: {error}") from None
 
 
 def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) -> Settings:
@@ -257,8 +237,8 @@ def _word(value: Any) -> str:
 
 def _value(raw: str) -> Any:
     try:
-        parsed = tomllib.loads(f"value = {raw}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+        parsed = parse_toml(f"value = {raw}", "--set", SpecError)
+    except SpecError:
         return raw
     return parsed["value"] if parsed.keys() == {"value"} else raw
 

@@ -1,32 +1,195 @@
-"""Software stacks: what a framework of some year does, besides how near it comes to peaks."""
+"""What an array's precision, optimizer and software stack make of its devices' settings.
+
+In bf16 or fp16, activations, and weights as operators read them, have two bytes;
+gradients and the copy that the optimizer updates have four. In fp8, fp4 or int8 products
+are computed in that format, and attention in bf16; what is kept in HBM has two bytes,
+of which casts are made on the way (Transformer Engine keeps weights so, unless told
+otherwise). fp32 and tf32 have four bytes everywhere.
+
+A stack is a spec of its own (kind = "stack"), named by an array's ``stack`` or by
+``--stack``. It changes devices, and says what is no device's: whether attention is
+fused, and how gradients are exchanged.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import difflib
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
-Attention = Literal["fused", "unfused"]
+from pydantic import Field
+
+from hardware.array import Attention, SpecError, Stack
+from hardware.reader import Bytes, Duration, Share, Table, Text, number, whole
+from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
+from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
+
+_PEAKS = "chip.peak_by_format."
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """What a stack does that is no device's.
+class EfficiencyTable(Table):
+    """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
 
-    Gradients are exchanged in buckets of ``bucket_bytes``, beside the backward pass
-    where ``overlap``; of what layers exchange on their way (tensor parallelism)
-    ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
-    they else do. Weights are updated in ``update_order``: that of the layers, once all gradients
-    are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
-    ends with what backward needs.
-    None: what is usual.
+    ``host`` is the least time of an operator, ``overhead`` what each takes besides;
+    ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
+    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how many
+    bytes rows of unfused attention are a multiple that matrix units compute.
     """
 
-    name: str = ""
-    description: str = field(default="", compare=False)
+    products: Share | None = None
+    fp64: Share | None = None
+    fp32: Share | None = None
+    tf32: Share | None = None
+    bf16: Share | None = None
+    fp16: Share | None = None
+    fp8: Share | None = None
+    fp4: Share | None = None
+    int8: Share | None = None
+    attention: Share | None = None
+    memory: Share | None = None
+    overhead: Duration | None = None
+    host: Duration | None = None
+    concurrent: Annotated[float, number(0, 1)] | None = None
+    winograd: Annotated[float, number(1, 16)] | None = None
+    variation: Annotated[float, number(0, 0.5)] | None = None
+    align: Bytes | None = None
+
+
+class HabitsTable(Table):
+    """What a stack does, on any chip; what is None it leaves as it is.
+
+    ``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
+    """
+
     attention: Attention | None = None
-    overlap: bool | None = None
-    bucket_bytes: float | None = None
-    hidden_tensor: float = 0.0
-    collectives: float = 1.0
-    early_stop: bool = False
-    update_order: str = "layers"
+    gradients: Literal["2 B", "4 B"] | None = None
+    gradients_fp16: Literal["2 B", "4 B"] | None = None
+    gradient_buffer: bool | None = None
+    dummy_gradients: bool | None = None
+    overlap: Literal["full", "none"] | None = None
+    bucket: Bytes | None = None
+    hidden_tensor: Annotated[float, number(0, 1)] = 0.0
+    collectives: Share = 1.0
+    recompute: Literal["whole", "needed"] = "whole"
+    update_order: Literal["layers", "arrival"] = "layers"
+
+
+class StackTable(Table):
+    """A stack: efficiencies on every chip, on chips by name, and habits."""
+
+    description: Text = ""
+    framework: Text = ""
+    year: Annotated[int, whole(1950, 2100)] | None = None
+    efficiency: EfficiencyTable = EfficiencyTable()
+    chips: dict[str, EfficiencyTable] = Field(default={}, max_length=64)
+    habits: HabitsTable = HabitsTable()
+
+
+def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
+    """What a precision makes of the settings of a device; raises SpecError where it has it not.
+
+    A chip without peaks by format is taken to have its peak in bf16, which is what an
+    element of two bytes says elsewhere.
+    """
+    name = str(chosen.value)
+    has = [key.removeprefix(_PEAKS) for key in settings if key.startswith(_PEAKS)]
+    formats = {"compute": name} | ({"attention": "bf16"} if name in NARROW else {})
+    for format_ in formats.values():
+        if format_ not in (has or ["bf16"]):
+            known = ", ".join(has) or 'bf16 alone; chip.peak_by_format.fp32 = "…" gives it others'
+            raise SpecError(
+                f"{chosen.origin}: precision: {device} has no {format_}; it has {known}"
+            )
+    if not has:
+        formats = {}
+    size = f"{PRECISIONS[name]} B"
+    sizes = dict.fromkeys(("element", "activations", "weights"), size)
+    sizes |= dict.fromkeys(("gradients", "master"), "4 B")
+    return _arithmetic(chosen, f'precision = "{name}"', sizes | formats)
+
+
+def of_optimizer(chosen: Entry) -> Settings:
+    """What an optimizer makes of a device's settings."""
+    name = str(chosen.value)
+    return _arithmetic(chosen, f'optimizer = "{name}"', {"moments": ["4 B"] * OPTIMIZERS[name]})
+
+
+def _arithmetic(chosen: Entry, source: str, values: dict[str, Any]) -> Settings:
+    return {
+        f"arithmetic.{key}": Entry(value, chosen.origin, source) for key, value in values.items()
+    }
+
+
+_KEYS = {
+    "attention": "roofline.attention_efficiency",
+    "memory": "roofline.memory_efficiency",
+    "overhead": "roofline.overhead",
+    "host": "roofline.host",
+    "concurrent": "roofline.concurrent",
+    "winograd": "roofline.winograd",
+    "variation": "roofline.variation",
+    "align": "roofline.align",
+}
+"""A key of a stack's efficiencies to that of a device."""
+
+
+class Chosen:
+    """A stack as it is written: its habits, and what it makes of a device."""
+
+    def __init__(self, name: str, file: str, settings: Settings) -> None:
+        table, faults = check(StackTable, settings, file)
+        if table is None:
+            raise SpecError("\n".join(faults))
+        self.settings, habits = settings, table.habits
+        self.habits = Stack(
+            name,
+            table.description,
+            habits.attention,
+            None if habits.overlap is None else habits.overlap == "full",
+            habits.bucket,
+            habits.hidden_tensor,
+            habits.collectives,
+            habits.recompute == "needed",
+            habits.update_order,
+        )
+
+    @classmethod
+    def by(cls, entry: Entry) -> Chosen:
+        """The one that an array names; raises SpecError where it is not there, or is wrong."""
+        try:
+            return cls(*load_settings(str(entry.value), "stack", entry.folder))
+        except SpecError as error:
+            raise SpecError(f"{entry.origin}: stack: {error}") from None
+
+    def check_chips(self, devices: Iterable[str]) -> None:
+        """Raise SpecError for a chip that is called almost as one of these, or of the catalog.
+
+        Others may be of a file that is not in use here.
+        """
+        used = set(devices)
+        for written, entry in beneath(self.settings, "chips.").items():
+            chip = written.partition(".")[0]
+            if chip in used or is_shipped(chip):
+                continue
+            if near := difflib.get_close_matches(chip, {*used, *catalog()}, n=1, cutoff=0.8):
+                what = f"no such chip; did you mean {near[0]}?"
+                raise SpecError(f"{entry.origin}: chips.{chip}: {what}")
+
+    def of(self, device: str, format_: str) -> Settings:
+        """What it makes of the settings of a device whose products have that format."""
+        found: Settings = {}
+        for table in ("efficiency", f"chips.{device}"):
+            for written, key_of_device in _KEYS.items():
+                self._take(found, f"{table}.{written}", key_of_device)
+            for written in ("products", format_):
+                self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
+        for habit in ("gradients", "gradient_buffer", "dummy_gradients"):
+            self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
+        self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
+        return found
+
+    def _take(self, found: Settings, written: str, key_of_device: str) -> None:
+        if written in self.settings:
+            entry = self.settings[written]
+            source = f"stack {self.habits.name}: {entry.source}"
+            found[key_of_device] = Entry(entry.value, entry.origin, source)

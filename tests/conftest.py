@@ -2,6 +2,7 @@
 
 import os
 import signal
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -23,3 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         found = info.name2fixturedefs.values() if info else ()
         if any(definition.scope == "module" for made in found for definition in made):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was not tried for want of torch."""
+    absent = [name for name in ("torch", "torchvision", "transformers") if not find_spec(name)]
+    if absent:
+        terminalreporter.write_line(
+            f"tests that need {', '.join(absent)} were skipped: pip install -e '.[test-torch]'"
+        )

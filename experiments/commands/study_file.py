@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-LARGEST_FILE = 1 << 20
 _FLAG = re.compile(r"--stu(?:d|dy)?(?:=(.*))?", re.DOTALL)
 """``--study``, and what argparse takes for it."""
 
@@ -52,13 +51,11 @@ class Study:
                 setattr(args, dest, kept + typed)
 
     def _flag(self, key: str) -> argparse.Action:
-        from difflib import get_close_matches
+        from hardware.reader import hint
 
         if (action := self.flags.get(key)) is not None:
             return action
-        near = get_close_matches(key, self.flags, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(self.flags))}"
-        raise self._error(key, f"this command has no such flag; {hint}")
+        raise self._error(key, f"this command has no such flag; {hint(key, sorted(self.flags))}")
 
     def _value(self, key: str, value: Any) -> Any:
         """A flag's value as its parser would make it of what is typed."""
@@ -137,19 +134,7 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _read(path: str) -> dict[str, Any]:
-    import tomllib
-
     from experiments.output import UsageError
+    from hardware.reader import parse_toml, read_text
 
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-        if len(data) > LARGEST_FILE:
-            raise UsageError(f"{path}: larger than {LARGEST_FILE:,} bytes; is it a study file?")
-        return tomllib.loads(data.decode())
-    except OSError as error:
-        raise UsageError(f"--study {path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{path}: not valid TOML: {error}") from None
+    return parse_toml(read_text(path, UsageError, "a study file"), path, UsageError)

@@ -97,16 +97,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _tables(path: str | None) -> tuple[tuple[Measured, ...], tuple[Given, ...]]:
     """Measured steps and another simulator's, the shipped ones where ``path`` has none such."""
+    from experiments.output import UsageError
     from experiments.validate import other_steps, table
-    from experiments.validate.rows import has_columns, text_of
+    from hardware.reader import parse_csv, read_text
 
     measured, others = table.shipped(), other_steps.shipped()
     if path is None:
         return measured, others
-    text = text_of(path)
-    if has_columns(text, path, other_steps.COLUMNS):
-        return measured, other_steps.parse(text, path)
-    return table.parse(text, path), others
+    rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError)
+    if rows[0][1].keys() == other_steps.GivenCells.model_fields.keys():
+        return measured, other_steps.parse(rows)
+    return table.parse(rows), others
 
 
 def _measured(

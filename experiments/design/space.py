@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -10,17 +9,26 @@ from importlib import resources
 from itertools import product
 from math import prod
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
 
 from hardware import MatrixUnit, SpecError, Units, VectorUnit, format_quantity
-from hardware.schema import check
-from hardware.spec import flatten
-from hardware.tables import BYTES, FREQUENCY, Table, key, list_of, one_of, text
+from hardware.reader import (
+    Bytes,
+    Frequency,
+    Table,
+    Text,
+    checked,
+    hint,
+    parse_toml,
+    read_text,
+    whole,
+)
+from hardware.schema import tile_bytes
 from hardware.units import Dataflow
-from hardware.units.description import DATAFLOWS
-from hardware.units.table import tile_bytes
 
 MOST_VALUES = 24
-_LARGEST_FILE = 1 << 20
 ELEMENT_BYTES = 2.0
 WIDEST = 1 << 16
 
@@ -56,38 +64,52 @@ class Design:
 FIELDS = tuple(field.name for field in fields(Design))
 
 
-def _power(written: object) -> int:
+def _power(side: int) -> int:
     """The tree of a search halves counts and sides, so they are powers of two."""
-    if type(written) is int and 1 <= written <= WIDEST and not written & (written - 1):
-        return written
-    raise ValueError(f"must be a power of two from 1 to {WIDEST}, as searches halve it")
+    if side & (side - 1):
+        raise ValueError(f"must be a power of two from 1 to {WIDEST}, as searches halve it")
+    return side
 
 
-_COUNTS = list_of(_power, 1, MOST_VALUES)
+def _ascending(values: list[float]) -> list[float]:
+    if len({*values}) < len(values):
+        raise ValueError("a value is there twice")
+    return sorted(values)
+
+
+_Side = Annotated[int, whole(1, WIDEST), AfterValidator(_power)]
+_Sides = Annotated[
+    list[_Side], Field(min_length=1, max_length=MOST_VALUES), AfterValidator(_ascending)
+]
+_Sizes = Annotated[
+    list[Bytes], Field(min_length=1, max_length=MOST_VALUES), AfterValidator(_ascending)
+]
 
 
 class _Matrix(Table):
-    count = key(_COUNTS)
-    width = key(_COUNTS)
-    depth = key(_COUNTS)
+    count: _Sides
+    width: _Sides
+    depth: _Sides
 
 
 class _Vector(Table):
-    count = key(_COUNTS)
-    width = key(_COUNTS)
+    count: _Sides
+    width: _Sides
 
 
 class _Buffer(Table):
-    size = key(list_of(BYTES, 1, MOST_VALUES))
+    size: _Sizes
 
 
 class _SpaceTable(Table):
-    description = key(text, "")
-    clock = key(FREQUENCY)
-    dataflow = key(one_of(DATAFLOWS), DATAFLOWS[0])
-    matrix = key(_Matrix)
-    vector = key(_Vector)
-    buffer = key(_Buffer)
+    kind: Literal["space"]
+    description: Text = ""
+    sources: dict[str, str] = Field({})
+    clock: Frequency
+    dataflow: Dataflow = "weight_stationary"
+    matrix: _Matrix
+    vector: _Vector
+    buffer: _Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,52 +171,20 @@ def spaces() -> dict[str, str]:
 def load_space(name: str) -> Space:
     """A space by name or path; raises SpecError."""
     known = spaces()
-    text, origin = (known[name], name) if name in known else (_read(name, list(known)), name)
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpecError(f"{origin}: not valid TOML: {error}") from None
-    if data.pop("kind", None) != "space":
-        raise SpecError(f'{origin}: kind: this must be a space of designs, with kind = "space"')
-    table, faults = check(_SpaceTable, flatten(data, origin), origin)
-    if faults:
-        raise SpecError("\n".join(faults))
-    lists = {
-        "matrix_count": ("matrix.count", table.matrix.count),
-        "matrix_width": ("matrix.width", table.matrix.width),
-        "matrix_depth": ("matrix.depth", table.matrix.depth),
-        "vector_count": ("vector.count", table.vector.count),
-        "vector_width": ("vector.width", table.vector.width),
-        "buffer_bytes": ("buffer.size", table.buffer.size),
-    }
-    twice = [
-        f"{origin}: {key}: {found}: a value is there twice"
-        for key, found in lists.values()
-        if len({*found}) < len(found)
-    ]
-    if twice:
-        raise SpecError("\n".join(twice))
-    values = {field: tuple(sorted(found)) for field, (_, found) in lists.items()}
-    space = Space(Path(origin).stem, table.clock, table.dataflow, values)
+    if name not in known and not name.endswith(".toml") and "/" not in name:
+        raise SpecError(
+            f"unknown space {name!r}; {hint(name, known)} (or the path of a .toml file)"
+        )
+    text = known[name] if name in known else read_text(name, SpecError)
+    table = checked(_SpaceTable, parse_toml(text, name, SpecError), name, SpecError)
+    sides, lanes = table.matrix, table.vector
+    lists: list[Sequence[float]] = [sides.count, sides.width, sides.depth, lanes.count]
+    lists += [lanes.width, table.buffer.size]
+    values = {field: tuple(found) for field, found in zip(FIELDS, lists, strict=True)}
+    space = Space(Path(name).stem, table.clock, table.dataflow, values)
     if next(iter(space), None) is None:
         raise SpecError(
-            f"{origin}: no design: not even the smallest matrix unit's tiles fit the largest "
+            f"{name}: no design: not even the smallest matrix unit's tiles fit the largest "
             "buffer.size; make it larger"
         )
     return space
-
-
-def _read(name: str, known: list[str]) -> str:
-    if not name.endswith(".toml") and "/" not in name:
-        names = ", ".join(known)
-        raise SpecError(f"unknown space {name!r}; one of {names} (or the path of a .toml file)")
-    try:
-        with Path(name).open("rb") as file:
-            raw = file.read(_LARGEST_FILE + 1)
-        if len(raw) > _LARGEST_FILE:
-            raise SpecError(f"{name}: larger than {_LARGEST_FILE >> 20} MiB; not a space")
-        return raw.decode("utf-8-sig")
-    except OSError as error:
-        raise SpecError(f"{name}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SpecError(f"{name}: not a text file (TOML is UTF-8)") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from importlib import resources
 
+from experiments.output import UsageError
 from hardware import Array, SpecError, load_array
+from hardware.reader import Row, parse_csv
+
+_MOST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,15 @@ class Published:
     certainty: str
 
 
+def shipped_rows(file: str) -> list[Row]:
+    """Return the rows of ``experiments/published/FILE``, whose lines in ``#`` say where from."""
+    text = (resources.files("experiments") / "published" / file).read_text()
+    return parse_csv(text, file, UsageError, _MOST_ROWS)
+
+
 def published(name: str) -> list[dict[str, str]]:
-    """The rows of ``experiments/published/NAME.csv``, whose lines in ``#`` say where from."""
-    text = (resources.files("experiments") / "published" / f"{name}.csv").read_text()
-    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    """Return the cells of ``experiments/published/NAME.csv``."""
+    return [cells for _, cells in shipped_rows(f"{name}.csv")]
 
 
 def averages(array: Array) -> dict[str, Published]:

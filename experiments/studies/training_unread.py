@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from experiments.studies.training import Training
 from hardware import COMMAND_LINE, SpecError
-from hardware.reading import unread, watched
+from hardware.watched import unread, watched
 from simulator import SimulationError
 from workloads import load_network
 

@@ -1,7 +1,7 @@
 """Which values of an array's spec an execution model does not read, and which model does.
 
 Found by asking: a small network is planned and simulated under each model on
-the array with fewer boards, which notes what it is asked (``hardware.reading``).
+the array with fewer boards, which notes what it is asked (``hardware.watched``).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _plain(key: str) -> str:
 
 def _unread(array: Array, execution: Execution) -> frozenset[str]:
     """Keys of the array's settings that the model does not read; none where it cannot run."""
-    from hardware.reading import unread
+    from hardware.watched import unread
 
     seen = _seen(_fewer(array), replace(execution, strict_memory=False))
     return frozenset(() if seen is None else unread(array, seen))
@@ -115,7 +115,7 @@ def _unread(array: Array, execution: Execution) -> frozenset[str]:
 @lru_cache(maxsize=16)
 def _seen(array: Array, execution: Execution) -> frozenset[str] | None:
     """What the model reads of an array; None where it cannot run."""
-    from hardware.reading import watched
+    from hardware.watched import watched
 
     seen: set[str] = set()
     network = load_network(PROBE)

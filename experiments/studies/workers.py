@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing.connection
+import multiprocessing
 import os
 import pickle
 import sys
-import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing.connection import Connection
+from itertools import islice
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from experiments.ending import end_with, undisturbed
 from experiments.output import UsageError
@@ -40,7 +42,6 @@ class Spread(Protocol):
 _NETWORKS: dict[str, Network] = {}
 """The last network of each name that this process had cases of."""
 _MOST_NETWORKS = 64
-_Cases = Sequence[tuple[Any, Case]]
 START = "fork" if sys.platform == "linux" else "spawn"
 """How processes are started here."""
 
@@ -71,9 +72,9 @@ def here(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> Iterator
 def on_cores(jobs: int) -> Iterator[Spread]:
     """Calls in so many processes on this machine, which keep what they worked out till the end.
 
-    They start when there are cases for two. Results come in the order in which they
-    finish; what is raised there is raised here, with the traceback as a note.
-    RunError when one is killed.
+    They start when there are cases for two. Results come in the order in which they finish; what
+    is raised there is raised here. A case whose process is killed is run once more, alone; where
+    it is killed again, all others are finished before RunError says which it was.
     """
     team = _Team(jobs)
     try:
@@ -83,134 +84,139 @@ def on_cores(jobs: int) -> Iterator[Spread]:
 
 
 class _Team:
-    """Processes that are given cases, again and again.
+    """A pool of processes that is given cases, again and again.
 
-    On Linux they are forked, and so have NumPy, the model and the first cases from the
-    start: two are at work after 20 ms, where new ones take half a second to load
-    all that. Elsewhere forks are not safe, and cases are sent to new ones. Further cases
-    are sent, but for those that cannot be (a planner may be a function in a function):
-    these have processes of their own.
+    On Linux they are forked, and so have NumPy and the model from the start: two are at work
+    after 20 ms, where new ones take half a second to load all that. Elsewhere forks are not
+    safe. Cases that cannot be sent (a planner may be a function in a function) are inherited
+    by forks of their own, or run here.
     """
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._working = ExitStack()
-        self._pipes: list[Connection] = []
+        self._pool: ProcessPoolExecutor | None = None
+        self._size = 0
+        self._processes = set[BaseProcess]()
 
     def end(self) -> None:
         """End the processes, whatever they do."""
-        self._pipes = []
-        self._working.close()
+        pool, self._pool, self._size = self._pool, None, 0
+        if pool is not None:
+            with undisturbed():
+                for process in self._processes:
+                    process.terminate()
+                pool.shutdown(cancel_futures=True)
+            self._processes.clear()
 
     def spread(
         self, function: Callable[[Case], Any], cases: Mapping[Any, Case]
     ) -> Generator[tuple[Any, Any]]:
         """See ``Spread``; one case is no work for others."""
-        if len(cases) < 2:
+        sent = _is_sendable(function, cases)
+        if len(cases) < 2 or not (sent or START == "fork"):
             yield from here(function, cases)
             return
+        if not sent:
+            self.end()
+            _INHERITED.update((name, (function, case)) for name, case in cases.items())
         try:
-            yield from self._results(self._told(function, list(cases.items())), len(cases))
+            yield from self._finished(dict(cases), function if sent else None)
         except BaseException:  # nobody will hear what is under way
             self.end()
             raise
+        finally:
+            _INHERITED.clear()
 
-    def _told(self, function: Callable[[Case], Any], cases: _Cases) -> list[Connection]:
-        """Processes that know these cases: those there are, or new ones."""
-        wanted = min(self._jobs, len(cases))
-        work = _sendable((function, cases)) if len(self._pipes) >= wanted else None
-        if work is None:
+    def _finished(
+        self, left: dict[Any, Case], function: Callable[[Case], Any] | None
+    ) -> Generator[tuple[Any, Any]]:
+        """Results of all cases. Where a process is killed those under way are run alone."""
+        alone, lost = deque[Any](), list[Case]()
+        while left:
+            wave = {name: left[name] for name in ([alone[0]] if alone else left)}
+            under_way = set[Any]()
+            try:
+                for name, result in self._results(wave, function, under_way):
+                    del left[name]
+                    yield name, result
+            except BrokenProcessPool:
+                self.end()
+                if not alone:
+                    alone.extend(under_way)
+                    continue
+                lost.append(left.pop(alone[0]))
+            if alone:
+                alone.popleft()
+        if lost:
+            raise RunError(_killed(lost))
+
+    def _results(
+        self, cases: dict[Any, Case], function: Callable[[Case], Any] | None, under_way: set[Any]
+    ) -> Generator[tuple[Any, Any]]:
+        """Results as they come; ``under_way`` are the names of cases that processes have."""
+        jobs = min(self._jobs, len(cases))
+        if self._size < jobs:
             self.end()
-            self._pipes = self._working.enter_context(_working(wanted, function, cases))
-        else:
-            for pipe in self._pipes:
-                with suppress(OSError):  # it was killed, which is seen where its results are read
-                    pipe.send_bytes(work)
-        return self._pipes
+        waiting, futures = iter(cases), set[Future[tuple[Any, Any]]]()
+        while True:
+            # one for each to work on, and one for the time until it hears more
+            for name in islice(waiting, 2 * jobs - len(futures)):
+                under_way.add(name)
+                futures.add(self._submit(jobs, function, name, cases[name]))
+            if not futures:
+                return
+            done, futures = wait(futures, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda future: future.exception() is not None):
+                name, result = future.result()
+                under_way.remove(name)
+                yield name, result
 
-    def _results(self, pipes: Sequence[Connection], many: int) -> Generator[tuple[Any, Any]]:
-        numbers = iter(range(many))
-        left = dict.fromkeys(pipes, 0)
-        for pipe in [*pipes, *pipes]:  # one to work on, and one for the time until it hears more
-            _give(pipe, numbers, left)
-        while busy := [pipe for pipe in pipes if left[pipe]]:
-            for pipe in cast("list[Connection]", multiprocessing.connection.wait(busy)):
-                try:
-                    result, error = pipe.recv()
-                except (EOFError, OSError):
-                    raise RunError(
-                        "a worker process was killed (out of memory?); finished cases are kept in "
-                        "--store. Run the same command again, perhaps with fewer --jobs"
-                    ) from None
-                if error is not None:
-                    raise error
-                left[pipe] -= 1
-                _give(pipe, numbers, left)
-                yield result
+    def _submit(
+        self, jobs: int, function: Callable[[Case], Any] | None, name: Any, case: Case
+    ) -> Future[tuple[Any, Any]]:
+        """Give the pool a case, and remember the processes that it starts for it."""
+        with undisturbed():
+            before = set(multiprocessing.active_children())
+            if self._pool is None:
+                context: Any = multiprocessing.get_context(START)
+                self._size = jobs
+                self._pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(),))
+            if function is None:
+                future = self._pool.submit(_call_inherited, name)
+            else:
+                future = self._pool.submit(call, function, name, case)
+            self._processes |= {*multiprocessing.active_children()} - before
+        return future
 
 
-def _sendable(work: tuple[Callable[[Case], Any], _Cases]) -> bytes | None:
-    """As processes that are at work already are sent it; None where it cannot be."""
+_INHERITED: dict[Any, tuple[Callable[[Case], Any], Case]] = {}
+"""What forks are to call that cannot be sent to them."""
+
+
+def _call_inherited(name: Any) -> tuple[Any, Any]:
+    function, case = _INHERITED[name]
+    return call(function, name, case)
+
+
+def _is_sendable(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> bool:
     try:
-        return pickle.dumps(work)
+        pickle.dumps((function, list(cases.values())))
     except (pickle.PicklingError, AttributeError, TypeError):
-        return None
+        return False
+    return True
 
 
-def _give(pipe: Connection, numbers: Iterator[int], left: dict[Connection, int]) -> None:
-    """Tell a worker the number of another case, if there is one."""
-    if (number := next(numbers, None)) is not None:
-        with suppress(OSError):  # it was killed, which is seen where its results are read
-            pipe.send(number)
-        left[pipe] += 1
+def _killed(cases: Sequence[Case]) -> str:
+    case = cases[0]
+    more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+    return (
+        f"{case.network.name}, {case.planner_name}, {case.array.name}, batch {case.batch}{more}: "
+        "a worker process was killed, and again with this case alone (out of memory?); all other "
+        "cases are finished and kept in --store"
+    )
 
 
-@contextmanager
-def _working(
-    jobs: int, function: Callable[[Case], Any], cases: Sequence[tuple[Any, Case]]
-) -> Iterator[list[Connection]]:
-    """Processes that wait for the numbers of cases, and are ended whatever happens here."""
-    context: Any = multiprocessing.get_context(START)
-    pipes: list[Connection] = []
-    processes: list[BaseProcess] = []
-    try:
-        with undisturbed():
-            for _ in range(jobs):
-                ours, theirs = multiprocessing.Pipe()
-                args = theirs, os.getpid(), function, cases
-                process = context.Process(target=_work, args=args, daemon=True)
-                process.start()
-                theirs.close()
-                pipes.append(ours)
-                processes.append(process)
-        yield pipes
-    finally:
-        with undisturbed():
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.join()
-            for pipe in pipes:
-                pipe.close()
-
-
-def _work(
-    pipe: Connection,
-    parent: int,
-    function: Callable[[Case], Any],
-    cases: _Cases,
-) -> None:
-    """What a worker does: cases by their numbers, of these and of others it is sent."""
+def _begin(parent: int) -> None:
+    """In a worker: what the parent had is not looked through for garbage, nor copied for that."""
     end_with(parent)
-    gc.freeze()  # what the parent had is not looked through for garbage, nor copied for that
-    while True:
-        asked = pipe.recv()
-        if not isinstance(asked, int):
-            function, cases = asked
-            continue
-        name, case = cases[asked]
-        try:
-            pipe.send((call(function, name, case), None))
-        except Exception as error:  # whatever it is, it is the asker's
-            error.add_note(traceback.format_exc())
-            pipe.send((None, error))
+    gc.freeze()

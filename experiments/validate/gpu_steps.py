@@ -5,31 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
+from experiments.output import UsageError
 from experiments.studies.case import Case, step_of
-from experiments.validate.rows import Cells, positive, rows_of, shipped_text, whole
+from experiments.studies.published_values import shipped_rows
 from experiments.validate.section import Section
 from hardware import Array, load_array
+from hardware.reader import Cells, checked_rows, number, whole
 from simulator import usual
 from workloads import load_network
 
 SHIPPED = "gpu_steps.csv"
-COLUMNS = (
-    "network",
-    "array",
-    "device",
-    "stack",
-    "precision",
-    "optimizer",
-    "gpus",
-    "batch_per_gpu",
-    "step_ms",
-    "source",
-)
 MEMORY = "memory_efficiency"
-MOST_GPUS = 1 << 12
-MOST_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +59,41 @@ class Compared:
         return self.plain_s / self.given.step_s - 1
 
 
+class GivenCells(Cells):
+    """The columns of the table; an empty device, precision or optimizer is the array's own."""
+
+    network: str
+    array: str
+    device: str
+    stack: str
+    precision: str
+    optimizer: str
+    gpus: Annotated[int, whole(1, 1 << 12)]
+    batch_per_gpu: Annotated[int, whole(1, 1 << 16)]
+    step_ms: Annotated[float, number(1e-6, 1e15)]
+    source: str
+
+
 def shipped() -> tuple[Given, ...]:
-    """The table that comes with accelarray."""
-    return tuple(
-        _given(cell, where) for where, cell in rows_of(shipped_text(SHIPPED), SHIPPED, COLUMNS)
-    )
+    """Return the table that comes with accelarray."""
+    return tuple(map(_given, checked_rows(GivenCells, shipped_rows(SHIPPED), UsageError)))
 
 
-def _given(cell: Cells, where: str) -> Given:
-    settings = [f"{key}={cell[key]}" for key in ("precision", "optimizer") if cell[key]]
-    if cell["device"]:
-        settings.append(f"devices.0.device={cell['device']}")
+def _given(row: GivenCells) -> Given:
+    changes = {
+        "precision": row.precision,
+        "optimizer": row.optimizer,
+        "devices.0.device": row.device,
+    }
     return Given(
-        cell["network"],
-        cell["array"],
-        tuple(settings),
-        cell["stack"],
-        whole(cell, "gpus", where, MOST_GPUS),
-        whole(cell, "batch_per_gpu", where, MOST_SAMPLES),
-        positive(cell, "step_ms", where) / 1e3,
-        cell["source"],
+        row.network,
+        row.array,
+        tuple(f"{key}={value}" for key, value in changes.items() if value),
+        row.stack,
+        row.gpus,
+        row.batch_per_gpu,
+        row.step_ms / 1e3,
+        row.source,
     )
 
 

@@ -6,26 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from experiments.validate.rows import Cells, positive, rows_of, shipped_text, whole
+from experiments.output import UsageError
+from experiments.studies.published_values import shipped_rows
 from experiments.validate.section import Section
 from hardware import Wires, load_array
+from hardware.reader import Cells, checked_rows, number, whole
 from simulator import chosen, run_alone
 
-COLUMNS = (
-    "system",
-    "array",
-    "nodes",
-    "collective",
-    "algorithm",
-    "ranks",
-    "bytes",
-    "time_us",
-    "source",
-)
 SHIPPED = "nccl.csv"
 LARGE = 16e6
 """Bytes from which a collective counts: below it protocols change, which no two constants say."""
@@ -61,24 +52,35 @@ class Compared:
         return self.ours_s / self.given.measured_s - 1
 
 
+class GivenCells(Cells):
+    """The columns of the table."""
+
+    system: str
+    array: str
+    nodes: Annotated[int, whole(1, MOST_RANKS)]
+    collective: str
+    algorithm: str
+    ranks: Annotated[int, whole(1, MOST_RANKS)]
+    bytes: Annotated[float, number(1e-6, 1e15)]
+    time_us: Annotated[float, number(1e-6, 1e15)]
+    source: str
+
+
 def shipped() -> tuple[Given, ...]:
-    """The table that comes with accelarray."""
+    """Return the table that comes with accelarray."""
     return tuple(
-        _given(cell, where) for where, cell in rows_of(shipped_text(SHIPPED), SHIPPED, COLUMNS)
-    )
-
-
-def _given(cell: Cells, where: str) -> Given:
-    return Given(
-        cell["system"],
-        cell["array"],
-        whole(cell, "nodes", where, MOST_RANKS),
-        cell["collective"],
-        cell["algorithm"],
-        whole(cell, "ranks", where, MOST_RANKS),
-        positive(cell, "bytes", where),
-        positive(cell, "time_us", where) / 1e6,
-        cell["source"],
+        Given(
+            row.system,
+            row.array,
+            row.nodes,
+            row.collective,
+            row.algorithm,
+            row.ranks,
+            row.bytes,
+            row.time_us / 1e6,
+            row.source,
+        )
+        for row in checked_rows(GivenCells, shipped_rows(SHIPPED), UsageError)
     )
 
 

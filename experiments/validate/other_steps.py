@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from experiments.output import UsageError
 from experiments.studies.case import Case, step_of
-from experiments.validate.rows import Cells, positive, rows_of, shipped_text, whole
+from experiments.studies.published_values import shipped_rows
 from experiments.validate.section import Section
 from hardware import load_array
+from hardware.reader import Cells, Row, checked_rows, number, whole
 from planners.order import Kind, Phase
 from simulator import Execution, Timeline, shares
 from workloads import LARGE, NETWORKS, load_network
 
-COLUMNS = ("network", "devices", "batch_per_device", "step_ns")
 SHIPPED = "astra_sim_steps.csv"
-MOST_DEVICES = 1 << 12
-_MOST_ROWS_PER_DEVICE = 1 << 12
 RING = Execution("deployed", bucket_bytes=0.0, algorithm="ring")
 """Each gradient in an all-reduce of its own, round the ring, while cores compute on."""
 
@@ -57,25 +57,32 @@ class OtherStep:
         return (self.ours_s - self.given.step_s) / self.messages
 
 
-def shipped() -> tuple[Given, ...]:
-    """The table that comes with accelarray, of ASTRA-sim."""
-    return parse(shipped_text(SHIPPED), SHIPPED)
-
-
-def parse(text: str, name: str) -> tuple[Given, ...]:
-    """The rows of a table; raises UsageError with file and line."""
-    return tuple(_given(cell, where) for where, cell in rows_of(text, name, COLUMNS))
-
-
-def _given(cell: Cells, where: str) -> Given:
-    network = cell["network"]
+def _known(network: str) -> str:
     if network.partition(":")[0] not in {*NETWORKS, *LARGE}:
-        raise UsageError(f"{where}: network: {network[:40]!r} is not known (see: list networks)")
-    devices = whole(cell, "devices", where, MOST_DEVICES)
-    if devices < 2:
-        raise UsageError(f"{where}: devices: 1; a ring has two or more")
-    rows = whole(cell, "batch_per_device", where, _MOST_ROWS_PER_DEVICE)
-    return Given(network, devices, rows, positive(cell, "step_ns", where) / 1e9)
+        raise ValueError("is not known (see: list networks)")
+    return network
+
+
+class GivenCells(Cells):
+    """The columns of a table of steps; a ring has two devices or more."""
+
+    network: Annotated[str, AfterValidator(_known)]
+    devices: Annotated[int, whole(2, 1 << 12)]
+    batch_per_device: Annotated[int, whole(1, 1 << 12)]
+    step_ns: Annotated[float, number(1e-6, 1e15)]
+
+
+def shipped() -> tuple[Given, ...]:
+    """Return the table that comes with accelarray, of ASTRA-sim."""
+    return parse(shipped_rows(SHIPPED))
+
+
+def parse(rows: Sequence[Row]) -> tuple[Given, ...]:
+    """Return the steps of a table's rows; raises UsageError with file and line."""
+    return tuple(
+        Given(row.network, row.devices, row.batch_per_device, row.step_ns / 1e9)
+        for row in checked_rows(GivenCells, rows, UsageError)
+    )
 
 
 def other_steps(

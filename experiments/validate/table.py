@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 from experiments.output import UsageError
-from experiments.validate.rows import Cells, positive, rows_of, shipped_text, whole
+from experiments.studies.published_values import shipped_rows
+from hardware.reader import Cells, Row, checked_rows, number, whole
 
-COLUMNS = (
-    "round",
-    "system",
-    "cores",
-    "global_batch",
-    "batch_per_core",
-    "images_per_s",
-    "step_ms",
-    "use",
-)
 CALIBRATION = "calibration"
 SHIPPED = "mlperf_resnet50_tpu.csv"
 SYSTEMS = ("tpu-v2", "tpu-v3")
@@ -46,52 +41,64 @@ class Measured:
         return self.use == CALIBRATION
 
 
+class MeasuredCells(Cells):
+    """The columns of a table of steps, in any order.
+
+    Any ``use`` that is not "calibration" is a check; what looks misspelt is refused.
+    """
+
+    round: str
+    system: str
+    cores: Annotated[int, whole(1, MOST_CORES)]
+    global_batch: Annotated[int, whole(1, MOST_CORES * _MOST_ROWS_PER_CORE)]
+    batch_per_core: Annotated[int, whole(1, _MOST_ROWS_PER_CORE)]
+    images_per_s: Annotated[float, number(1e-6, 1e15)]
+    step_ms: Annotated[float, number(1e-6, 1e15)]
+    use: Annotated[str, Field(min_length=1, max_length=40)]
+
+    @model_validator(mode="after")
+    def _go_together(self) -> MeasuredCells:
+        samples, every = self.cores * self.batch_per_core, self.global_batch
+        took_ms = every / self.images_per_s * 1e3
+        device, _, count = self.system.rpartition("-")
+        near = difflib.get_close_matches(self.use.lower(), [CALIBRATION], cutoff=0.8)
+        if self.cores % _CORES_PER_BOARD:
+            raise ValueError(f"cores: {self.cores}: a board has {_CORES_PER_BOARD}")
+        if every != samples:
+            raise ValueError(
+                f"global_batch: {every}, but {self.cores} x {self.batch_per_core} = {samples}"
+            )
+        if abs(self.step_ms / took_ms - 1) > _ROUNDING:
+            raise ValueError(
+                f"step_ms: {self.step_ms:g}, but {every} samples at {self.images_per_s:g} a second "
+                f"take {took_ms:.4g} ms"
+            )
+        if device not in SYSTEMS:
+            known = " or ".join(f"{name}-CORES" for name in SYSTEMS)
+            raise ValueError(f"system: {self.system[:40]!r} is not known; {known}")
+        if count != str(self.cores):
+            raise ValueError(f"system: {self.system[:40]!r} does not have {self.cores} cores")
+        if self.use != CALIBRATION and near:
+            raise ValueError(f"use: {self.use!r}: did you mean {CALIBRATION}?")
+        return self
+
+
 def shipped() -> tuple[Measured, ...]:
-    """The table that comes with accelarray, from MLPerf Training's public logs."""
-    return parse(shipped_text(SHIPPED), SHIPPED)
+    """Return the table that comes with accelarray, from MLPerf Training's public logs."""
+    return parse(shipped_rows(SHIPPED))
 
 
-def parse(text: str, name: str) -> tuple[Measured, ...]:
-    """The rows of a table; raises UsageError with file and line."""
-    return tuple(_row(cell, where) for where, cell in rows_of(text, name, COLUMNS))
-
-
-def _row(cell: Cells, where: str) -> Measured:
-    cores = whole(cell, "cores", where, MOST_CORES)
-    batch = whole(cell, "batch_per_core", where, _MOST_ROWS_PER_CORE)
-    every = whole(cell, "global_batch", where, MOST_CORES * _MOST_ROWS_PER_CORE)
-    rate = positive(cell, "images_per_s", where)
-    step_ms = positive(cell, "step_ms", where)
-    if cores % _CORES_PER_BOARD:
-        raise UsageError(f"{where}: cores: {cores}: a board has {_CORES_PER_BOARD}")
-    if every != cores * batch:
-        raise UsageError(f"{where}: global_batch: {every}, but {cores} x {batch} = {cores * batch}")
-    if abs(step_ms * rate / (every * 1e3) - 1) > _ROUNDING:
-        raise UsageError(
-            f"{where}: step_ms: {step_ms:g}, but {every} samples at {rate:g} a second take "
-            f"{every / rate * 1e3:.4g} ms"
+def parse(rows: Sequence[Row]) -> tuple[Measured, ...]:
+    """Return the steps of a table's rows; raises UsageError with file and line."""
+    return tuple(
+        Measured(
+            row.round,
+            row.system,
+            row.system.rpartition("-")[0],
+            row.cores,
+            row.batch_per_core,
+            row.step_ms / 1e3,
+            row.use,
         )
-    device = _device(cell["system"], cores, where)
-    return Measured(
-        cell["round"], cell["system"], device, cores, batch, step_ms / 1e3, _use(cell["use"], where)
+        for row in checked_rows(MeasuredCells, rows, UsageError)
     )
-
-
-def _device(system: str, cores: int, where: str) -> str:
-    """The device of ``tpu-v3-32``, whose last number is that of its cores."""
-    device, _, count = system.rpartition("-")
-    if device not in SYSTEMS:
-        known = " or ".join(f"{name}-CORES" for name in SYSTEMS)
-        raise UsageError(f"{where}: system: {system[:40]!r} is not known; {known}")
-    if count != str(cores):
-        raise UsageError(f"{where}: system: {system[:40]!r} does not have {cores} cores")
-    return device
-
-
-def _use(use: str, where: str) -> str:
-    """Any word that is not "calibration" means a check; what looks misspelt is refused."""
-    if not 0 < len(use) <= 40:
-        raise UsageError(f"{where}: use: {use[:40]!r}: must be calibration, check or another word")
-    if use != CALIBRATION and difflib.get_close_matches(use.lower(), [CALIBRATION], cutoff=0.8):
-        raise UsageError(f"{where}: use: {use!r}: did you mean {CALIBRATION}?")
-    return use

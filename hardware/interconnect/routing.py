@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from hardware.array import Array, Group, SpecError
 from hardware.device import Device
-from hardware.faults import faults_of
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
+from hardware.interconnect.faults import faults_of
 from hardware.interconnect.switch import Switch
 from hardware.interconnect.topologies import DESIGNS, joined
 from hardware.interconnect.torus import Grid

@@ -10,16 +10,16 @@ is any accelerator there.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from pydantic import ConfigDict, Field
+
+from hardware.reader import Table, checked, number, parse_json, read_text, whole
 from planners.errors import PlanError
 from planners.pipeline.masks import topological
-from planners.pipeline.profile import read_text
 
 MOST_NODES = 5_000
 MOST_EDGES = 100_000
@@ -75,106 +75,95 @@ class LoadGraph:
         return math.fsum(node.accelerator_s for node in self.nodes)
 
 
+Amount = Annotated[float, number(0, LARGEST)]
+Id = Annotated[int, whole(0, 1 << 53)]
+Devices = Annotated[int, whole(0, MOST_DEVICES)]
+YesNo = Annotated[bool, Field(strict=False)]
+"""true, false, 1 or 0."""
+
+
+class FileTable(Table):
+    """An object of a program's JSON file, of which there may be more than is read."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class NodeTable(FileTable):
+    """A node; its latencies are milliseconds."""
+
+    key: Id = Field(alias="id")
+    accelerator_ms: Amount = Field(alias="fpgaLatency")
+    cpu_ms: Amount = Field(alias="cpuLatency")
+    backward: YesNo = Field(alias="isBackwardNode")
+    colour: Id | None = Field(default=None, alias="colorClass")
+    size: Amount = 0.0
+    on_accelerator: YesNo = Field(alias="supportedOnFpga")
+
+
+class EdgeTable(FileTable):
+    """An edge; its cost is milliseconds."""
+
+    source: Id = Field(alias="sourceId")
+    target: Id = Field(alias="destId")
+    cost_ms: Amount = Field(alias="cost")
+
+
+class GraphTable(FileTable):
+    """A file of dnn-partitioning's."""
+
+    nodes: list[NodeTable] = Field(min_length=1, max_length=MOST_NODES)
+    edges: list[EdgeTable] = Field(max_length=MOST_EDGES)
+    accelerators: Devices = Field(alias="maxFPGAs")
+    cpus: Devices = Field(alias="maxCPUs")
+    memory: Amount = Field(alias="maxSizePerFPGA")
+
+
 def read_load_graph(path: str | Path) -> LoadGraph:
-    """The graph in a file; raises PlanError with the file, the node or edge, and the key."""
-    data = read_json(path)
-    nodes = _list(path, data, "nodes", MOST_NODES)
-    edges = _list(path, data, "edges", MOST_EDGES)
-    if not nodes:
-        raise PlanError(f"{path}: nodes is empty; there is nothing to place")
-    found, index = [], dict[int, int]()
-    for i, node in enumerate(nodes):
-        where = f"{path}: nodes[{i}]"
-        key = whole(where, node, "id", 1 << 53)
-        if key in index:
-            raise PlanError(f"{where}: id {key} is there twice")
-        index[key] = i
-        found.append((where, key, node))
+    """Return the graph in a file; raises PlanError with the file, the node or edge, and the key."""
+    text = read_text(path, PlanError, "a graph", MOST_BYTES)
+    table = checked(GraphTable, parse_json(text, path, PlanError), path, PlanError)
+    index = positions([node.key for node in table.nodes], f"{path}: nodes")
     pairs, cost = [], dict[int, float]()
-    for i, edge in enumerate(edges):
-        where = f"{path}: edges[{i}]"
-        ends = []
-        for name in ("sourceId", "destId"):
-            if (end := whole(where, edge, name, 1 << 53)) not in index:
-                raise PlanError(f"{where}: {name} {end}: no node has this id")
-            ends.append(index[end])
-        seconds = number(where, edge, "cost") / 1e3
-        if abs(cost.setdefault(ends[0], seconds) - seconds) > 1e-9:
+    for i, edge in enumerate(table.edges):
+        where = f"{path}: edges.{i}"
+        for key, end in (("sourceId", edge.source), ("destId", edge.target)):
+            if end not in index:
+                raise PlanError(f"{where}.{key}: {end}: no node has this id")
+        source = index[edge.source]
+        if abs(cost.setdefault(source, edge.cost_ms) - edge.cost_ms) > 1e-6:
             raise PlanError(
-                f"{where}: cost {seconds * 1e3:g} ms, but another edge of node {edge['sourceId']} "
-                f"has {cost[ends[0]] * 1e3:g}; it is its output's, alike for all"
+                f"{where}.cost: {edge.cost_ms:g} ms, but another edge of node {edge.source} "
+                f"has {cost[source]:g}; it is its output's, alike for all"
             )
-        pairs.append((ends[0], ends[1]))
+        pairs.append((source, index[edge.target]))
     return LoadGraph(
         str(path),
-        tuple(_node(*each, cost.get(i, 0.0)) for i, each in enumerate(found)),
+        tuple(_node(node, cost.get(i, 0.0) / 1e3) for i, node in enumerate(table.nodes)),
         tuple(dict.fromkeys(pairs)),
-        whole(str(path), data, "maxFPGAs", MOST_DEVICES),
-        whole(str(path), data, "maxCPUs", MOST_DEVICES),
-        number(str(path), data, "maxSizePerFPGA"),
+        table.accelerators,
+        table.cpus,
+        table.memory,
     )
 
 
-def read_json(path: str | Path) -> Mapping[str, Any]:
-    """A file's JSON object; raises PlanError with the place of what is wrong."""
-    text = read_text(path, MOST_BYTES)
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise PlanError(f"{path}:{error.lineno}: not JSON: {error.msg}; cut off?") from None
-    except (RecursionError, ValueError):
-        raise PlanError(
-            f"{path}: not JSON that can be read: nested or with numbers too long"
-        ) from None
-    if not isinstance(data, dict):
-        raise PlanError(f"{path}: JSON, but no object {{...}} with nodes and edges")
-    return data
+def positions(ids: list[int], where: str) -> dict[int, int]:
+    """Return the position of each node by its id; raises PlanError for one that is there twice."""
+    found: dict[int, int] = {}
+    for i, key in enumerate(ids):
+        if found.setdefault(key, i) != i:
+            raise PlanError(f"{where}.{i}.id: {key} is there twice")
+    return found
 
 
-def _node(where: str, key: int, node: Mapping[str, Any], output_s: float) -> LoadNode:
+def _node(node: NodeTable, output_s: float) -> LoadNode:
     return LoadNode(
-        str(key),
-        number(where, node, "fpgaLatency") / 1e3,
-        number(where, node, "cpuLatency") / 1e3,
+        str(node.key),
+        node.accelerator_ms / 1e3,
+        node.cpu_ms / 1e3,
         output_s,
-        _yes(where, node, "isBackwardNode"),
+        node.backward,
         # A node without a colour has one of its own, which no node of a file has.
-        whole(where, node, "colorClass", 1 << 53) if "colorClass" in node else -1 - key,
-        number(where, node, "size") if "size" in node else 0.0,
-        _yes(where, node, "supportedOnFpga"),
+        -1 - node.key if node.colour is None else node.colour,
+        node.size,
+        node.on_accelerator,
     )
-
-
-def _list(path: str | Path, data: Mapping[str, Any], key: str, most: int) -> list[Any]:
-    items = data.get(key)
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise PlanError(f"{path}: {key} is missing, or no list of objects")
-    if len(items) > most:
-        raise PlanError(f"{path}: {len(items)} {key}; at most {most} are read")
-    return items
-
-
-def number(where: str, data: Mapping[str, Any], key: str) -> float:
-    """A number from zero on."""
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        raise PlanError(f"{where}: {key} {_shown(data, key)}; a number 0...{LARGEST:g} is needed")
-    return float(value)
-
-
-def whole(where: str, data: Mapping[str, Any], key: str, most: int) -> int:
-    """A whole number from zero on."""
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise PlanError(f"{where}: {key} {_shown(data, key)}; a whole number 0...{most} is needed")
-    return value
-
-
-def _yes(where: str, data: Mapping[str, Any], key: str) -> bool:
-    if data.get(key) not in (0, 1):  # true and false as well
-        raise PlanError(f"{where}: {key} {_shown(data, key)}; true, false, 1 or 0 is needed")
-    return bool(data[key])
-
-
-def _shown(data: Mapping[str, Any], key: str) -> str:
-    return f"is {str(data[key])[:40]!r}" if key in data else "is missing"

@@ -19,15 +19,17 @@ fed7cde, with one device for each layer (its tensor-parallel width 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
+from hardware.reader import checked, parse_json, read_text, whole
 from planners.errors import PlanError
-from planners.pipeline.load_graph import number, read_json, whole
+from planners.pipeline.load_graph import MOST_BYTES, MOST_EDGES, Amount, FileTable, positions
 from planners.pipeline.masks import bits, neighbours, topological
 from planners.pipeline.profile import Profile
 from planners.pipeline.states import Floats
@@ -230,55 +232,72 @@ def _notes(layers: PhazeLayers) -> tuple[str, ...]:
     )
 
 
-MOST_EDGES = 100_000
-_KEYS = ("optimalLatencyFw", "optimalLatencyBw", "parameterSize", "activationSize")
+Id = Annotated[int, whole(-(1 << 52), 1 << 52)]
+"""Ids of what is outside the repeated layers are negative."""
+
+
+class NodeTable(FileTable):
+    """A layer: seconds and bytes."""
+
+    key: Id = Field(alias="id")
+    forward_s: Amount = Field(alias="optimalLatencyFw")
+    backward_s: Amount = Field(alias="optimalLatencyBw")
+    parameter_bytes: Amount = Field(alias="parameterSize")
+    activation_bytes: Amount = Field(alias="activationSize")
+
+
+class EdgeTable(FileTable):
+    """What a layer sends another."""
+
+    source: Id = Field(alias="sourceId")
+    target: Id = Field(alias="destId")
+    size: Amount = Field(alias="communicationCost")
+
+
+class NodesTable(FileTable):
+    """Layers on one device each: "1" is the only tensor-parallel width that is planned."""
+
+    one: list[NodeTable] = Field(alias="1", min_length=1, max_length=MOST_LAYERS)
+
+
+class EdgesTable(FileTable):
+    """Edges between layers on one device each."""
+
+    one: list[EdgeTable] = Field(alias="1", max_length=MOST_EDGES)
+
+
+class PhazeTable(FileTable):
+    """A file of Phaze's."""
+
+    nodes: NodesTable
+    edges: EdgesTable
 
 
 def read_phaze(path: str | Path) -> PhazeLayers:
-    """The layers in a file, in topological order; raises PlanError with the place and the key."""
-    data = read_json(path)
-    nodes, edges = _one_wide(path, data, "nodes"), _one_wide(path, data, "edges")
-    if not 1 <= len(nodes) <= MOST_LAYERS or len(edges) > MOST_EDGES:
-        raise PlanError(f"{path}: {len(nodes)} nodes; 1...{MOST_LAYERS} are planned")
-    place, values = dict[int, int](), []
-    for i, node in enumerate(nodes):
-        where = f"{path}: nodes.1[{i}]"
-        # Ids of what is outside the repeated layers are negative.
-        shifted = {"id": node["id"] + (1 << 52)} if _whole(node.get("id")) else {}
-        key = whole(where, shifted, "id", 1 << 53) - (1 << 52)
-        if key in place:
-            raise PlanError(f"{where}: id {key} is there twice")
-        place[key] = i
-        values.append((str(key), *(number(where, node, name) for name in _KEYS)))
-    found = []
+    """Return the layers in a file, in topological order.
+
+    Raises PlanError with the file, the place in it and the key.
+    """
+    text = read_text(path, PlanError, "Phaze's", MOST_BYTES)
+    table = checked(PhazeTable, parse_json(text, path, PlanError), path, PlanError)
+    nodes, edges = table.nodes.one, table.edges.one
+    place = positions([node.key for node in nodes], f"{path}: nodes.1")
     for i, edge in enumerate(edges):
-        where = f"{path}: edges.1[{i}]"
-        source, target = edge.get("sourceId"), edge.get("destId")
-        if not (_whole(source) and _whole(target) and {source, target} <= place.keys()):
-            raise PlanError(f"{where}: sourceId {source!r}, destId {target!r}: ids of nodes needed")
-        size = number(where, edge, "communicationCost")
-        found.append((place[source], place[target], size))
-    order = topological(len(values), ((a, b) for a, b, _ in found))
-    if len(order) < len(values):
+        if not {edge.source, edge.target} <= place.keys():
+            where = f"{path}: edges.1.{i}"
+            raise PlanError(f"{where}: {edge.source} to {edge.target}: no node has such an id")
+    pairs = [(place[edge.source], place[edge.target], edge.size) for edge in edges]
+    order = topological(len(nodes), ((a, b) for a, b, _ in pairs))
+    if len(order) < len(nodes):
         raise PlanError(f"{path}: the edges form a cycle; layers need an order")
     at = {old: new for new, old in enumerate(order)}
-    names, forward, backward, parameters, activations = zip(
-        *(values[v] for v in order), strict=True
+    layers = [nodes[v] for v in order]
+    return PhazeLayers(
+        str(path),
+        tuple(str(node.key) for node in layers),
+        tuple(node.forward_s for node in layers),
+        tuple(node.backward_s for node in layers),
+        tuple(node.parameter_bytes for node in layers),
+        tuple(node.activation_bytes for node in layers),
+        tuple((at[a], at[b], size) for a, b, size in pairs),
     )
-    moved = tuple((at[a], at[b], size) for a, b, size in found)
-    return PhazeLayers(str(path), names, forward, backward, parameters, activations, moved)
-
-
-def _whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 52
-
-
-def _one_wide(path: str | Path, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    widths = data.get(key)
-    items = widths.get("1") if isinstance(widths, dict) else None
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise PlanError(
-            f'{path}: {key} must be {{"1": [{{...}}, ...]}}: layers on one device each, '
-            f"the only tensor-parallel width that is planned"
-        )
-    return items

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from hardware.reader import read_text
 from planners.errors import PlanError
 from planners.pipeline.masks import topological
 
@@ -84,28 +85,13 @@ _NUMBER = re.compile(r"[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,3})?")
 _EXAMPLE = f"'node1 -- ReLU -- {', '.join(f'{key}=1.0' for key in _KEYS)}'"
 
 
-def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
-    """A small text file; raises PlanError with the path where there is none."""
-    try:
-        with Path(path).open("rb") as file:
-            raw = file.read(most + 1)
-    except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise PlanError(f"{str(path)!r}: not a path") from None
-    if len(raw) > most:
-        raise PlanError(f"{path}: larger than {most >> 20} MiB; not a profile")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise PlanError(f"{path}: not a text file (expected UTF-8)") from None
-
-
 def read_profile(path: str | Path) -> Profile:
     """The profile in a file, whole; raises PlanError with ``file:line`` and what is wrong."""
     nodes: list[ProfileNode] = []
     pairs: list[tuple[str, str, str]] = []
-    for number, line in enumerate(read_text(path).split("\n"), 1):
+    for number, line in enumerate(
+        read_text(path, PlanError, "a profile", MOST_BYTES).split("\n"), 1
+    ):
         where = f"{path}:{number}"
         if line.startswith("\t"):
             pairs.append((where, *_edge(where, line)))

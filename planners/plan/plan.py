@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from hardware.reader import checked, parse_json, read_text
 from planners.errors import PlanError
 from planners.partition import III, Communication
-from planners.plan.split import Split, check_split, root_from_json, split_to_json, splits_below
+from planners.plan.split import Split, check_split, split_to_json, splits_below
+from planners.plan.tables import PipelineTable, PlanTable, StepTable
 from planners.plan.updates import (
     Updates,
-    bucket_from_json,
     bucket_to_json,
     check_bucket,
     check_updates,
-    updates_from_json,
+    updates_of,
     updates_to_json,
 )
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
 
-MOST_STAGES = 1 << 14
 MOST_MICRO_BATCHES = 1 << 20
 
 COPIES = "copies"
@@ -214,49 +213,56 @@ class Plan:
             ),
         }
 
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Plan:
+    @classmethod
+    def from_json(cls, data: object, origin: str = "not a plan") -> Plan:
         """Read what ``to_json`` or ``accelarray plan --format json`` wrote; raises PlanError.
 
-        The latter has a tree, or, where all halves are alike, levels of types.
+        Errors begin with ``origin``.
         """
+        table = checked(PlanTable, data, origin, PlanError)
         try:
-            return Plan(
-                planner=str(data["planner"]),
-                network=str(data["network"]),
-                batch=int(data["batch"]),
-                objective=str(data["objective"]),
-                nodes=tuple(str(name) for name in data["layers"]),
-                root=None if "pipeline" in data else root_from_json(data),
-                pipeline=pipeline_from_json(data),
-                communication=Communication(data.get("communication", "printed")),
-                updates=updates_from_json(data),
-                bucket_bytes=bucket_from_json(data),
-                update_order=str(data.get("update_order", "")),
-            )
+            return cls._of(table, _pipeline(table.pipeline) if table.pipeline else None)
         except PlanError:
             raise
-        except (
-            *(KeyError, TypeError, ValueError, AttributeError),
-            *(OverflowError, RecursionError),
-        ) as error:
-            raise PlanError(f"not a plan: {type(error).__name__}: {error}") from None
+        except ValueError as error:
+            raise PlanError(f"{origin}: {error}") from None
+
+    @classmethod
+    def _of(cls, table: StepTable, pipeline: Pipeline | None = None) -> Plan:
+        return cls(
+            planner=table.planner,
+            network=table.network,
+            batch=table.batch,
+            objective=table.objective,
+            nodes=tuple(table.layers),
+            root=None if pipeline else table.split(),
+            pipeline=pipeline,
+            communication=table.communication,
+            updates=updates_of(table.updates),
+            bucket_bytes=table.bucket_bytes,
+            update_order=table.update_order,
+        )
 
     @staticmethod
     def read(path: str) -> Plan:
         """The plan in a JSON file (see ``from_json``); raises PlanError with the file's name."""
+        data = parse_json(read_text(path, PlanError, "a plan", LARGEST_FILE), path, PlanError)
         try:
-            with open(path, "rb") as file:
-                raw = file.read(LARGEST_FILE + 1)
-            if len(raw) > LARGEST_FILE:
-                raise PlanError(f"larger than {LARGEST_FILE >> 20} MiB")
-            return Plan.from_json(json.loads(raw))
-        except OSError as error:
-            raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
+            return Plan.from_json(data)
         except PlanError as error:
             raise PlanError(f"{path}: {error}") from None
-        except (ValueError, RecursionError) as error:
-            raise PlanError(f"{path}: not JSON: {error}") from None
+
+
+def _pipeline(table: PipelineTable) -> Pipeline:
+    return Pipeline(
+        tuple(Stage(s.first, s.place, Plan._of(s.plan), s.recompute) for s in table.stages),
+        tuple(Place(**dict(place)) for place in table.places),
+        table.schedule,
+        table.micro_batches,
+        table.tied,
+        table.vertical_sync,
+        table.batches,
+    )
 
 
 def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
@@ -278,32 +284,6 @@ def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
             for stage in pipeline.stages
         ],
     }
-
-
-def pipeline_from_json(data: dict[str, Any]) -> Pipeline | None:
-    """What ``pipeline_to_json`` wrote, in a plan's values; None where it has no stages."""
-    if "pipeline" not in data:
-        return None
-    found = data["pipeline"]
-    if len(found["stages"]) > MOST_STAGES or any("pipeline" in s["plan"] for s in found["stages"]):
-        raise PlanError(f"a pipeline has at most {MOST_STAGES:,} stages, and none in a stage")
-    return Pipeline(
-        tuple(
-            Stage(
-                int(stage["first"]),
-                int(stage["place"]),
-                Plan.from_json(stage["plan"]),
-                bool(stage.get("recompute", False)),
-            )
-            for stage in found["stages"]
-        ),
-        tuple(map(place_from_json, found["places"])),
-        str(found["schedule"]),
-        int(found["micro_batches"]),
-        str(found.get("tied", "")),
-        bool(found.get("vertical_sync", False)),
-        int(found.get("batches", 0)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +315,3 @@ def check_places(places: Sequence[Place]) -> None:
     taken = sorted((place.first, place.first + place.count) for place in places)
     if any(end > begin for (_, end), (begin, _) in pairwise(taken)):
         raise PlanError("two places have an accelerator in common")
-
-
-def place_from_json(data: dict[str, Any]) -> Place:
-    """One of a pipeline's places; raises KeyError, TypeError or ValueError for what is none."""
-    return Place(int(data["first"]), int(data["count"]), int(data.get("replicas", 1)))

@@ -10,8 +10,6 @@ from typing import Any
 from planners.errors import PlanError
 from planners.partition import Partition, PartitionType
 
-MOST_LEVELS = 64
-
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -105,33 +103,3 @@ def split_to_json(split: Split | None) -> dict[str, Any] | None:
         **({"idle": True} if split.idle else {}),
         "halves": [split_to_json(half) for half in split.halves],
     }
-
-
-def root_from_json(data: dict[str, Any]) -> Split | None:
-    """The top split, of a tree or of levels whose halves are alike: their shares are one half."""
-    if "levels" not in data:
-        return split_from_json(data["tree"] if "tree" in data else data["root"])
-    below: Split | None = None
-    if len(data["levels"]) > MOST_LEVELS:
-        raise PlanError(f"{len(data['levels'])} levels; at most {MOST_LEVELS} make sense")
-    bounds = data.get("lower_bound", [None] * len(data["levels"]))
-    for types, cost, bound in reversed(
-        list(zip(data["levels"], data["cost"], bounds, strict=True))
-    ):
-        partitions = tuple(Partition(PartitionType[kind], 0.5) for kind in types)
-        below = Split(partitions, float(cost), (below,), None if bound is None else float(bound))
-    return below
-
-
-def split_from_json(data: dict[str, Any] | None) -> Split | None:
-    """What ``split_to_json`` made."""
-    if data is None:
-        return None
-    pairs = zip(data["types"], data["shares"], strict=True)
-    return Split(
-        tuple(Partition(PartitionType[kind], float(share)) for kind, share in pairs),
-        float(data["cost"]),
-        tuple(split_from_json(half) for half in data["halves"]),
-        float(data["lower_bound"]) if "lower_bound" in data else None,
-        bool(data.get("idle", False)),
-    )

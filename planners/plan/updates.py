@@ -93,15 +93,6 @@ def updates_to_json(updates: Updates, order: str) -> dict[str, Any]:
     return {**found, "update_order": order} if order else found
 
 
-def updates_from_json(data: dict[str, Any]) -> Updates:
-    """What ``updates_to_json`` made; raises PlanError for another word."""
-    words = [str(word) for word in data.get("updates", ())]
-    for word in words:
-        if word not in [*Update]:
-            raise PlanError(f"updates: {word!r} is none of {', '.join(Update)}")
-    return updates_of([Update(word) for word in words])
-
-
 def update_order_words(order: str) -> str:
     """How updates are done, as people read it."""
     return "updates as gradients arrive" if order == ARRIVAL else "updates in the layers' order"
@@ -160,9 +151,3 @@ def bucket_words(bucket_bytes: float) -> str:
 def bucket_to_json(bucket_bytes: float | None) -> dict[str, Any]:
     """Of a plan's values, this one; nothing where the plan does not say it."""
     return {} if bucket_bytes is None else {"bucket_bytes": bucket_bytes}
-
-
-def bucket_from_json(data: dict[str, Any]) -> float | None:
-    """What ``bucket_to_json`` made; raises TypeError or ValueError for what is no number."""
-    found = data.get("bucket_bytes")
-    return None if found is None else float(found)

@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from os.path import isfile
 
+from hardware.reader import hint, read_text
 from hardware.topology import near_square
 from simulator.asynchronous.errors import TrainingError
 
 Edges = Iterable[tuple[int, int]]
 MOST_EDGES = 1 << 20
+MOST_BYTES = 64 << 20
 """Of a graph from a file."""
 
 
@@ -179,12 +181,9 @@ def load_graph(name: str, workers: int) -> Graph:
     """
     if name in GRAPHS:
         return Graph.of(name, workers, GRAPHS[name](workers))
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        known = ", ".join(GRAPHS)
-        why = getattr(error, "strerror", None) or error
-        raise TrainingError(f"graph {name!r}: one of {known}, or a file ({why})") from None
+    if not isfile(name):
+        raise TrainingError(f"graph {name!r}: {hint(name, GRAPHS)}, or a file")
+    text = read_text(name, TrainingError, "a graph", MOST_BYTES)
     both, one = list[tuple[int, int]](), list[tuple[int, int]]()
     for a, b, one_way in _edges(name, text, workers):
         (one if one_way else both).append((a, b))

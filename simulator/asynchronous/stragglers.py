@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
-from pathlib import Path
+from os.path import isfile
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from hardware.reader import read_text
 from simulator.asynchronous.errors import TrainingError
 
 FORMS = (
@@ -163,15 +164,9 @@ def _number(text: str, word: str, least: float, most: float, rule: str) -> float
 
 def _trace(name: str, workers: int, iterations: int) -> _Trace:
     """A file with a line an iteration and a factor for each worker; # begins a comment."""
-    try:
-        path = Path(name)
-        if path.stat().st_size > MOST_TRACE_BYTES:
-            raise TrainingError(f"slowdown {name!r}: more than {MOST_TRACE_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        if isinstance(error, TrainingError):
-            raise
-        raise TrainingError(f"slowdown {name!r}: expected {FORMS}") from None
+    if not isfile(name):
+        raise TrainingError(f"slowdown {name!r}: expected {FORMS}")
+    text = read_text(name, TrainingError, "a trace", MOST_TRACE_BYTES)
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()

@@ -1,6 +1,7 @@
 """Links of a symmetric array told apart by a signature: one message stands for all its copies.
 
-Switched off by ``ACCELARRAY_PLAIN=symmetry`` (or ``1``, see ``simulator.plain``): every message is then counted on
+Switched off by ``ACCELARRAY_PLAIN=symmetry`` (or ``1``, see ``simulator.plain``): every message
+is then counted on
 every link, and results are equal to the picosecond.
 
 **Assumption.** The bisection halves like groups again and again, so a core's number is made of

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.commands.catalog import KINDS
 from experiments.studies.case import Case
 from experiments.studies.outputs import Outputs, run_case
 
@@ -379,49 +378,6 @@ def test_a_bug_is_not_dressed_up_as_the_users_error(monkeypatch: pytest.MonkeyPa
 
 def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "experiments.cli", *args]
-
-
-def loaded(*args: str) -> set[str]:
-    """The modules that one command has loaded in the end."""
-    script = (
-        "import sys, experiments.cli as cli\n"
-        "try: cli.main(sys.argv[1:])\n"
-        "finally: print(*sys.modules, file=sys.stderr)"
-    )
-    command = [sys.executable, "-c", script, *args]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    return {*ran.stderr.split()}
-
-
-PICTURES = {"matplotlib", "pandas", "onnx", "torch", "distributed"}
-TABLES = PICTURES | {"rich"}
-LISTS = TABLES | {"numpy", "simpy"}
-
-
-@pytest.mark.parametrize(
-    ("args", "without"),
-    [
-        ("--help", LISTS | {"importlib.metadata", "hardware", "workloads"}),
-        ("speedup --help", LISTS | {"importlib.metadata", "hardware", "workloads"}),
-        *((f"list {kind} --format json", LISTS) for kind in KINDS if kind != "methods"),
-        ("list methods --format json", TABLES),  # methods are processes on SimPy
-        ("list arrays", LISTS - {"rich"}),
-        ("show lenet --format json", LISTS),
-        ("simulate lenet --planner owt --format json", TABLES | {"workloads.importers.network"}),
-        ("plan lenet --planner owt --format json", TABLES),
-        ("compare lenet --planners owt,accpar --format json", TABLES),
-        ("speedup --networks lenet --format json", TABLES),
-        ("explain lenet --planner owt --array tpu-v3-8 --format json", TABLES),
-        ("collective all-reduce --bytes 1e6 --array tpu-v3-8 --format json", TABLES),
-        ("validate --format json", TABLES),
-        ("simulate lenet --planner owt", PICTURES),
-    ],
-)
-def test_a_command_loads_what_it_needs_alone(args: str, without: set[str]) -> None:
-    """The libraries are most of a short command's time."""
-    modules = loaded(*args.split())
-    assert "experiments.cli" in modules
-    assert not modules & without
 
 
 def test_a_closed_pipe_is_no_error() -> None:

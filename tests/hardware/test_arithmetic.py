@@ -130,7 +130,7 @@ def test_kinds_of_one_array_may_compute_in_unlike_formats() -> None:
         ("arithmetic.element=2", "arithmetic.element: 2: a quantity needs a unit"),
         ("arithmetic.gradients=4 s", "arithmetic.gradients: '4 s': 's' is not a unit of B"),
         ("arithmetic.weights=32 B", "arithmetic.weights: '32 B': a number has at most 16 B; write"),
-        ("arithmetic.moments=4 B", "arithmetic.moments: '4 B': must be a list of 0 to 8 values"),
+        ("arithmetic.moments=4 B", "arithmetic.moments: '4 B': must be a list, in [ ]"),
         ('arithmetic.moments=["4 B", 4]', "arithmetic.moments.1: 4: a quantity needs a unit"),
         ("arithmetic.gradient=4 B", "arithmetic.gradient: unknown key; did you mean gradients?"),
         ("arithmetic.compute=bf61", "arithmetic.compute: 'bf61': must be one of 'fp64', 'fp32'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hardware import Arithmetic, Array, Device, SpecError, load_array
-from hardware.formats import OPTIMIZERS, PRECISIONS
+from hardware.schema import OPTIMIZERS, PRECISIONS
 
 
 def device(*changes: str, array: str = "h100-cluster") -> Device:

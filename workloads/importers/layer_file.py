@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hardware.reader import read_text
 from workloads.importers.neutral import printable
 from workloads.layer_types import TYPES, Layer
 from workloads.network import Network
@@ -49,19 +50,7 @@ def read_layer_file(path: str | Path) -> Network:
     Raises NetworkError with ``file:line`` and what was expected there.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise NetworkError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise NetworkError(f"{str(path)!r}: not a path") from None
-    if len(raw) > _MOST_BYTES:
-        raise NetworkError(f"{path}: larger than {_MOST_BYTES >> 20} MiB; not a layer file")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise NetworkError(f"{path}: not a text file (expected UTF-8)") from None
+    text = read_text(path, NetworkError, "a layer file", _MOST_BYTES)
     try:
         return _Parser(path, text).network()
     except NetworkError as error:

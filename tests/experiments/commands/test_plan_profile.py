@@ -156,7 +156,10 @@ def test_phazes_own_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
             ("--profile", BERT, "--planner", "pipedream", "--hierarchy", "4@1 GB/s"),
             "a node is like",
         ),
-        (("--profile", VGG, "--planner", "max-load", "--devices", "6"), "vgg16.txt:1: not JSON"),
+        (
+            ("--profile", VGG, "--planner", "max-load", "--devices", "6"),
+            "txt: not valid JSON",
+        ),
         (("--profile", "x", "--planner", "max-load", "--devices", "6"), "x: cannot be read"),
         (("lenet", "--planner", "owt", "--hierarchy", "4@1 GB/s"), "--hierarchy belongs to --prof"),
         (("lenet", "--planner", "owt", "--straight"), "--straight belongs to --profile"),

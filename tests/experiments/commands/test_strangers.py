@@ -41,20 +41,20 @@ def test_a_given_plan_gives_the_step_that_its_planner_did(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not JSON"),
+        ("", "not valid JSON"),
         ("[]", "not a plan"),
-        ("{}", "not a plan: KeyError"),
+        ("{}", "not a plan: planner: is missing"),
         ("[" * 100_000, "not"),
         ('{"levels": 3}', "not a plan"),
         (
             '{"planner": "p", "network": "n", "batch": 1, "objective": "time", "layers": [], '
             '"levels": [' + ",".join(["[]"] * 99) + '], "cost": []}',
-            "99 levels; at most 64",
+            "must have at most 64 items, not 99",
         ),
         (
             '{"planner": "p", "network": "lenet", "batch": 512, "objective": "time", '
             '"layers": ["a"], "levels": [["X"]], "cost": [0]}',
-            "not a plan: KeyError: 'X'",
+            "not a plan: levels.0.0: 'X': must be one of I, II",
         ),
     ],
 )

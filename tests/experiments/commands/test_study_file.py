@@ -108,7 +108,7 @@ def test_every_command_with_a_study_takes_what_it_needs(study: Path) -> None:
         ("set.a = [2024-01-01]", "set.a: [datetime.date(2024, 1, 1)]: write texts and numbers"),
         ("x", "not valid TOML: Expected '=' after a key"),
         ("x = " + "[" * 5000, "not valid TOML: "),
-        ("#" * (1 << 20) + "\n", "larger than 1,048,576 bytes; is it a study file?"),
+        ("#" * (1 << 20) + "\n", "larger than 1 MiB; not a study file"),
     ],
 )
 def test_what_is_wrong_names_file_and_key(
@@ -126,7 +126,7 @@ def test_other_commands_have_no_study(capsys: pytest.CaptureFixture[str]) -> Non
         parse(["simulate", "lenet", "--planner", "owt", "--study", "none.toml"])
     assert "unrecognized arguments: --study none.toml" in capsys.readouterr().err
     assert main(["sweep", "--study", "none.toml"]) == 2
-    assert "--study none.toml: cannot be read: No such file" in capsys.readouterr().err
+    assert "none.toml: cannot be read: No such file" in capsys.readouterr().err
     for words in (["sweep", "--study"], []):
         with pytest.raises(SystemExit):
             parse(words)

@@ -64,7 +64,7 @@ def test_copies_of_a_node_are_alike_and_its_gpus_are_not() -> None:
         ('["0-1", "2-2"]', "cables: 2-2: a cable is between two of the nodes 0 to 3"),
         ('["0-1", "2-3"]', "cables: do not lead from node 0 to 2, 3"),
         ('["0-1 x0"]', "cables.0: '0-1 x0': must be the two nodes of a cable"),
-        ("[]", "cables: []: must be a list of 1 to 256 values"),
+        ("[]", "cables: []: must have at least 1 item"),
         ("", "levels.0.cables: are missing"),
     ],
 )

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hardware import MatrixUnit, SpecError, Units, VectorUnit, load_array, load_device
-from hardware.reading import unread, watched
 from hardware.units import AREA, POWER, Area, Power
+from hardware.watched import unread, watched
 
 TEXT = """
 kind = "device"

@@ -186,13 +186,13 @@ def test_phazes_own_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"1": [{"id"', '"2": [{"id"', 'nodes must be {"1": '),
-        ('"id": 22', '"id": 21', r"nodes\.1\[1\]: id 21 is there twice"),
-        ('"id": 22', '"id": "x"', "id is missing; a whole number"),
-        ('"destId": 5', '"destId": 50', "destId 50: ids of nodes needed"),
+        ('"1": [{"id"', '"2": [{"id"', "nodes.1: is missing"),
+        ('"id": 22', '"id": 21', "nodes.1.1.id: 21 is there twice"),
+        ('"id": 22', '"id": "x"', "nodes.1.0.id: 'x': must be a whole number"),
+        ('"destId": 5', '"destId": 50', "4 to 50: no node has such an id"),
         ('"destId": 5', '"destId": 1', "form a cycle"),
-        ('"communicationCost"', '"cost"', "communicationCost is missing"),
-        ('"optimalLatencyFw": 0.01', '"optimalLatencyFw": -1', "optimalLatencyFw is '-1'"),
+        ('"communicationCost"', '"cost"', "communicationCost: is missing"),
+        ('"optimalLatencyFw": 0.01', '"optimalLatencyFw": -1', "optimalLatencyFw: -1: must be"),
     ],
 )
 def test_wrong_files(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -3,13 +3,16 @@
 from typing import Any
 
 import pytest
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 
 from simulator.cost.operators import Operator, Operators
 from simulator.cost.training_operators import operators
 from workloads import Network, Transformer, transformer
+
+pytest.importorskip("torch")
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 BLOCKS = 2
 

@@ -6,7 +6,7 @@ from types import FrameType
 from hardware import load_array
 from planners import load_planner
 from simulator import DEPLOYED, program_of
-from simulator.collectives.kept import KEPT
+from tests.planners.cost.by_coordinates import KEPT
 from workloads import Builder, Network
 
 ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])

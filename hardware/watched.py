@@ -11,9 +11,17 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 from hardware.array import Array, Group
-from hardware.build import written_format
+from hardware.reader import Table
+from hardware.schema import EnergyTable, RooflineTable, TopologyTable, written_format
 
 T = TypeVar("T")
+
+
+def _keys_of(name: str, table: type[Table]) -> dict[str, tuple[str, ...]]:
+    """Fields that have a key of their own, by the table that has both."""
+    fields = table.model_fields.items()
+    return {f"{name}.{field}": (f"{name}.{info.alias or field}",) for field, info in fields}
+
 
 KEYS = {
     "chips": ("chips",),
@@ -25,18 +33,8 @@ KEYS = {
     "links.per_chip": ("links.per_chip",),
     "links.bytes_per_s": ("links.bandwidth",),
     "links.latency_s": ("links.latency",),
-    "roofline.matrix_efficiency": ("roofline.matrix_efficiency",),
-    "roofline.memory_efficiency": ("roofline.memory_efficiency",),
-    "roofline.overhead_s": ("roofline.overhead",),
-    "roofline.tile": ("roofline.tile",),
-    "roofline.pad_matrix_unit": ("roofline.pad_matrix_unit",),
-    "roofline.attention_efficiency": ("roofline.attention_efficiency",),
-    "roofline.host_s": ("roofline.host",),
-    "roofline.concurrent": ("roofline.concurrent",),
-    "roofline.winograd": ("roofline.winograd",),
-    "roofline.variation": ("roofline.variation",),
+    **_keys_of("roofline", RooflineTable),
     "roofline.slowest": ("roofline.variation",),
-    "roofline.align_bytes": ("roofline.align",),
     "chip_vector_flops_per_s": ("chip.peak_by_format.fp32",),
     "chip_attention_flops_per_s": ("arithmetic.attention",),
     "product_bytes": ("arithmetic.compute",),
@@ -53,19 +51,10 @@ KEYS = {
     "arithmetic.moment_bytes": ("arithmetic.moments", "arithmetic.weights", "arithmetic.element"),
     "arithmetic.gradient_buffer": ("arithmetic.gradient_buffer",),
     "arithmetic.dummy_gradients": ("arithmetic.dummy_gradients",),
-    "energy.mac_j": ("energy.mac",),
-    "energy.hbm_j_per_byte": ("energy.hbm",),
-    "energy.transfer_j_per_byte": ("energy.transfer",),
+    **_keys_of("energy", EnergyTable),
     "units.clock_hz": ("units.clock",),
     "units.buffer_bytes": ("units.buffer",),
-    "topology.kind": ("topology.kind",),
-    "topology.joins": ("topology.joins",),
-    "topology.shape": ("topology.shape",),
-    "topology.factor": ("topology.factor",),
-    "topology.two_way": ("topology.two_way",),
-    "topology.bytes_per_s": ("topology.bandwidth",),
-    "topology.latency_s": ("topology.latency",),
-    "topology.levels": ("topology.levels",),
+    **_keys_of("topology", TopologyTable),
 }
 """A field to the keys that may give its value: the first that a spec has does (no peaks)."""
 OF_TRAINING = ("precision", "optimizer", "stack")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hardware import Array, Device, load_array
-from hardware.reading import KEYS, unread, watched
+from hardware.watched import KEYS, unread, watched
 
 OTHERS = {
     "chips": "2",

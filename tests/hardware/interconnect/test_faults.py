@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import ChipLinks, Group, Topology
-from hardware.faults import faults_of
+from hardware.interconnect.faults import faults_of
 from tests.wiring import KINDS, device
 
 BOARD = replace(device(chips=4), links=ChipLinks(4, 3e9))

@@ -1,0 +1,334 @@
+"""Reads what comes from outside: limits first, then TOML, JSON or CSV, then a pydantic model.
+
+    class LinksTable(Table):
+        per_chip: Annotated[int, whole(1, 4096)]     # which must be written
+        latency: Duration = 0.0                       # written like "1 us"; 0.0 where it is not
+
+    text = read_text("links.toml", SpecError)
+    links = checked(LinksTable, parse_toml(text, "links.toml", SpecError), "links.toml", SpecError)
+
+Every file that a user may give goes this way, and every fault in it is told at once, as
+``file: key: value: remedy``. Functions take the type of error that their caller raises. The module
+imports nothing else of ours but quantities, so that ``workloads`` may read with it as well.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import json
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WrapValidator,
+)
+from pydantic.fields import FieldInfo
+
+from hardware.quantity import parse_quantity
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a file, where its reader does not say otherwise."""
+MOST_ROWS = 1000
+DEEPEST = 200
+"""Tables and lists within each other."""
+MOST_BITS = 4096
+"""Of a whole number: Python writes none of more than 4,300 digits, but reads hexadecimal ones."""
+MOST_FAULTS = 20
+"""Faults that one message tells."""
+
+Fault = tuple[str, str]
+"""The path of a key, and what to say of it."""
+Row = tuple[str, dict[str, str]]
+"""A row of a CSV file: "file:line", and its cells by column."""
+Error = type[Exception]
+T = TypeVar("T", bound=BaseModel)
+
+
+class Table(BaseModel):
+    """A table of a file: its fields are the keys. Frozen; nothing unknown, nothing converted."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Cells(Table):
+    """A row of a CSV file: its fields are the columns, and numbers are made of their texts."""
+
+    model_config = ConfigDict(strict=False)
+
+
+def whole(least: int, most: int) -> WrapValidator:
+    """Bounds of a whole number, both allowed."""
+    return _bounded(f"must be a whole number from {least:,} to {most:,}", least, most)
+
+
+def number(least: float, most: float, *, above: bool = False) -> WrapValidator:
+    """Bounds of a number, both allowed, or the least one not (``above``)."""
+    words = f"above {least:,g} and at most" if above else f"from {least:,g} to"
+    return _bounded(f"must be a number {words} {most:,g}", least, most, above=above)
+
+
+def _bounded(must: str, least: float, most: float, *, above: bool = False) -> WrapValidator:
+    def read(written: object, inner: Callable[[object], float]) -> float:
+        try:
+            value = inner(written)
+        except ValidationError:
+            raise ValueError(must) from None
+        if not least <= value <= most or (above and value == least):
+            raise ValueError(must)
+        return value
+
+    return WrapValidator(read)
+
+
+def quantity(unit: str, most: float | None = None, or_else: str = "") -> BeforeValidator:
+    """Reads "8 GB/s" as a number of ``unit``; more than ``most`` is wrong, ``or_else``."""
+
+    def read(written: object) -> float:
+        value = parse_quantity(written, unit)
+        if most is not None and value > most:
+            raise ValueError(or_else)
+        return value
+
+    return BeforeValidator(read)
+
+
+def one_of(names: Collection[str]) -> BeforeValidator:
+    """One of a few names, those that there are when it reads."""
+
+    def read(written: object) -> object:
+        if not any(name == written for name in names):
+            raise ValueError(_must_be_one_of(names, written))
+        return written
+
+    return BeforeValidator(read)
+
+
+FlopRate = Annotated[float, quantity("FLOP/s")]
+ByteRate = Annotated[float, quantity("B/s")]
+Duration = Annotated[float, quantity("s")]
+Frequency = Annotated[float, quantity("Hz")]
+Bytes = Annotated[float, quantity("B")]
+EnergyEach = Annotated[float, quantity("J")]
+EnergyPerByte = Annotated[float, quantity("J/B")]
+Share = Annotated[float, number(0, 1, above=True)]
+Text = Annotated[str, Field(max_length=2000)]
+
+
+def hint(word: object, known: Iterable[str]) -> str:
+    """Say which name was meant, "did you mean ring?", or else all that there are."""
+    names = list(known)
+    near = difflib.get_close_matches(shown(word, str), names, n=1)
+    return f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+
+
+def shown(value: object, text: Callable[[object], str] = repr) -> str:
+    """A value in a message, cut to 60 characters."""
+    try:
+        return text(value)[:60]
+    except (ValueError, RecursionError):  # Python writes no number of more than 4,300 digits
+        return "a value too long to show"
+
+
+def read_text(
+    path: str | Path, error: Error, what: str = "a spec", most: int = LARGEST_FILE
+) -> str:
+    """Return the text of a file of at most ``most`` bytes of UTF-8."""
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(most + 1)
+    except OSError as cause:
+        raise error(f"{path}: cannot be read: {cause.strerror}") from None
+    except ValueError:
+        raise error(f"{str(path)!r}: not a path") from None
+    if len(raw) > most:
+        size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
+        raise error(f"{path}: larger than {size}; not {what}")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise error(f"{path}: not a text file (expected UTF-8)") from None
+
+
+def parse_toml(text: str, origin: str | Path, error: Error) -> dict[str, Any]:
+    """Return the tables of TOML; ``origin`` is the file that errors name."""
+    found: dict[str, Any] = _parsed(tomllib.loads, text, f"{origin}: not valid TOML", error)
+    return found
+
+
+def parse_json(text: str, origin: str | Path, error: Error) -> Any:
+    """Return the values of JSON; ``origin`` is the file that errors name."""
+    return _parsed(json.loads, text, f"{origin}: not valid JSON", error)
+
+
+def _parsed(parse: Callable[[str], Any], text: str, wrong: str, error: Error) -> Any:
+    try:
+        found = parse(text)
+    except RecursionError:
+        raise error(f"{wrong}: nested too deep") from None
+    except ValueError as cause:
+        raise error(f"{wrong}: {cause}") from None
+    level, depth = [found], 0
+    while level:
+        if any(isinstance(value, int) and value.bit_length() > MOST_BITS for value in level):
+            raise error(f"{wrong}: a number has more than {MOST_BITS} bits")
+        if depth > DEEPEST:
+            raise error(f"{wrong}: nested too deep, at most {DEEPEST} levels are read")
+        level = [inner for value in level for inner in _inside(value)]
+        depth += 1
+    return found
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def parse_csv(text: str, origin: str | Path, error: Error, most: int = MOST_ROWS) -> list[Row]:
+    """Return the rows of a table, without blanks around their cells.
+
+    Empty lines, and those that begin with #, do not count. The first that does names the columns.
+    """
+    lines = _lines(text, origin, error)
+    where, header = next(lines, (f"{origin}:1", []))
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise error(f"{where}: column {twice[0]} twice")
+    rows = []
+    for where, cells in lines:
+        if len(cells) != len(header):
+            raise error(f"{where}: {len(cells)} values; {len(header)} columns")
+        rows.append((where, dict(zip(header, cells, strict=True))))
+    if not 1 <= len(rows) <= most:
+        found = f"{len(rows)} rows; at most {most} are read" if rows else "no rows"
+        raise error(f"{origin}: {found}")
+    return rows
+
+
+def _lines(text: str, origin: str | Path, error: Error) -> Iterator[tuple[str, list[str]]]:
+    reader = csv.reader(
+        ("\n" if line.lstrip().startswith("#") else line for line in io.StringIO(text)), strict=True
+    )
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield f"{origin}:{reader.line_num}", [cell.strip() for cell in cells]
+    except csv.Error as cause:
+        raise error(f"{origin}:{reader.line_num}: not a line of CSV: {cause}") from None
+
+
+def checked_rows(model: type[T], rows: Sequence[Row], error: Error) -> list[T]:
+    """Return every row of a table (``parse_csv``) as a model, or raise all of their faults.
+
+    What is wrong with the columns is told once, of the first row.
+    """
+    read, faults = list[T](), list[str]()
+    for where, cells in rows:
+        table, wrong = validated(model, cells)
+        read += [] if table is None else [table]
+        faults += [": ".join(filter(None, (where, *fault))) for fault in wrong]
+        if {path for path, _ in wrong} & (model.model_fields.keys() ^ cells.keys()):
+            break
+    raise_all(faults, error)
+    return read
+
+
+def checked(model: type[T], data: object, origin: str | Path, error: Error) -> T:
+    """Return data as a model, or raise every fault, each with ``origin`` and path."""
+    table, faults = validated(model, data)
+    raise_all([": ".join(filter(None, (str(origin), *fault))) for fault in faults], error)
+    assert table is not None  # noqa: S101
+    return table
+
+
+def raise_all(faults: Iterable[str], error: Error) -> None:
+    """Raise the error of these faults, a line for each, where there are any."""
+    lines = list(dict.fromkeys(faults))
+    if len(lines) > MOST_FAULTS:
+        lines[MOST_FAULTS:] = [f"... and {len(lines) - MOST_FAULTS} more faults"]
+    if lines:
+        raise error("\n".join(lines))
+
+
+def validated(model: type[T], data: object) -> tuple[T | None, list[Fault]]:
+    """Return data as a model, None where it is wrong, and every fault."""
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    return None, [_fault(model, dict(one)) for one in found]
+
+
+_WORDS = {
+    "missing": "is missing",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be a text",
+    "list_type": "must be a list, in [ ]",
+    "tuple_type": "must be a list, in [ ]",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+    "none_required": "must not be there",
+}
+"""What is said of pydantic's errors instead of its own words."""
+
+
+def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> Fault:
+    """The path of a pydantic error, and what to say of it."""
+    kind, where, value = error["type"], [str(part) for part in error["loc"]], error["input"]
+    if kind == "value_error" and not where:  # what does not go together in a table
+        return "", str(error["ctx"]["error"])
+    if kind == "extra_forbidden":
+        known = [field.alias or name for name, field in _keys_at(model, where[:-1]).items()]
+        return ".".join(where), f"unknown key; {hint(where[-1], known)}"
+    if kind in ("literal_error", "enum"):
+        names = re.findall("'([^']*)'", error["ctx"]["expected"])
+        if where[-1] == "[key]":
+            return ".".join(where[:-1]), f"unknown key; {hint(value, names)}"
+        what = _must_be_one_of(names, value)
+    elif kind == "value_error":
+        what = str(error["ctx"]["error"])
+    else:
+        what = re.sub(r"^\w+ should", "must", error["msg"]).replace(" after validation", "")
+        what = _WORDS.get(kind, what)
+    return ".".join(where), what if kind == "missing" else f"{shown(value)}: {what}"
+
+
+def _must_be_one_of(names: Iterable[str], written: object) -> str:
+    known = list(names)
+    if len(known) == 1:
+        return f"must be {known[0]!r}"
+    near = difflib.get_close_matches(shown(written, str), known, n=1)
+    return f"must be one of {', '.join(map(repr, known))}" + (
+        f"; did you mean {near[0]!r}?" if near else ""
+    )
+
+
+def _keys_at(model: type[BaseModel], where: Iterable[str]) -> dict[str, FieldInfo]:
+    """The fields of the table at a path; names and numbers of entries lead nowhere else."""
+    for part in where:
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        if part in fields:
+            model = next(_models_in(fields[part].annotation), model)
+    return model.model_fields
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models_in(inner)
