@@ -20,10 +20,10 @@ from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, deployed, usual
 from simulator.lowering.models import MODELS, rules_of
-from simulator.lowering.pipeline import pipelined
-from simulator.lowering.running import in_the_long_run
+from simulator.lowering.pipeline.program import pipelined
+from simulator.lowering.pipeline.steady import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
-from simulator.lowering.training_step import step_memory, training_step
+from simulator.lowering.step.training_step import step_memory, training_step
 from workloads import Network, NetworkError
 
 MODEL_VERSION = 10

@@ -13,8 +13,8 @@ import numpy as np
 from experiments.design.space import Design, Space
 from hardware import Units
 from hardware.units import AREA, POWER
-from simulator.lowering.unit_list import list_schedule, urgency
-from simulator.lowering.unit_steps import UnitStep
+from simulator.lowering.units.estimate import UnitStep
+from simulator.lowering.units.list_scheduling import list_schedule, urgency
 
 Aim = Literal["throughput", "throughput-per-watt", "throughput-per-mm2"]
 AIMS: tuple[Aim, ...] = get_args(Aim)

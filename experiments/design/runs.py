@@ -14,7 +14,7 @@ from experiments.studies.case import Case
 from hardware import Array, Device, Units
 from planners import Place, Plan
 from simulator import simulate
-from simulator.lowering.unit_sites import Site
+from simulator.lowering.units.cores import Site
 
 Choice = tuple[Design, ...]
 """One design for all, one for each place, or none: the base design."""

@@ -18,7 +18,7 @@ from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
 from planners import Place
 from simulator import MODEL_VERSION
-from simulator.lowering.unit_sites import Site, sites
+from simulator.lowering.units.cores import Site, sites
 
 SEARCHES = ("wham", "random", "exhaustive")
 MOST_DESIGNS = 50_000

@@ -20,8 +20,8 @@ from simulator.cost.units.charm import (
 )
 from simulator.cost.units.product import Product
 from simulator.engine.picoseconds import duration_ps
-from simulator.lowering.unit_list import UnitTask
-from simulator.lowering.unit_tasks import in_the_long_run
+from simulator.lowering.units.list_scheduling import UnitTask
+from simulator.lowering.units.run import in_the_long_run
 
 ONE_UNIT = CharmUnit((6, 4, 16), (8, 1, 2))
 DDR_BYTES_PER_S = 3 * THREE_STREAMS * REACHED * CLOCK_HZ

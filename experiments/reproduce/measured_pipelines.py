@@ -15,8 +15,8 @@ from planners.pipeline import Profile, planned_part, read_profile
 from planners.pipeline.masks import topological
 from simulator import PICOSECONDS, Program
 from simulator.engine.replay import run
-from simulator.lowering.profiled import MeasuredLayer, MeasuredStage, profiled
-from simulator.lowering.running import in_the_long_run
+from simulator.lowering.pipeline.profiled import MeasuredLayer, MeasuredStage, profiled
+from simulator.lowering.pipeline.steady import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
 
 PROFILES = resources.files("experiments") / "published" / "profiles"

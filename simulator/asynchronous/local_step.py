@@ -16,7 +16,7 @@ from simulator.engine.picoseconds import duration_ps
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
-from simulator.lowering.training_step import training_step
+from simulator.lowering.step.training_step import training_step
 from workloads import Network
 
 INSIDE = Topology("switch")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hardware import Array
 from planners import Plan
-from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
-from simulator.lowering.published import Published
-from simulator.lowering.rules import Rules
+from simulator.lowering.step.deployed import Deployed
+from simulator.lowering.step.published import Published
+from simulator.lowering.step.rules import Rules
 from workloads import Network
 
 MODELS: dict[str, type[Rules]] = {"published": Published, "deployed": Deployed}

@@ -18,11 +18,10 @@ from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import offer
 from simulator.collectives.lattice import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.lowering.blocks import Block, Halving
-from simulator.lowering.layouts import Layout
-from simulator.lowering.placement import Part
-from simulator.lowering.requests import Request
-from simulator.lowering.reshard import Relay
+from simulator.sharding.blocks import Block, Halving
+from simulator.sharding.mesh import Mesh
+from simulator.sharding.redistribute import Request, redistribute
+from simulator.sharding.spec import Layout, Placement
 from workloads import Node
 
 
@@ -58,7 +57,7 @@ def relaid_s(
     nodes: Sequence[Node],
     batch: int,
     types: Sequence[Sequence[PartitionType]],
-    layouts: Sequence[Sequence[PartitionType]],
+    layouts: Sequence[Sequence[Placement]],
     whole_bytes: float,
     wires: Wires,
     first: int,
@@ -67,23 +66,23 @@ def relaid_s(
     """Seconds until the cores have what they read of a tensor of so many bytes, alone.
 
     ``nodes`` are who holds and who reads it, ``types`` theirs by level and ``layouts`` what
-    these make of the tensor (``planners.partition.AS_MADE``, ``AS_READ``). Infinite where the
+    these make of the tensor (``Layout.by_type``). Infinite where the
     algorithm does not apply.
     """
-    part, requests = part_of(nodes, batch, types, first), list[Request]()
+    part = part_of(nodes, batch, types, first)
     held, read = (Layout(v, tuple(layout)) for v, layout in enumerate(layouts))
-    Relay(held, read, whole_bytes, requests.append).move(part, whole_bytes)
+    requests = redistribute((held, read), part, whole_bytes)
     return in_turn_s(requests, wires, algorithm)
 
 
 def part_of(
     nodes: Sequence[Node], batch: int, types: Sequence[Sequence[PartitionType]], first: int
-) -> Part:
+) -> Mesh:
     """Cores from the first on, with what they hold of some nodes by their types at each level."""
     wholes = tuple(whole_of(node, batch) for node in nodes)
     block = halved(wholes, types, [node.join for node in nodes])
     levels = tuple(zip(*types, strict=True))
-    return Part(0, Group(()), Lattice(first), wholes, types=levels, block=block)
+    return Mesh(0, Group(()), Lattice(first), wholes, types=levels, block=block)
 
 
 def in_turn_s(requests: Sequence[Request], wires: Wires, algorithm: str) -> float:
@@ -96,7 +95,7 @@ def in_turn_s(requests: Sequence[Request], wires: Wires, algorithm: str) -> floa
 
 def _alone_s(wires: Wires, request: Request, algorithm: str) -> float:
     """Seconds of one collective; there is one way to do an all-to-all."""
-    collective, groups = request.collective, request.groups[0].at(request.part.copies)
+    collective, groups = request.collective, request.groups[0].at(request.mesh.copies)
     by = "auto" if collective == "all-to-all" else algorithm
     return offer(wires, collective, groups, float(request.bytes[0]), by).alone_ps / PICOSECONDS
 

@@ -10,10 +10,10 @@ from collections.abc import Hashable
 
 from planners.order import Phase
 from planners.partition import II, III, I
-from simulator.lowering.layouts import backward_layouts, forward_layouts
 from simulator.planning.hollow import halved, relaid_s, sums_s, whole_of
 from simulator.planning.states import Types
 from simulator.planning.tables import Tables
+from simulator.sharding.spec import backward_change, forward_change
 
 SUMMED = {Phase.FORWARD: II, Phase.BACKWARD: III}
 """The type that leaves partial sums of features, and of errors."""
@@ -49,7 +49,7 @@ class HollowCosts:
         """Seconds of re-laying the tensor of an edge, by the states of its maker and its reader."""
         tables, graph = self.tables, self.tables.graph
         u, whole = graph[v].producers[edge], tables.whole_bytes(edge, v)
-        layouts = (forward_layouts if forward else backward_layouts)(graph, u, v, edge)
+        layouts = (forward_change if forward else backward_change)(graph, u, v, edge)
         key = id(tables.nodes[u]), made, id(tables.nodes[v]), read, whole, forward, edge
         if key not in self._known:
             self.spent += EFFORT
@@ -58,7 +58,7 @@ class HollowCosts:
                 [graph[one.node] for one in layouts],
                 tables.batch,
                 [self._types(one.node, picks[one.node]) for one in layouts],
-                [one.as_type for one in layouts],
+                [one.by_type for one in layouts],
                 whole,
                 tables.rules.wires,
                 tables.cores.first,

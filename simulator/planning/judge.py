@@ -17,13 +17,13 @@ from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
-from simulator.lowering.placement import parts
-from simulator.lowering.rules import Rules
-from simulator.lowering.training_step import step_below
-from simulator.lowering.written import splits_of
+from simulator.lowering.step.rules import Rules
 from simulator.planning.given import is_filled
 from simulator.planning.hollow import whole_of
+from simulator.planning.same_splits import splits_of
+from simulator.planning.so_far import step_below
 from simulator.planning.updates import candidates
+from simulator.sharding.mesh import parts
 from workloads import Network, partition_graph
 
 HOPELESS = 1.06

@@ -26,8 +26,8 @@ from simulator.cost.memory import parameters
 from simulator.cost.roofline import core_of, map_bytes
 from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.lowering.deployed import Deployed
 from simulator.lowering.execution import Execution
+from simulator.lowering.step.deployed import Deployed
 from simulator.planning.costs import Costs, fraction
 from simulator.planning.curves import Floats, Ints, Relaid, curves_of
 from simulator.planning.hollow import sums_s, whole_of

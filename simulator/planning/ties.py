@@ -6,15 +6,12 @@ it otherwise, its gradient goes from the later use to the owner, and the new wei
 
 from __future__ import annotations
 
-from planners.partition import SAME_WEIGHTS
-from simulator.lowering.blocks import Shards
-from simulator.lowering.layouts import tied_layouts
-from simulator.lowering.requests import Request
-from simulator.lowering.reshard import Relay
-from simulator.lowering.sums import Sums
 from simulator.planning.hollow import in_turn_s, part_of, whole_of
 from simulator.planning.hollow_costs import EFFORT
 from simulator.planning.tables import Tables
+from simulator.sharding.blocks import Shards
+from simulator.sharding.redistribute import PartialSums, redistribute
+from simulator.sharding.spec import tied_changes, tied_gradient
 
 Both = tuple[float, float]
 """Seconds of the gradient on its way to the owner, and of the new weight on its way back."""
@@ -50,10 +47,9 @@ class Ties:
         def size(shards: Shards) -> float:
             return rules.tied_bytes(user, shards[0])
 
-        forth, back = list[Request](), list[Request]()
-        there, again = tied_layouts(graph, user, (0, 1))
-        Sums((0,), SAME_WEIGHTS, size, forth.append, 1).complete(part)
-        Relay(*there, whole, forth.append).move(part, whole)
-        Relay(*again, new, back.append).move(part, new)
+        there, again = tied_changes(graph, user, (0, 1))
+        sums = PartialSums((0,), tied_gradient(0, 1), size).complete(part)
+        forth = sums + redistribute(there, part, whole)
+        back = redistribute(again, part, new)
         how = rules.wires, tables.execution.algorithm
         return in_turn_s(forth, *how), in_turn_s(back, *how)

@@ -20,11 +20,10 @@ from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import MODELS, rules_of
-from simulator.lowering.pipeline import pipelined
-from simulator.lowering.placement import Part, parts
-from simulator.lowering.rules import Rules
-from simulator.lowering.so_far import alone_s
-from simulator.lowering.training_step import training_step
+from simulator.lowering.pipeline.program import pipelined
+from simulator.lowering.step.rules import Rules
+from simulator.lowering.step.training_step import alone_s, training_step
+from simulator.sharding.mesh import Mesh, parts
 from workloads import Network
 
 
@@ -146,7 +145,7 @@ class Prices:
             for part, above in self._lowest
         )
 
-    def _update_s(self, part: Part, v: int) -> float:
+    def _update_s(self, part: Mesh, v: int) -> float:
         """The longest update of a part's devices."""
         device, updated = part.group.kinds[0][0], self._updated[id(part)][v]
         shards = dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
@@ -154,7 +153,7 @@ class Prices:
         return max(lasts, default=0) / PICOSECONDS
 
 
-def _lowest(part: Part, above: tuple[int, ...]) -> Iterator[tuple[Part, tuple[int, ...]]]:
+def _lowest(part: Mesh, above: tuple[int, ...]) -> Iterator[tuple[Mesh, tuple[int, ...]]]:
     """Parts without halves, with all above them and themselves, by ``id``."""
     here = (*above, id(part))
     if not part.halves:

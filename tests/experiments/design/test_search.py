@@ -13,8 +13,8 @@ from experiments.design.space import Design, load_space
 from experiments.studies.case import Case, plan_of
 from hardware import MatrixUnit, Units, VectorUnit, load_array
 from simulator import DEPLOYED
-from simulator.lowering.unit_sites import sites
-from simulator.lowering.unit_steps import UnitStep
+from simulator.lowering.units.cores import sites
+from simulator.lowering.units.estimate import UnitStep
 from workloads import ZOO, load_network
 
 BATCHES = {**dict.fromkeys(ZOO, 64), "bert-large": 8, "gpt2": 8}

@@ -21,7 +21,7 @@ from experiments.studies.case import Case, plan_of
 from hardware import Array, load_array
 from planners import Place, Staging
 from simulator import DEPLOYED, Execution, simulate
-from simulator.lowering.unit_sites import sites
+from simulator.lowering.units.cores import sites
 from workloads import load_network
 
 

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulator.collectives.bits import axes_in, corners, packed, spread
+from simulator.collectives.cubes import cube_of
+from simulator.collectives.sharing import sharing
 
 from hardware import Wires, load_array
-from simulator.collectives.bits import axes_in, corners, packed, spread, weighed
-from simulator.collectives.cubes import cube_of
 from simulator.collectives.groups import Anywhere, Mirrored, groups_of
 from simulator.collectives.lattice import Rows
 from simulator.collectives.messages import EVERYONE, exchange
-from simulator.collectives.sharing import sharing
+from tests.planners.hierarchy.test_any_graph import weighed
 from tests.wiring import nodes
 
 

@@ -5,12 +5,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from simulator.collectives.kept import Kept, speeds, wiring
 
 from hardware import Wires, load_array
 from simulator.collectives import groups, ring_order
+from simulator.collectives.cache import ENTRY_BYTES, digest
 from simulator.collectives.choice import chosen
-from simulator.collectives.kept import ENTRY_BYTES, KEPT, Kept, digest, speeds, wiring
 from simulator.engine.jobs import Ints
+from tests.planners.cost.by_coordinates import KEPT
 from tests.wiring import nodes
 
 

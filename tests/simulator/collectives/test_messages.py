@@ -11,8 +11,9 @@ from hardware import Wires
 from hardware.interconnect.torus import Grid
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.groups import Anywhere, Box
-from simulator.collectives.messages import Carried, Messages
+from simulator.collectives.messages import Carried
 from simulator.engine.jobs import Ints
+from simulator.sharding.regions import Messages
 from tests.wiring import nodes, wires
 
 Pairs = list[tuple[int, int]]

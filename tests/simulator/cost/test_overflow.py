@@ -16,7 +16,7 @@ from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_o
 from simulator.cost.memory import device_memory, memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
-from simulator.lowering.placement import Counting, Division, Part
+from simulator.sharding.mesh import Counting, Division, Mesh
 from tests.simulator.cost.test_memory import chain, oracle, whole
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Graph, Network, Node, load_network, partition_graph
@@ -25,7 +25,7 @@ Held = tuple[Device, list[Shard], list[float]]
 """A core's device, its shards, and of the weights of each node the fraction that it updates."""
 
 
-def every_core(part: Part, graph: Graph) -> Iterator[Held]:
+def every_core(part: Mesh, graph: Graph) -> Iterator[Held]:
     """What each core of the array holds."""
     for half in part.halves:
         yield from every_core(half, graph)
@@ -43,7 +43,7 @@ def as_held(shard: Shard, node: Node) -> Shard:
     return shard._replace(rows=shard.rows * part, positions=part)
 
 
-def share_out(part: Part, v: int, cores: Sequence[Held]) -> None:
+def share_out(part: Mesh, v: int, cores: Sequence[Held]) -> None:
     """What each of the ``cores`` of a part updates of a node, level by level, core by core.
 
     Each level gives a core the part of those on its side: of all who take part

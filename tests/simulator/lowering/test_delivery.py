@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Wires, load_array, wires_of
-from simulator.lowering.delivery import Delivery, deliveries, in_parts, once_for_all, quicker
-from simulator.lowering.regions import Regions, messages
+from simulator.lowering.pipeline.transfers import Delivery, deliveries, quicker
+from simulator.sharding.regions import Regions, in_parts, messages, once_for_all
 
 MB = 1e6
 CELLS = 16

@@ -12,9 +12,9 @@ from simulator import DEPLOYED, Execution
 from simulator.cost.alike import sorts_of
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
-from simulator.lowering import products as module
 from simulator.lowering.models import rules_of
-from simulator.lowering.products import Products, products_of
+from simulator.lowering.step import products as module
+from simulator.lowering.step.products import Products, products_of
 from workloads import load_network
 
 NETWORK = load_network("gpt2:seq=64")

@@ -5,8 +5,8 @@ import pytest
 from planners import Pipeline, Place, Plan, Stage
 from simulator import PICOSECONDS
 from simulator.engine.replay import run
-from simulator.lowering.profiled import MeasuredLayer, MeasuredStage, profiled
-from simulator.lowering.running import in_the_long_run
+from simulator.lowering.pipeline.profiled import MeasuredLayer, MeasuredStage, profiled
+from simulator.lowering.pipeline.steady import in_the_long_run
 
 FORWARD, BACKWARD = 0.010, 0.020
 

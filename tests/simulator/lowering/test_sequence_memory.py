@@ -9,7 +9,7 @@ from planners import Axes, Plan, Staging, planned_by_axes
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.lowering.models import rules_of
-from simulator.lowering.training_step import Writer
+from simulator.lowering.step.training_step import Writer
 from workloads import Network, Transformer, transformer
 
 ARRAY = load_array("tpu-v3-8", ["devices.0.roofline.tile=false"])

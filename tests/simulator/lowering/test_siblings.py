@@ -10,8 +10,8 @@ from planners.partition import II, III, I, PartitionType
 from simulator import DEPLOYED, Timeline, simulate
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
-from simulator.lowering.siblings import siblings_of
-from simulator.lowering.training_step import training_step
+from simulator.lowering.step.exchanges import siblings_of
+from simulator.lowering.step.training_step import training_step
 from workloads import Builder, Network, load_network, partition_graph
 
 ARRAY = load_array("ripples-16", ["devices.0.count=1"])

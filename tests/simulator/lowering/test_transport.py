@@ -10,8 +10,9 @@ from planners import load_planner
 from simulator import DEPLOYED, program_of
 from simulator.collectives.choice import predicted_ps
 from simulator.engine.jobs import Job
-from simulator.lowering import exchanges, transport
-from simulator.lowering.requests import Request
+from simulator.lowering.step import exchanges
+from simulator.lowering.step.exchanges import carried
+from simulator.sharding.redistribute import Request
 from tests.simulator.collectives import slow_collectives as slow
 from workloads import load_network
 
@@ -32,15 +33,15 @@ def requests(network: str, planner: str, array: str, changes: tuple[str, ...], b
     """What lowering asks for, and the jobs that it gets."""
     found: Found = []
 
-    def carried(
+    def recorded(
         request: Request, wires: Wires, algorithm: str
     ) -> tuple[tuple[Job, ...], tuple[float, float]]:
-        jobs, received = transport.carried(request, wires, algorithm)
+        jobs, received = carried(request, wires, algorithm)
         found.append((request, wires, jobs))
         return jobs, received
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exchanges, "carried", carried)
+        patch.setattr(exchanges, "carried", recorded)
         machines, layers = load_array(array, changes), load_network(network)
         plan = load_planner(planner)(layers, DEPLOYED.planned(machines), batch)
         program_of(layers, plan, machines, DEPLOYED)
@@ -51,7 +52,7 @@ def wanted(request: Request, wires: Wires) -> list[Job]:
     ways = []
     for groups in (request.groups[0], request.padded):
         if groups is not None:
-            firsts = request.part.copies.rows().ravel()
+            firsts = request.mesh.copies.rows().ravel()
             rows = np.add.outer(firsts, groups.rows()).reshape(-1, groups.size)
             found = slow.jobs(wires, request.collective, rows, float(request.bytes[0]), "auto")
             assert found is not None
@@ -67,7 +68,7 @@ def test_every_request_becomes_the_jobs_of_all_its_messages(
     assert {request.collective for request, _, _ in found}
     for request, wires, jobs in found:
         if request.collective == "swap":
-            firsts = request.part.copies.rows().ravel()
+            firsts = request.mesh.copies.rows().ravel()
             halves = [np.add.outer(firsts, half.rows()).ravel() for half in request.groups]
             amounts = [np.tile(bytes_, len(firsts)) for bytes_ in request.bytes]
             flows, largest, latency_s = slow.swap(wires, *halves, *amounts)
@@ -86,7 +87,7 @@ def test_idle_cores_stand_between_the_others_where_that_is_cheaper() -> None:
     """21 samples on the 32 cores of a torus: 21 of its places are no box."""
     found = requests("lenet", "data_parallel", "tpu-v3-pod", ("devices.0.count=4",), 21)
     saved = [
-        predicted_ps(wires, transport.carried(request._replace(padded=None), wires, "auto")[0])
+        predicted_ps(wires, carried(request._replace(padded=None), wires, "auto")[0])
         - predicted_ps(wires, jobs)
         for request, wires, jobs in found
         if request.padded is not None

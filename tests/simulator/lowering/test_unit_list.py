@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.lowering.unit_list import NOWHERE, Placed, UnitTask, list_schedule, urgency
+from simulator.lowering.units.list_scheduling import (
+    NOWHERE,
+    Placed,
+    UnitTask,
+    list_schedule,
+    urgency,
+)
 
 
 @st.composite

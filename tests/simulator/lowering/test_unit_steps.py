@@ -17,9 +17,9 @@ from simulator.cost.units.many import cycles_of_all, missed_by_all
 from simulator.cost.units.matrix import cycles
 from simulator.cost.units.pricing import missed_bytes
 from simulator.cost.units.product import Product
-from simulator.lowering.unit_list import urgency
-from simulator.lowering.unit_sites import sites
-from simulator.lowering.unit_steps import UnitStep
+from simulator.lowering.units.cores import sites
+from simulator.lowering.units.estimate import UnitStep
+from simulator.lowering.units.list_scheduling import urgency
 from workloads import load_network
 
 UNITS = Units(700e6, (MatrixUnit(128, 128, 2),), (VectorUnit(128, 16),), 2.0**25)

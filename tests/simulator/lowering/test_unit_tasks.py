@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from hardware import Device
 from simulator import SimulationError, Timeline
-from simulator.lowering.unit_list import UnitTask, list_schedule, urgency
-from simulator.lowering.unit_tasks import (
+from simulator.lowering.units.list_scheduling import UnitTask, list_schedule, urgency
+from simulator.lowering.units.run import (
     in_the_long_run,
     modulo_schedule,
     run_tasks,

@@ -16,9 +16,9 @@ from simulator.analysis.critical_path import critical_path
 from simulator.analysis.memory_timeline import memory_over_time
 from simulator.analysis.stalls import core_steps
 from simulator.cost.training_operators import operators
-from simulator.lowering.deployed import Deployed
-from simulator.lowering.training_step import Writer
-from simulator.lowering.unit_sites import sites
+from simulator.lowering.step.deployed import Deployed
+from simulator.lowering.step.training_step import Writer
+from simulator.lowering.units.cores import sites
 from simulator.planning.bounds import step_bound
 from tests.simulator.lowering.slow_needs import Needs, before
 from tests.strategies import convolutional_networks, plans

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planners.order import Item, Kind, Phase
-from simulator.lowering.wrapped import Wrapped, units_of
+from simulator.lowering.step.order import Wrapped, units_of
 from workloads import load_network, partition_graph
 
 

@@ -16,7 +16,7 @@ from simulator.cost.operators import Operator
 from simulator.cost.training_operators import operators
 from simulator.cost.units.matrix import cycles
 from simulator.cost.units.pricing import lanes_of, price, product_of, spectral_lanes
-from simulator.lowering.unit_sites import sites
+from simulator.lowering.units.cores import sites
 from workloads import Builder, Network, load_network
 from workloads.transforms import circulant
 

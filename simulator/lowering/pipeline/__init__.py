@@ -1,0 +1,1 @@
+"""Training steps in stages: what each stage does, sends and sums."""

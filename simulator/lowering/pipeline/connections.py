@@ -1,0 +1,166 @@
+"""How stages are joined: what crosses the cuts, and who sums gradients with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from planners import PlanError
+from planners.order import Phase
+from simulator.engine.operations import Operation, Sent, Site
+from simulator.lowering.pipeline.stage_writer import Port, StageWriter, Sum
+from simulator.lowering.pipeline.transfers import Handed, PublishedBetween
+from workloads import Crossing, Cut
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A stage on one replica of its place."""
+
+    stage: int
+    replica: int
+    writer: StageWriter
+
+
+class Joints:
+    """Ports and sums of all stages; ``sites`` are where they are recorded.
+
+    ``routes`` say with which replica one sends or receives, by turn. The chunks stand
+    for so many ``copies`` of alike pipelines.
+    """
+
+    def __init__(
+        self,
+        cut: Cut,
+        chunks: Sequence[Sequence[Chunk]],
+        between: PublishedBetween,
+        copies: int = 1,
+    ) -> None:
+        self._cut = cut
+        self._chunks = chunks
+        self._between = between
+        self._copies = copies
+        self._inference = chunks[0][0].writer.rules.execution.inference
+        """Nothing goes back, and nothing is summed."""
+        self.sites: list[Site] = []
+        self.routes: dict[Operation, tuple[Sent, ...]] = {}
+
+    def join(self) -> None:
+        """Give every stage's writer its ports and sums."""
+        for crossing in self._cut.crossings:
+            self._cross(crossing)
+        if self._inference:
+            return
+        for chunks in self._chunks:
+            self._sum_replicas(chunks)
+        self._sum_copies()
+
+    def _site(self, name: str, *, once: bool = False) -> int:
+        """A site of every copy, or ``once`` for all of them."""
+        self.sites.append(Site(0, 1 if once else self._copies, name))
+        return len(self.sites) - 1
+
+    def _cross(self, crossing: Crossing) -> None:
+        """The sends of a tensor between all replicas that hand it to each other.
+
+        Replica r of R takes micro-batch m where m modulo R is r: of two replicas
+        before three, the first sends 0, 2, 4 to 0, 2, 1.
+        """
+        sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
+        turns = range(lcm(len(sources), len(targets)))
+        pairs = list(dict.fromkeys((turn % len(sources), turn % len(targets)) for turn in turns))
+        forth, back = (
+            dict(zip(pairs, self._hand(crossing, pairs, phase), strict=True))
+            for phase in (Phase.FORWARD, Phase.BACKWARD)
+        )
+        sent = {
+            pair: self._sent(crossing, forth[pair], back[pair], pair if len(turns) > 1 else None)
+            for pair in pairs
+        }
+        ways = [sent[turn % len(sources), turn % len(targets)] for turn in turns]
+        if len(turns) > 1:
+            for way in zip(*ways, strict=True):
+                self.routes |= {one.operation: way for one in way}
+        for chunk in sources:
+            gather = next(back[pair].gather for pair in pairs if pair[0] == chunk.replica)
+            self._port(chunk, crossing, ways[chunk.replica], gather, entering=False)
+        for chunk in targets:
+            gather = next(forth[pair].gather for pair in pairs if pair[1] == chunk.replica)
+            self._port(chunk, crossing, ways[chunk.replica], gather, entering=True)
+
+    def _hand(
+        self, crossing: Crossing, pairs: Sequence[tuple[int, int]], phase: Phase
+    ) -> list[Handed]:
+        """Features forth, or errors back, between replicas of two stages."""
+        sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
+        source, target = self._cut.firsts[crossing.source], self._cut.firsts[crossing.target]
+        ends = crossing.producer - source, [v - target for v in crossing.consumers]
+        rules = [(sources[i].writer.rules, targets[j].writer.rules) for i, j in pairs]
+        elements = crossing.tensor.elements
+        return self._between.hand(rules, ends, elements, phase, self._called(crossing))
+
+    def _called(self, crossing: Crossing) -> str:
+        return f"{self._cut.graph[crossing.producer].name} to stage {crossing.target}"
+
+    def _sent(
+        self, crossing: Crossing, forth: Handed, back: Handed, pair: tuple[int, int] | None
+    ) -> tuple[Sent, Sent]:
+        """Both directions between two replicas, which are named where there are several."""
+        name = self._called(crossing) + (f" {pair[0]}>{pair[1]}" if pair else "")
+        sent = Sent(forth.send, self._site(f"send {name}"))
+        site = sent.site if self._inference else self._site(f"return {name}")
+        return sent, Sent(back.send, site)
+
+    def _port(
+        self,
+        chunk: Chunk,
+        crossing: Crossing,
+        ways: tuple[Sent, Sent],
+        gather: Operation | None,
+        *,
+        entering: bool,
+    ) -> None:
+        """Where a replica sends or receives; with whom depends on the turn."""
+        stage = crossing.target if entering else crossing.source
+        first = self._cut.firsts[stage]
+        nodes = crossing.consumers if entering else (crossing.producer,)
+        port = Port(tuple(v - first for v in nodes), *ways, gather)
+        (chunk.writer.entering if entering else chunk.writer.leaving).append(port)
+
+    def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:
+        """Replicas of a stage sum their gradients, bucket by bucket."""
+        rules = [chunk.writer.rules for chunk in chunks] * self._copies
+        if len(rules) < 2:
+            return
+        parties = sum(chunk.writer.workers() for chunk in chunks)
+        site = self._site(f"replicas of stage {chunks[0].stage}", once=True)
+        for nodes, size in chunks[0].writer.buckets():
+            graph = rules[0].graph
+            more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+            operation = self._between.sums(rules, size, f"{graph[nodes[0]].name}{more}")
+            for chunk in chunks:
+                chunk.writer.sums.append(Sum(nodes, operation, parties, site))
+
+    def _sum_copies(self) -> None:
+        """Stages that both use a weight sum its gradients, each replica with its like."""
+        for tie in self._cut.ties:
+            owners, users = self._chunks[tie.source], self._chunks[tie.target]
+            if len(owners) != len(users):
+                raise PlanError(
+                    f"stages {tie.source} and {tie.target} use one weight: they need as many "
+                    f"replicas, not {len(owners)} and {len(users)}"
+                )
+            for one, other in zip(owners, users, strict=True):
+                ends = (
+                    tie.owner - self._cut.firsts[tie.source],
+                    (tie.user - self._cut.firsts[tie.target]),
+                )
+                layer = self._cut.graph[tie.owner].name
+                both = one.writer, other.writer
+                owner, user = (writer.rules for writer in both)
+                operation = self._between.copies(owner, user, ends, layer)
+                site = self._site(f"copies of {layer} {one.replica}")
+                parties = sum(w.workers() for w in both)
+                for writer, node in zip(both, ends, strict=True):
+                    writer.copies.append(Sum((node,), operation, parties, site))

@@ -1,0 +1,91 @@
+"""Places: several stages as one program for every worker, and how full their HBM gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from simulator.analysis.memory_timeline import peak
+from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes
+from simulator.engine.operations import Part, Task, Worker
+from simulator.lowering.step.training_step import Tree
+
+
+class Merged(NamedTuple):
+    """A worker of all stages of a place: its template, its lines by stage and part, its splits."""
+
+    worker: Worker
+    tasks: tuple[Task, ...]
+    lines: Mapping[tuple[int, Part], tuple[int, ...]]
+    sites: tuple[int, ...]
+
+
+def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
+    """Workers that are the same in all stages of a place: one template behind the other."""
+    found: list[Merged] = []
+    for same in zip(*(tree.workers for tree in trees), strict=False):
+        if len({(w.device, w.multiplicity, w.first) for w in same}) > 1:
+            return None
+    if len({len(tree.workers) for tree in trees}) > 1:
+        return None
+    for number, same in enumerate(zip(*(tree.workers for tree in trees), strict=True)):
+        tasks: list[Task] = []
+        lines: dict[tuple[int, Part], tuple[int, ...]] = {}
+        for stage, tree, worker in zip(stages, trees, same, strict=True):
+            behind = len(tasks)
+            tasks += [
+                task._replace(needs=tuple(i + behind for i in task.needs))
+                for task in worker.template
+            ]
+            for part, mine in tree.scripts[number].by_part().items():
+                lines[stage, part] = tuple(i + behind for i in mine)
+        sites = max((w.sites for w in same), key=len)
+        held = sum(w.held_bytes for w in same)
+        found.append(Merged(replace(same[0], held_bytes=held), tuple(tasks), lines, sites))
+    return found
+
+
+def stage_memory(
+    workers: Sequence[Worker],
+    capacities: Sequence[float],
+    names: Sequence[str],
+) -> tuple[DeviceMemory, ...]:
+    """One entry for each place and device; ``names`` and ``capacities`` are the workers'.
+
+    Bytes are those of the fullest core.
+    """
+    found: dict[tuple[str, str], DeviceMemory] = {}
+    for worker, capacity, name in zip(workers, capacities, names, strict=True):
+        if worker.itinerary is None:
+            continue
+        top = peak(worker, worker.itinerary)
+        most = worker.held_bytes if top is None else top.most
+        where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
+        if top is not None:
+            copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
+            by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
+            where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
+        key = (worker.device.name, name)
+        over = worker.cores if most > capacity else 0
+        old = found.get(key)
+        if old is None:
+            old = DeviceMemory(f"{name} ({worker.device.name})", -1.0, capacity, "", 0, 0)
+        fuller = old if old.peak_bytes >= most else None
+        found[key] = DeviceMemory(
+            old.device,
+            fuller.peak_bytes if fuller else most,
+            capacity,
+            fuller.operator if fuller else where,
+            old.cores + worker.cores,
+            old.cores_over + over,
+            fuller.by_class
+            if fuller
+            else all_classes(
+                worker.held_bytes + more,
+                worker.weight_bytes + more,
+                worker.gradient_bytes,
+                by_class,
+            ),
+        )
+    return tuple(found.values())

@@ -1,0 +1,298 @@
+"""A training step in stages as a program: every stage's own step, cut into parts, turn by turn.
+
+Each replica of a stage is written by the rules of a step on its own devices
+(``stage_writer``). Its schedule says which parts its workers follow for which
+micro-batch; sends and sums are between the stages and replicas as they stand.
+
+Where replicas of stages make up several pipelines that do the same, one of them is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import gcd
+
+from hardware import Array
+from planners import Place, Plan, PlanError
+from planners.legality import check_nodes
+from planners.plan import COPIES, Pipeline
+from planners.plan.updates import kept_in_parts
+from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.occupancy import DeviceMemory, overflow
+from simulator.engine.operations import Action, Itinerary, Program, Site, Worker
+from simulator.lowering.execution import Execution
+from simulator.lowering.pipeline.connections import Chunk, Joints
+from simulator.lowering.pipeline.places import merged, stage_memory
+from simulator.lowering.pipeline.stage_writer import StageWriter
+from simulator.lowering.pipeline.transfers import between
+from simulator.lowering.schedules.itinerary import actions, check, forward_actions, new_weights
+from simulator.lowering.schedules.registry import schedule_of
+from simulator.lowering.schedules.schedule import Schedule
+from simulator.lowering.schedules.versions import versions_of
+from simulator.lowering.step.rules import Rules
+from simulator.lowering.step.training_step import Tree
+from workloads import Cut, Network, NetworkError, cut
+
+MakeRules = Callable[..., Rules]
+"""Makes a stage's rules: of a network, a plan, an array, an execution, and whether it is folded."""
+
+
+def pipelined(
+    network: Network,
+    plan: Plan,
+    array: Array,
+    execution: Execution,
+    rules: MakeRules,
+    *,
+    folded: bool,
+    batches: int = 1,
+) -> Program:
+    """The program of a plan with stages, for so many batches where nothing is flushed.
+
+    ``array`` is as the execution model plans for it, ``rules`` makes a stage's.
+    Raises PlanError for a plan that does not fit network, array or schedule.
+    """
+    if plan.pipeline is None:
+        raise PlanError(f"the plan for {plan.network!r} has no stages")
+    schedule = schedule_of(plan.pipeline.schedule)
+    check(schedule, plan.pipeline, inference=execution.inference)
+    check_updates(plan, plan.pipeline, schedule)
+    stages = cut_as_planned(network, plan, inference=execution.inference)
+    check_places(plan.pipeline, array)
+    writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, rules, folded)
+    return writing.program(batches)
+
+
+class _Writing:
+    def __init__(
+        self,
+        plan: Plan,
+        pipeline: Pipeline,
+        stages: Cut,
+        schedule: Schedule,
+        array: Array,
+        execution: Execution,
+        rules: MakeRules,
+        folded: bool,
+    ) -> None:
+        self._copies = alike_pipelines(pipeline, schedule, array, execution) if folded else 1
+        self._pipeline = one_pipeline(pipeline, self._copies)
+        self._plan = plan
+        self._first: dict[int, int] = {}
+        """The version of the weights that each turn meets in the first stage."""
+        self._actions: dict[tuple[int, int, int], tuple[tuple[Action, ...], Mapping[int, int]]] = {}
+        self._cut = stages
+        self._schedule = schedule
+        self._execution = execution
+        self._array = array
+        self._rules, self._folded = rules, folded
+
+    @cached_property
+    def _chunks(self) -> list[list[Chunk]]:
+        return [self._replicas(stage) for stage in range(len(self._pipeline.stages))]
+
+    @cached_property
+    def _joints(self) -> Joints:
+        links = between(self._array, self._execution, len(self._pipeline.places) - 1)
+        return Joints(self._cut, self._chunks, links, self._copies)
+
+    def _replicas(self, stage: int) -> list[Chunk]:
+        """A stage's chunks, one for each replica."""
+        of = self._pipeline.stages[stage]
+        place = self._pipeline.places[of.place]
+        network = self._cut.networks[stage]
+        found = []
+        for replica in range(place.replicas):
+            first = place.first + replica * self._copies * place.each
+            array = self._array.part(first, place.each)
+            rules = self._rules(network, of.plan, array, self._execution, folded=self._folded)
+            found.append(Chunk(stage, replica, StageWriter(rules)))
+        return found
+
+    def program(self, batches: int) -> Program:
+        """Everything together."""
+        self._joints.join()
+        for chunks in self._chunks:
+            for chunk in chunks:
+                chunk.writer.write_all()
+        workers, sites, hbms = self._workers(batches)
+        first = self._chunks[0][0].writer.rules
+        memory = self._memory(workers)
+        return Program(tuple(workers), tuple(sites), first.wires, None, tuple(hbms), memory=memory)
+
+    def _followed(
+        self, rank: int, replica: int, batches: int
+    ) -> tuple[tuple[Action, ...], Mapping[int, int]]:
+        """What a replica of a place does, and with which versions of the weights."""
+        key = rank, replica, batches
+        if key not in self._actions:
+            passes = forward_actions if self._execution.inference else actions
+            found = passes(self._schedule, self._pipeline, *key)
+            versions = versions_of(self._schedule, self._pipeline, found, self._first)
+            if rank == 0:
+                self._first |= versions
+            self._actions[key] = found, versions
+        return self._actions[key]
+
+    def _workers(self, batches: int) -> tuple[list[Worker], list[Site], list[float]]:
+        """The workers of all places; those of several stages there are one."""
+        workers: list[Worker] = []
+        sites, hbms = list(self._joints.sites), list[float]()
+        ranks = len(self._pipeline.places)
+        for rank in range(ranks):
+            for replica in range(self._pipeline.places[rank].replicas):
+                chunks = [some[replica] for some in self._chunks[rank::ranks]]
+                trees = [chunk.writer.whole for chunk in chunks]
+                found, versions = self._followed(rank, replica, batches)
+                same = merged([chunk.stage for chunk in chunks], trees)
+                if same is None:
+                    raise PlanError(
+                        f"the stages at place {rank} treat its accelerators differently, which "
+                        "folding cannot follow: simulate with --unfolded"
+                    )
+                deepest = max(trees, key=lambda tree: len(tree.sites))
+                for worker, tasks, lines, each in same:
+                    workers.append(
+                        replace(
+                            worker,
+                            multiplicity=worker.multiplicity * self._copies,
+                            template=tasks,
+                            sites=tuple(site + len(sites) for site in each),
+                            hbm=None if worker.hbm is None else worker.hbm + len(hbms),
+                            itinerary=Itinerary(
+                                (*new_weights(lines, replica), *found),
+                                lines,
+                                self._joints.routes,
+                                rank,
+                                replica,
+                                chunks[0].writer.rules.overlap,
+                                self._blocks(chunks[0].writer.rules),
+                                versions,
+                                self._inputs(chunks, worker, trees),
+                            ),
+                        )
+                    )
+                sites += [
+                    site._replace(multiplicity=site.multiplicity * self._copies)
+                    for site in deepest.sites
+                ]
+                hbms += trees[0].hbms
+        return workers, sites, hbms
+
+    def _inputs(
+        self, chunks: Sequence[Chunk], worker: Worker, trees: Sequence[Tree]
+    ) -> dict[int, float]:
+        """What a worker keeps of a micro-batch for stages that compute forward again (bytes)."""
+        found = {}
+        for chunk, tree in zip(chunks, trees, strict=True):
+            if self._pipeline.stages[chunk.stage].recompute:
+                number = [one.first for one in tree.workers].index(worker.first)
+                shards = tree.scripts[number].shards
+                nodes = {v for port in chunk.writer.entering for v in port.nodes} or {0}
+                found[chunk.stage] = chunk.writer.rules.input_bytes(sorted(nodes), shards)
+        return found
+
+    def _memory(self, workers: Sequence[Worker]) -> tuple[DeviceMemory, ...]:
+        """How full each stage gets; raises OutOfMemoryError where it must fit."""
+        if self._execution.model != "deployed":
+            return ()
+        capacities = [
+            worker.device.hbm_capacity_bytes / worker.device.cores_per_chip for worker in workers
+        ]
+        names = []
+        for worker in workers:
+            rank = worker.itinerary.rank if worker.itinerary else 0
+            stages = range(rank, len(self._pipeline.stages), len(self._pipeline.places))
+            names.append(f"stage {' and '.join(map(str, stages))}")
+        found = stage_memory(workers, capacities, names)
+        fault = overflow(self._plan.network, self._plan.planner, self._array.name, found)
+        if fault and self._execution.strict_memory:
+            raise OutOfMemoryError(fault)
+        return found
+
+    def _blocks(self, rules: Rules) -> bool:
+        """Whether cores wait for what they send: without overlap, on real wires."""
+        return not rules.overlap and self._execution.model == "deployed"
+
+
+def check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:
+    """Raise PlanError for updates that are shared out where nobody waits for them."""
+    shared = any(stage.plan.updates for stage in pipeline.stages)
+    if plan.updates or (shared and not schedule.flushes):
+        raise PlanError(
+            f"the plan for {plan.network!r} shares out updates (--update): stages do so each by "
+            f"its own plan, and where all wait for the update; {schedule.name!r} goes on meanwhile"
+        )
+    in_parts = any(kept_in_parts(stage.plan.updates) for stage in pipeline.stages)
+    stages = f"{many} stages" if (many := len(pipeline.stages)) > 1 else "one stage"
+    if in_parts and (len(pipeline.stages) > 1 or schedule.name != "1f1b"):
+        raise PlanError(
+            "zero=3 gathers weights for one micro-batch after the other (one stage, 1f1b): with "
+            f"{stages} and schedule {schedule.name!r} take zero=2"
+        )
+
+
+def cut_as_planned(network: Network, plan: Plan, *, inference: bool = False) -> Cut:
+    """The network in the plan's stages; raises PlanError where it cannot be cut so.
+
+    In inference weights that two stages use are in both, and nothing is summed.
+    """
+    pipeline = plan.pipeline
+    if pipeline is None:
+        raise PlanError(f"the plan for {plan.network!r} has no stages")
+    try:
+        found = cut(network, pipeline.firsts)
+    except NetworkError as error:
+        raise PlanError(str(error)) from None
+    check_nodes(plan, network.name, found.graph)
+    if found.ties and not pipeline.tied and not inference:
+        tie = found.ties[0]
+        raise PlanError(
+            f"the cut separates {found.graph[tie.user].name!r} (stage {tie.target}) from "
+            f"{found.graph[tie.owner].name!r} (stage {tie.source}), whose weights it uses: say "
+            f"who sums their gradients (--tied {COPIES}: both stages keep the weights), or cut "
+            "elsewhere"
+        )
+    return found
+
+
+def check_places(pipeline: Pipeline, array: Array) -> None:
+    """Raise PlanError for places beyond an array's end."""
+    size = array.group.size
+    end = max(place.first + place.count for place in pipeline.places)
+    if end > size:
+        raise PlanError(
+            f"the stages need {end} accelerators; {array.name!r} has {size} (cores, under the "
+            "deployed model)"
+        )
+
+
+def alike_pipelines(
+    pipeline: Pipeline, schedule: Schedule, array: Array, execution: Execution
+) -> int:
+    """Into how many pipelines this one falls apart that do the same at the same time.
+
+    Replicas of 4 and 2 take micro-batches in turn: those of even number meet the first
+    and third replica of the one and the first of the other, and no others. On the papers'
+    links such pipelines do not meet but to sum gradients. On wires they may.
+    """
+    if execution.model == "deployed" or not schedule.flushes or execution.inference:
+        return 1
+    for place in pipeline.places:
+        firsts = range(place.first, place.first + place.count, place.each)
+        if len({array.part(first, place.each).group for first in firsts}) > 1:
+            return 1
+    return gcd(*pipeline.replicas, pipeline.micro_batches)
+
+
+def one_pipeline(pipeline: Pipeline, copies: int) -> Pipeline:
+    """One of the alike pipelines: its replicas, and its micro-batches."""
+    if copies == 1:
+        return pipeline
+    places = tuple(
+        Place(place.first, place.count // copies, place.replicas // copies)
+        for place in pipeline.places
+    )
+    return replace(pipeline, places=places, micro_batches=pipeline.micro_batches // copies)

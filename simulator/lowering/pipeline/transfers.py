@@ -1,0 +1,350 @@
+"""What goes between stages, and between replicas of a stage: sends, and sums of gradients.
+
+Published, a send takes the tensor's bytes over one accelerator's port, the
+slower side's, as an exchange of a split does, and none at all between stages at one
+place; on a bus all boundaries of a
+pipeline share the one medium evenly. R replicas sum W bytes in a ring,
+2 (R - 1) / R W over a port. Deployed, every core sends what another one reads over
+the array's wires (``deliveries``), and replicas sum in the cheapest collective.
+
+How cores of one stage get from another what they read: whole, or in parts that they gather.
+
+Where R cores read the same, each may be sent all of it, or 1/R, and all of them gather the
+parts (Narayanan et al. 2021, section 4.1, "scatter/gather"; under sequence parallelism the
+tensor lies in such parts anyway). Eight accelerators of a node that read 160 MB
+each over ports of 50 GB/s wait 3.2 ms for the whole, and 0.4 ms for parts, which their
+fast links gather in as much again. The quicker way is taken.
+
+Sends go on by themselves. Gathering is the readers' own exchange, the first of the pass that
+reads it: so Megatron-LM does, in the communicator of their other exchanges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hardware import Array, Wires, wires_of
+from planners.order import Kind, Phase
+from simulator.collectives.choice import offer
+from simulator.collectives.lattice import Lattice, Rows
+from simulator.collectives.messages import farthest
+from simulator.collectives.swaps import swap
+from simulator.cost.energy import transfer_j_per_byte
+from simulator.engine.jobs import Job, Load
+from simulator.engine.operations import Operation
+from simulator.engine.picoseconds import duration_ps
+from simulator.lowering.execution import Execution
+from simulator.lowering.step.rules import Rules
+from simulator.sharding.regions import (
+    Messages,
+    Regions,
+    Together,
+    in_parts,
+    messages,
+    once_for_all,
+    regions,
+)
+from simulator.sharding.spec import INPUT, OPERAND, Placement, made_by
+
+BETWEEN = -2
+"""The ``level`` of what goes between stages or replicas."""
+
+
+class Handed(NamedTuple):
+    """What brings a tensor from one replica to another: a send, and what readers do with it."""
+
+    send: Operation
+    gather: Operation | None = None
+    """Of the parts that they were sent, at the top split of their stage."""
+
+
+Replicas = tuple[Rules, Rules]
+"""A replica of the stage that makes a tensor, and one of that which reads it."""
+
+
+class PublishedBetween:
+    """Sends and sums on the papers' links: each boundary has its own, in each direction.
+
+    ``boundaries`` of the array are in use.
+    """
+
+    def __init__(self, array: Array, execution: Execution, boundaries: int) -> None:
+        self.array, self.execution, self.boundaries = array, execution, boundaries
+
+    def hand(
+        self,
+        pairs: Sequence[Replicas],
+        ends: tuple[int, Sequence[int]],
+        elements: int,
+        phase: Phase,
+        layer: str,
+    ) -> list[Handed]:
+        """A tensor of so many elements a sample, from a node of a stage to nodes of another.
+
+        For each pair of replicas; backward its gradient goes the other way.
+        """
+        del ends
+        return [Handed(self._send(pair, elements, phase, layer)) for pair in pairs]
+
+    def _send(self, pair: Replicas, elements: int, phase: Phase, layer: str) -> Operation:
+        source, target = pair
+        receiver = target if phase is Phase.FORWARD else source
+        here = source.array.first == target.array.first
+        size = 0.0 if here else float(source.plan.batch * elements) * self._element_bytes
+        rate = min(_port(source.array), _port(target.array)) / self._streams
+        return Operation(
+            Kind.SEND,
+            phase,
+            layer,
+            BETWEEN,
+            duration_ps(size, rate),
+            received=(size, 0.0),
+            energy_j=size * transfer_j_per_byte(receiver.array.group),
+        )
+
+    @property
+    def _element_bytes(self) -> float:
+        return self.array.group.arithmetic.element_bytes
+
+    @property
+    def _streams(self) -> int:
+        """How many share a link: on a bus all boundaries, in both directions."""
+        return 2 * max(self.boundaries, 1) if self.array.topology.shared else 1
+
+    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:
+        """Replicas sum ``size`` bytes of gradients that each core has (the most that one has)."""
+        many = len(replicas)
+        each = 2.0 * (many - 1) / many * size
+        rate = min(_port(one.array) for one in replicas) / self._streams
+        moved = each * many * replicas[0].array.group.size
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            duration_ps(each, rate),
+            received=(moved / 2, moved / 2),
+            energy_j=moved * transfer_j_per_byte(replicas[0].array.group),
+        )
+
+    def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
+        """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
+        size = _gradient(owner, ends[0])
+        rate = min(_port(owner.array), _port(user.array)) / self._streams
+        groups = owner.array.group, user.array.group
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            duration_ps(size, rate),
+            received=(size, size),
+            energy_j=size * sum(map(transfer_j_per_byte, groups)),
+        )
+
+
+class DeployedBetween(PublishedBetween):
+    """The same on the array's wires."""
+
+    def __init__(self, array: Array, execution: Execution, boundaries: int) -> None:
+        super().__init__(array, execution, boundaries)
+        self.wires: Wires = wires_of(array)
+
+    def hand(  # noqa: D102
+        self,
+        pairs: Sequence[Replicas],
+        ends: tuple[int, Sequence[int]],
+        elements: int,
+        phase: Phase,
+        layer: str,
+    ) -> list[Handed]:
+        forward = phase is Phase.FORWARD
+        ways = []
+        for source, target in pairs:
+            size = float(source.plan.batch * elements) * self._element_bytes
+            regions_ = self._layouts(source, target, *ends, forward=forward)
+            ways.append(deliveries(self.wires, regions_, size, self.execution.algorithm))
+        found = []
+        for (source, target), way in zip(pairs, quicker(ways), strict=True):
+            receiver = target if forward else source
+            send = _operation(way.sent, Kind.SEND, phase, layer, BETWEEN, receiver)
+            own = receiver.root.level
+            gather = _operation(way.gathered, Kind.BOUNDARY, phase, layer, own, receiver)
+            found.append(Handed(send, gather if gather.jobs else None))
+        return found
+
+    @property
+    def _element_bytes(self) -> float:
+        return self.array.group.arithmetic.activation_bytes
+
+    def _layouts(
+        self,
+        source: Rules,
+        target: Rules,
+        producer: int,
+        consumers: Sequence[int],
+        *,
+        forward: bool,
+    ) -> list[tuple[Regions, Regions]]:
+        """Held and wanted, for every layout in which the tensor is read, once."""
+        there = self._regions(source, producer, made_by(source.graph, producer), held=forward)
+        layouts: dict[bytes, Regions] = {}
+        for node in consumers:
+            read = OPERAND if target.graph[node].operand else INPUT
+            here = self._regions(target, node, read, held=not forward)
+            layouts[here.bounds.tobytes() + here.cores.tobytes()] = here
+        found = list(layouts.values())
+        kept = [found[k] for k in once_for_all(found, wanted=forward)]
+        return [(there, here) if forward else (here, there) for here in kept]
+
+    def _regions(
+        self, rules: Rules, node: int, by_type: Sequence[Placement], *, held: bool
+    ) -> Regions:
+        whole = self.execution.whole_shards
+        return regions(rules.root, rules.array.first, node, by_type, whole=whole, once=held)
+
+    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:
+        """Replicas sum ``size`` bytes of gradients that each core has (the most that one has)."""
+        firsts = np.array([one.array.first for one in replicas])
+        each = replicas[0].array.group.size
+        rows = np.add.outer(np.arange(each), firsts)
+        members = Lattice.of(rows) or Rows(rows)
+        jobs = offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
+        many = len(replicas)
+        moved = 2.0 * (many - 1) / many * size * each * many
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            received=(moved / 2, moved / 2),
+            energy_j=moved * transfer_j_per_byte(replicas[0].array.group),
+            jobs=jobs,
+        )
+
+    def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
+        """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
+        size = _gradient(owner, ends[0])
+        groups = owner.array.group, user.array.group
+        cores = [rules.array.first + np.arange(rules.array.group.size) for rules in (owner, user)]
+        to_each = [size / group.size for group in groups]
+        return Operation(
+            Kind.SUMS,
+            Phase.GRADIENT,
+            layer,
+            BETWEEN,
+            received=(size, size),
+            energy_j=size * sum(map(transfer_j_per_byte, groups)),
+            jobs=swap(self.wires, *cores, *to_each),
+        )
+
+
+def _operation(
+    what: Carried, kind: Kind, phase: Phase, layer: str, level: int, receiver: Rules
+) -> Operation:
+    return Operation(
+        kind,
+        phase,
+        layer,
+        level,
+        received=(what.moved, 0.0),
+        energy_j=what.moved * transfer_j_per_byte(receiver.array.group),
+        jobs=what.jobs,
+    )
+
+
+def _gradient(rules: Rules, node: int) -> float:
+    """Bytes of a weight's whole gradient."""
+    return rules.gradient_bytes(node, rules.root.shards[node])
+
+
+def _port(array: Array) -> float:
+    """The slowest accelerator's, B/s."""
+    return min(device.network_bytes_per_s for device, _ in array.group.kinds)
+
+
+def between(array: Array, execution: Execution, boundaries: int) -> PublishedBetween:
+    """Those of an execution model, on an array as it plans for it."""
+    kind = DeployedBetween if execution.model == "deployed" else PublishedBetween
+    return kind(array, execution, boundaries)
+
+
+class Carried(NamedTuple):
+    """What the links do, how many bytes cores receive by it, and how long it takes alone."""
+
+    jobs: tuple[Job, ...] = ()
+    moved: float = 0.0
+    alone_ps: int = 0
+
+
+class Delivery(NamedTuple):
+    """A way to bring a tensor to those who read it: what they are sent, and gather of that."""
+
+    sent: Carried
+    gathered: Carried = Carried()
+
+    @property
+    def alone_ps(self) -> int:
+        """How long both take, one behind the other, when nobody else uses their links."""
+        return self.sent.alone_ps + self.gathered.alone_ps
+
+
+def deliveries(
+    wires: Wires, pairs: Iterable[tuple[Regions, Regions]], size: float, algorithm: str
+) -> list[Delivery]:
+    """The ways to bring every ``wanted`` region from those that are held, at once.
+
+    The whole to each; and in parts, or the same again where nobody shares them out.
+    ``pairs`` are what is held (everything once) and wanted; ``size`` is the whole tensor's.
+    """
+    known = list(pairs)
+    whole = Delivery(_sent(wires, [messages(*pair) for pair in known], size))
+    parts = [in_parts(*pair) for pair in known]
+    if all(together is None for _, together in parts):
+        return [whole, whole]
+    sent = _sent(
+        wires, [messages(pair[0], own) for pair, (own, _) in zip(known, parts, strict=True)], size
+    )
+    gathered = [_gathered(wires, one, size, algorithm) for _, one in parts if one]
+    return [
+        whole,
+        Delivery(
+            sent,
+            Carried(
+                tuple(job for one in gathered for job in one.jobs),
+                sum(one.moved for one in gathered),
+                sum(one.alone_ps for one in gathered),
+            ),
+        ),
+    ]
+
+
+def quicker(ways: Sequence[Sequence[Delivery]]) -> list[Delivery]:
+    """Of several senders' ``deliveries`` the way that takes them less time together."""
+    return list(min(zip(*ways, strict=True), key=lambda way: sum(one.alone_ps for one in way)))
+
+
+def _sent(wires: Wires, all_: Sequence[Messages], size: float) -> Carried:
+    """All messages at once, at one pace."""
+    found = Messages(*(np.concatenate(parts) for parts in zip(*all_, strict=True)))
+    if not len(found.sources):
+        return Carried()
+    largest = float(found.shares.max())
+    flows = wires.loads(found.sources, found.targets, found.shares / largest)
+    links = np.flatnonzero(flows)
+    far = farthest(wires, found.sources, found.targets)
+    latency_s = wires.message_latency_s(*far)
+    job = Job("send", Load(links, flows[links]), largest * size, latency_s)
+    return Carried((job,), float(found.shares.sum()) * size, job.alone_ps(wires.bandwidth))
+
+
+def _gathered(wires: Wires, of: Together, size: float, algorithm: str) -> Carried:
+    """Each core's part, to all who want the same."""
+    members = Lattice.of(of.groups) or Rows(of.groups)
+    bytes_ = of.share * size
+    found = offer(wires, "all-gather", members, bytes_, algorithm)
+    count, each = of.groups.shape
+    return Carried(found.jobs(), bytes_ * (each - 1) * count, found.alone_ps)

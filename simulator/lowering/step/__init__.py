@@ -1,0 +1,1 @@
+"""One training step as a program: rules of an execution model, and what they write."""

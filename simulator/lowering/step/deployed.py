@@ -1,0 +1,254 @@
+"""The deployed execution model: roofline computing, real wires, exchanges that overlap.
+
+Devices are single cores with their slices of HBM, shards whole samples and
+channels (or exact fractions), partial sums and re-laid tensors collectives on
+the array's own wires (``exchanges``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import starmap
+
+from hardware import Device, wires_of
+from planners.order import Item, Kind, Phase
+from planners.partition import Shard
+from simulator.cost.in_parts import WHOLE, InParts
+from simulator.cost.memory import MemoryUse, device_memory, memory_use
+from simulator.cost.operators import Operator
+from simulator.cost.roofline import Core
+from simulator.cost.training_operators import operators
+from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.occupancy import DeviceMemory, overflow
+from simulator.engine.operations import Operation
+from simulator.lowering.step import order
+from simulator.lowering.step.exchanges import ExchangesOnWires
+from simulator.lowering.step.order import Wrapped, units_of
+from simulator.lowering.step.products import Products, on_units, products_of
+from simulator.sharding.blocks import Shards
+from simulator.sharding.mesh import Counting, Division, Mesh
+from simulator.sharding.spec import POSITIONS, Types, forward_change
+from simulator.sharding.updates import Fractions, busy_cores, of_each_core, updated
+
+
+class Deployed(ExchangesOnWires):
+    """Rules of the deployed model, for an array of cores (``hardware.by_core``)."""
+
+    unit = "core"
+
+    def _prepare(self) -> None:
+        self.overlap = self.execution.overlap
+        self.wires = wires_of(self.array)
+        self._operators = operators(self.network, **self.execution.computing)
+        self._work = self._operators.nodes
+        self._arithmetic = self.array.group.arithmetic
+        self._made: list[tuple[Device, Products]] = []
+        self._uses: dict[tuple[Device, Shards, Fractions], MemoryUse] = {}
+        self.operator_of: dict[Operation, Operator] = {}  # of those on units
+
+    def _division(self) -> Division:
+        """Cores, down to single ones; alike ones in blocks."""
+        counting = Counting.WHOLE if self.execution.whole_shards else Counting.EXACT
+        return Division(self.graph, counting, True, self.shared, self.wires)
+
+    def order(self) -> Iterator[Item]:
+        """Gradients go in buckets while backward goes on, or, without overlap, behind it.
+
+        Those that are kept in parts go as they come, either way. New weights go before all
+        else, where their update was shared out; those in parts before each use.
+        """
+        graph = self.graph
+        yield from self._gathers()
+        buckets = order.Buckets(graph, self._sent_bytes, self._alike, self.bucket_bytes)
+        wrapped, now = self._wrapped, self.overlap
+        yield from wrapped.forward()
+        for v in reversed(range(len(graph))):
+            yield from wrapped.before(v)
+            yield from order.recompute(graph, self._operators.again(v))
+            yield from order.gathered(v, self._gathered(v))
+            yield from order.backward(graph, v)
+            yield from wrapped.behind(v)
+            if not wrapped.units and (now or self.scatters(v)):
+                yield from buckets.put(v)
+        if not wrapped.units and not now:
+            for v in reversed(range(len(graph))):
+                if not self.scatters(v):
+                    yield from buckets.put(v)
+        yield from buckets.rest()
+        yield from order.update(
+            graph, self._shared, buckets.exchanged if self.updates_arrive else None
+        )
+
+    def _gathered(self, v: int) -> Iterator[tuple[int, int]]:
+        """Edges whose tensor is gathered from positions, and is not kept for the gradient.
+
+        Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence. What
+        is computed again is gathered then.
+        """
+        if not self._work[v].gradient or self.graph[v].operand:
+            return
+        segments = [s for s in self._operators.segments if v in s.products]
+        for e, u in enumerate(self.graph[v].producers):
+            again = any(u in segment.nodes for segment in segments)
+            made, read = forward_change(self.graph, u, v, e)
+            if not again and any(
+                made.on(types) == POSITIONS and read.on(types) != POSITIONS
+                for types in self._all_types
+            ):
+                yield e, u
+
+    @cached_property
+    def _all_types(self) -> list[Types]:
+        """The types of all nodes at each split."""
+        found: list[Types] = []
+        for part in self._parts:
+            if part.halves:
+                found.append(tuple(one.type for one in part.partitions))
+            else:
+                found += part.types
+        return list(dict.fromkeys(found))
+
+    def _gathers(self) -> Iterator[Item]:
+        """In buckets, in the order in which forward needs them."""
+        full, size = self.bucket_bytes, self._as_read
+        buckets = order.Buckets(self.graph, size, self._alike, full, Kind.WEIGHTS)
+        for v in sorted(self._shared - self._in_parts):
+            yield from buckets.put(v)
+        yield from buckets.rest()
+        yield from order.retied(self.graph, self._shared)
+
+    def _as_read(self, v: int, *, used: bool = False) -> float:
+        """Bytes of weights that the core with the most of a layer's (or of what it uses) has."""
+        return (
+            self._sent_bytes(v, used=used)
+            * self._arithmetic.weight_bytes
+            / self._arithmetic.gradient_bytes
+        )
+
+    @property
+    def _wrapped(self) -> Wrapped:
+        """The units of weights in parts, if they are.
+
+        Not kept: it asks these rules, and a circle would hold an array's wires until the
+        collector finds it.
+        """
+        graph, full = self.graph, self.bucket_bytes
+        uses = [self._as_read(v, used=True) for v in range(len(graph) if self._in_parts else 0)]
+        units = units_of(self.network, graph, uses.__getitem__, full) if uses else ()
+        return Wrapped(graph, units, self._as_read, uses, self._alike, ahead=self.overlap)
+
+    @cached_property
+    def _parts_held(self) -> InParts:
+        """What memory has in parts, as the order of a step has it."""
+        if not any(map(self.scatters, range(len(self.graph)))):
+            return WHOLE
+        buckets = [item.bucket for item in self.order() if self.scattered(item)]
+        wrapped = self._wrapped
+        return InParts(tuple(filter(None, buckets)), wrapped.units, wrapped.gathered, self.overlap)
+
+    @cached_property
+    def _updated(self) -> dict[Mesh, Fractions]:
+        return updated(self.root, self._shared, busy_cores)
+
+    def updated(self, part: Mesh) -> Sequence[float]:
+        """Of each core of a block; all of its weights where it alone has them."""
+        found = self._updated[part]
+        return [
+            of_each_core(part, v, found[v]) if v in self._shared else 1.0
+            for v in range(len(self.graph))
+        ]
+
+    def product(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Operation | None:
+        """One core's operators of a node and phase, one after the other on the roofline."""
+        return self._products(device).of(v, phase, self.held(v, shard), updated)
+
+    def product_ps(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> int:
+        """The same without the operation: planners ask for thousands."""
+        return self._products(device).lasts_ps(v, phase, self.held(v, shard), updated)
+
+    def node_ps(self, v: int, shard: Shard, device: Device, updated: float = 1.0) -> int:
+        """The same, kept for all plans."""
+        products = self._products(device)
+        key = products.sorts[v], shard, updated
+        if key not in products.nodes_ps:
+            products.nodes_ps[key] = super().node_ps(v, shard, device, updated)
+        return products.nodes_ps[key]
+
+    def products_ps(
+        self, v: int, phases: Sequence[Phase], shards: Sequence[Shard], device: Device
+    ) -> list[list[int]]:
+        """By phase, what its product takes on each of many shards, of which none is empty."""
+        held = [self.held(v, one) for one in shards]
+        return [self._products(device).many_ps(v, phase, held) for phase in phases]
+
+    def units(self, device: Device) -> tuple[str, ...]:
+        """Those of its spec; without overlap a core does one thing after the other."""
+        return device.units.names if device.units is not None and self.overlap else ()
+
+    def operations(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
+    ) -> Sequence[Operation]:
+        """On units each operator by itself, on the unit that is fastest at it."""
+        if not self.units(device):
+            return super().operations(v, phase, shard, device, updated)
+        held, core, name = self.held(v, shard), self._core(device), self.graph[v].name
+        work = () if held.empty else self._products(device).operators(v, phase, updated)
+        made = [on_units(operator, name, held, device, core) for operator in work]
+        found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
+        self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}
+        self.operator_of.update(zip(found, work, strict=True))
+        return found
+
+    def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
+        """Maps of their shards, without tiles."""
+        each = self._arithmetic.activation_bytes
+        return math.fsum(
+            held.rows * held.inputs * held.groups * self.graph[v].in_area * each
+            for v in nodes
+            if (held := self.held(v, shards[v]))
+        )
+
+    def memory(
+        self, classes: Iterable[tuple[Device, Shards, Fractions, int]]
+    ) -> tuple[DeviceMemory, ...]:
+        """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
+        found = device_memory(
+            (device, self.memory_use(device, shards, updated), many)
+            for device, shards, updated, many in classes
+        )
+        if self.execution.strict_memory and (
+            fault := overflow(self.plan.network, self.plan.planner, self.array.name, found)
+        ):
+            raise OutOfMemoryError(fault)
+        return found
+
+    def memory_use(  # noqa: D102
+        self, device: Device, shards: Shards, updated: Fractions = ()
+    ) -> MemoryUse:
+        held = tuple(starmap(self.held, enumerate(shards)))
+        if (key := (device, held, tuple(updated))) not in self._uses:
+            core = self._core(device)
+            self._uses[key] = memory_use(
+                self._operators, held, core, updated=updated, parts=self._parts_held
+            )
+        return self._uses[key]
+
+    def hbm_bytes_per_s(self, device: Device) -> float | None:
+        """A core's own slice of its chip's HBM."""
+        return self._core(device).hbm_bytes_per_s
+
+    def _core(self, device: Device) -> Core:
+        return self._products(device).core
+
+    def _products(self, device: Device) -> Products:
+        for known, products in self._made:
+            if known is device:  # to compare them takes longer
+                return products
+        self._made.append((device, products_of(self.network, device, self.execution)))
+        return self._made[-1][1]

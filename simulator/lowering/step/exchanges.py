@@ -1,0 +1,361 @@
+"""What is exchanged under the deployed model: collectives and swaps on real wires.
+
+A tensor that several layers read in one layout is exchanged once for all of them (siblings).
+Query, key and value of a block, each of type III, read the whole of one tensor. It is
+gathered once, before the first of them; and its error is the sum of theirs: partial
+sums are added up on each device before they are exchanged, once, behind the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from hardware import Arithmetic, Wires
+from planners.errors import PlanError
+from planners.order import Item, Kind, Phase, consumers
+from planners.partition import SAME_WEIGHTS, Shard, is_operand
+from planners.plan.updates import kept_in_parts, sharded
+from simulator.collectives.choice import offer
+from simulator.collectives.cache import cached
+from simulator.collectives.offers import Jobs, cheapest
+from simulator.collectives.swaps import swap
+from simulator.cost.energy import receiving_j
+from simulator.cost.operators import NodeOperators
+from simulator.engine.operations import Operation
+from simulator.lowering.step.rules import Exchange, Rules
+from simulator.sharding.blocks import Shards
+from simulator.sharding.mesh import Mesh, exchanged_alike, working
+from simulator.sharding.redistribute import PartialSums, Request, redistribute
+from simulator.sharding.spec import (
+    OPERAND_ERROR,
+    RESULT,
+    Change,
+    Layout,
+    backward_change,
+    forward_change,
+    made_by,
+    read_by,
+    tied_changes,
+    tied_gradient,
+)
+from workloads import Graph, Network
+
+
+class ExchangesOnWires(Rules):
+    """Who exchanges what with whom, how many bytes that is, and as which jobs of the links.
+
+    ``_work`` has what each node's operators are, ``_arithmetic`` the formats of numbers.
+    """
+
+    joint = True
+    wires: Wires
+    _work: Sequence[NodeOperators]
+    _arithmetic: Arithmetic
+
+    @cached_property
+    def _shared(self) -> frozenset[int]:
+        """The nodes whose update is shared out."""
+        return sharded(self.plan.updates)
+
+    @cached_property
+    def _in_parts(self) -> frozenset[int]:
+        """The nodes whose weights are gathered for each use."""
+        return kept_in_parts(self.plan.updates)
+
+    @cached_property
+    def _siblings(self) -> Siblings:
+        return siblings_of(self.network, self.graph, self._parts)
+
+    def siblings(self, v: int) -> Sequence[int]:  # noqa: D102
+        return self._siblings.get(v, (v,))
+
+    @cached_property
+    def _readers(self) -> list[list[tuple[int, int]]]:
+        return consumers(self.graph)
+
+    @cached_property
+    def _parts(self) -> list[Mesh]:
+        """Where somebody works; idle blocks have shards, too, with all of a layer's weights."""
+        return [part for part in working(self.root) if not part.idle]
+
+    def exchanges(self, item: Item) -> Iterator[Exchange]:
+        """Collectives where all cores of a block do the same, swaps where halves differ."""
+        if item.kind is Kind.WEIGHTS:
+            return self._weights(item)
+        if item.kind is Kind.BOUNDARY and item.phase is Phase.UPDATE:
+            return self._new_tied(item)
+        if item.kind is Kind.BOUNDARY:
+            return self._boundary(item)
+        if item.phase is not Phase.GRADIENT or item.bucket:
+            return self._sums(item)
+        return self._operand_sums(item) if self.graph[item.node].operand else self._tied_sums(item)
+
+    def _sums(self, item: Item) -> Iterator[Exchange]:
+        """Complete the partial sums of a product."""
+        nodes = item.bucket or (item.node,)
+
+        def size(shards: Shards) -> float:
+            return math.fsum(self.sum_bytes(v, shards[v], item.phase) for v in nodes)
+
+        if size(self.root.shards):
+            held = Layout(nodes[0], RESULT[item.phase])
+            sums = PartialSums(nodes, held, size, self._wanted_by(item))
+            in_pieces = item.phase is Phase.GRADIENT and item.node in self._shared
+            requests = (sums.scatter if in_pieces else sums.complete)(self.root.innermost())
+            yield from self._carried(requests, Kind.SUMS, item.phase, nodes)
+
+    def _operand_sums(self, item: Item) -> Iterator[Exchange]:
+        """The errors of keys and values, of which all positions leave partial sums."""
+        v = item.node
+        groups = self.graph[v].groups
+
+        def size(shards: Shards) -> float:
+            operand = self.graph[v].operand / groups * shards[v].groups
+            return shards[v].rows * operand * self._arithmetic.activation_bytes
+
+        held = Layout(v, OPERAND_ERROR)
+        sums = PartialSums((v,), held, size, self._wanted_by(item))
+        requests = sums.complete(self.root.innermost())
+        return self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
+
+    def _wanted_by(self, item: Item) -> list[Layout]:
+        """How those who need the sums of a product want them."""
+        v, graph = item.node, self.graph
+        if item.phase.ahead:
+            return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]]
+        if item.bucket:
+            return []
+        return [
+            Layout(u, made_by(graph, u))
+            for e, u in enumerate(graph[v].producers)
+            if is_operand(graph[v], e) == (item.phase is Phase.GRADIENT)
+        ]
+
+    def _weights(self, item: Item) -> Iterator[Exchange]:
+        """Weights, as operators read them, of those who updated, or keep, a piece each."""
+        as_read = self._arithmetic.weight_bytes / self._arithmetic.gradient_bytes
+        of = self.gradient_bytes if item.phase is Phase.UPDATE else self._used_bytes
+
+        def size(shards: Shards) -> float:
+            return as_read * math.fsum(of(v, shards[v]) for v in item.bucket)
+
+        if size(self.root.shards):  # planners ask for what joins gather, too
+            gradient = Layout(item.bucket[0], RESULT[Phase.GRADIENT])
+            sums = PartialSums(item.bucket, gradient, size)
+            requests = sums.gather(self.root.innermost())
+            yield from self._carried(requests, Kind.WEIGHTS, item.phase, item.bucket)
+
+    def _named(self, kind: Kind, nodes: Sequence[int]) -> str:
+        names = [self.graph[node].name for node in nodes]
+        if kind is Kind.BOUNDARY:
+            return " to ".join(names)
+        return names[0] + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else "")
+
+    def _tied_sums(self, item: Item) -> Iterator[Exchange]:
+        """The gradient of a later use of a weight, on its way to the sums of its owner."""
+        v = item.node
+
+        def size(shards: Shards) -> float:
+            return self.tied_bytes(v, shards[v])
+
+        sums = PartialSums((v,), tied_gradient(v, self.graph[v].tied or 0), size)
+        requests = sums.complete(self.root.innermost())
+        yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
+        yield from self._tied(item, v)
+
+    def _new_tied(self, item: Item) -> Iterator[Exchange]:
+        """New weights for their other use; raises PlanError where that would need other parts."""
+        for exchange in self._tied(item, item.consumer):
+            if item.node in self._in_parts:
+                raise PlanError(
+                    f"zero=3: {self.graph[item.consumer].name!r} uses the weights of "
+                    f"{self.graph[item.node].name!r}, but not the same parts; take zero=2"
+                )
+            yield exchange
+
+    def _tied(self, item: Item, v: int) -> Iterator[Exchange]:
+        """Redistribute a gradient for the weight's owner, or the new weight for its other use."""
+        change = tied_changes(self.graph, v)[item.phase is Phase.UPDATE]  # there, or back
+        whole = self.tied_bytes(v, self.root.shards[v])
+        if item.phase is Phase.UPDATE:
+            whole *= self._arithmetic.weight_bytes / self._arithmetic.gradient_bytes
+        nodes = [layout.node for layout in change]
+        return self._redistributed(item.phase, change, nodes, whole)
+
+    def _boundary(self, item: Item) -> Iterator[Exchange]:
+        """Redistribute the tensor between two nodes for the one that reads it."""
+        whole = self.plan.batch * self.graph[item.consumer].reads[item.edge].elements
+        find = forward_change if item.phase.ahead else backward_change
+        change = find(self.graph, item.node, item.consumer, item.edge)
+        nodes = [item.node, item.consumer]
+        size = whole * self._arithmetic.activation_bytes
+        return self._redistributed(item.phase, change, nodes, size)
+
+    def _redistributed(
+        self, phase: Phase, change: Change, nodes: Sequence[int], whole: float
+    ) -> Iterator[Exchange]:
+        """Bring a tensor of ``whole`` bytes from how it is held to how it is wanted."""
+        requests = redistribute(change, self.root.innermost(), whole)
+        return self._carried(requests, Kind.BOUNDARY, phase, nodes)
+
+    def _carried(
+        self,
+        requests: Iterable[Request],
+        kind: Kind,
+        phase: Phase,
+        nodes: Sequence[int],
+    ) -> Iterator[Exchange]:
+        """Requests on the wires: those who have something of the nodes take part."""
+        layer = self._named(kind, nodes)
+        for request in requests:
+            yield Exchange(request.mesh, kind, phase, layer, request, nodes)
+
+    def shown(self, phase: Phase) -> float:
+        """Which part of what layers exchange is not hidden behind products, by their software.
+
+        Gradients are hidden as far as the engine finds them to be.
+        """
+        hidden = self.array.stack.hidden_tensor if self.array.stack else 0.0
+        return 1 - hidden if phase.ahead or phase is Phase.BACKWARD else 1.0
+
+    def carry(self, exchange: Exchange) -> Operation:
+        """The jobs of the request, for all copies of the part.
+
+        What software hides of them behind products (``Stack.hidden_tensor``) takes no time;
+        its bytes count, and are on no link.
+        """
+        part, kind, phase, layer, request, _ = exchange
+        jobs, received = carried(request, self.wires, self.execution.algorithm)
+        if kind is not Kind.WEIGHTS and (shown := self.shown(phase)) < 1:
+            jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in jobs)
+        return Operation(
+            kind,
+            phase,
+            layer,
+            part.level,
+            received=received,
+            energy_j=receiving_j(part.group.halves(), received),
+            jobs=jobs,
+        )
+
+    def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
+        node = self.graph[v]
+        if phase.ahead:
+            made = self.held(v, shard)
+            outputs = made.outputs * made.groups
+            return made.rows * outputs * node.out_area * self._arithmetic.activation_bytes
+        if phase is Phase.BACKWARD and not self._work[v].passes_errors:
+            return 0.0
+        if phase is Phase.BACKWARD:
+            read = self.held(v, shard)
+            inputs = read.inputs * read.groups
+            return read.rows * inputs * node.in_area * self._arithmetic.activation_bytes
+        return self.gradient_bytes(v, shard)
+
+    def gradient_bytes(self, v: int, shard: Shard) -> float:
+        """Gradients of the parameters that a node brings, of norms and biases behind it too."""
+        work, held = self._work[v], self.held(v, shard)
+        rest = work.channel_parameters * held.outputs * held.groups
+        rest *= self._arithmetic.gradient_bytes
+        return self._matrix_bytes(work.pair_parameters, held) + rest
+
+    def tied_bytes(self, v: int, shard: Shard) -> float:
+        """Gradients of the weights that a node uses and another brings."""
+        return self._matrix_bytes(self._work[v].shared_parameters, shard)
+
+    def _used_bytes(self, v: int, shard: Shard) -> float:
+        """The same of all parameters that a node uses, those that another one brings, too."""
+        return self.gradient_bytes(v, shard) + self.tied_bytes(v, self.held(v, shard))
+
+    def _sent_bytes(self, v: int, *, used: bool = False) -> float:
+        """Of a layer's gradient (or all ``used``), what the core with the most has to exchange."""
+        of = self._used_bytes if used else self.gradient_bytes
+        summed = any(
+            part.partitions[v].type in SAME_WEIGHTS
+            if part.halves
+            else any(types[v] in SAME_WEIGHTS for types in part.types)
+            for part in self._parts
+        )
+        blocks = (part.block for part in self._parts if summed and part.block is not None)
+        return max((of(v, block.largest[v]) for block in blocks), default=0.0)
+
+    def _matrix_bytes(self, pairs: float, shard: Shard) -> float:
+        return pairs * shard.inputs * shard.outputs * shard.groups * self._arithmetic.gradient_bytes
+
+    def held(self, v: int, shard: Shard) -> Shard:
+        """What operators of a node find on a core: joins are split by what they read.
+
+        Where it has a part of all positions, as many samples less: half of two
+        sequences is one, with half of the ``positions``.
+        """
+        node, outputs = self.graph[v], shard.outputs
+        if node.join and outputs:
+            outputs = shard.inputs * node.out_channels / node.in_channels
+        if shard.positions == node.out_area:
+            return Shard(shard.rows, shard.inputs, outputs, shard.groups, 1.0)
+        part = shard.positions / node.out_area
+        return Shard(shard.rows * part, shard.inputs, outputs, shard.groups, part)
+
+    def _alike(self, u: int, v: int) -> bool:
+        """Whether two layers' gradients, or new weights, are exchanged by the same groups."""
+        updates = self.plan.updates
+        return (not updates or updates[u] is updates[v]) and exchanged_alike(self._parts, u, v)
+
+
+Siblings = dict[int, tuple[int, ...]]
+"""Of a layer with siblings all of them, in the order of the graph, itself among them."""
+
+
+def siblings_of(network: Network, graph: Graph, parts: Sequence[Mesh]) -> Siblings:
+    """Layers with weights that read one tensor, and nothing else, split by the same types."""
+    layers = {layer.name: layer for layer in network.layers}
+    found: dict[tuple[object, ...], list[int]] = {}
+    for v, node in enumerate(graph):
+        inputs = layers[node.name].inputs
+        if not node.join and not node.computed and len(inputs) == 1:
+            sort = node.producers, inputs[0], _splits(parts, v)
+            found.setdefault(sort, []).append(v)
+    return {v: tuple(some) for some in found.values() if len(some) > 1 for v in some}
+
+
+def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
+    """How a node is split, and who has something of it, in all parts."""
+    return tuple(
+        (part.partitions[v].type, part.partitions[v].share)
+        if part.halves
+        else (*(types[v] for types in part.types), part.mask((v,)).tobytes())
+        for part in parts
+    )
+
+
+def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
+    """The jobs for all copies of a request's mesh, and the bytes that one copy's halves get.
+
+    A collective's bytes are those of one that moves no more than it must,
+    half of them each half's.
+    """
+    copies = request.mesh.copies
+    if request.collective == "swap":
+        first, second = (half.at(copies).rows().ravel() for half in request.groups)
+        amounts = [np.tile(bytes_, copies.count) for bytes_ in request.bytes]
+        to_first, to_second = (float(bytes_.sum()) for bytes_ in request.bytes)
+        return swap(wires, first, second, *amounts), (to_first, to_second)
+    groups, size = request.groups[0], float(request.bytes[0])
+    n = groups.size
+    laps = 2 if request.collective == "all-reduce" else 1
+    half = laps * size * (n - 1) / n * (groups.count * n) / 2
+    ways = [groups.at(copies), *([request.padded.at(copies)] if request.padded else [])]
+    # there is one way to do an all-to-all: the algorithm that is named is for the others
+    by = "auto" if request.collective == "all-to-all" else algorithm
+
+    def jobs() -> Jobs:
+        """The cheaper way, where cores that hold nothing may stand between the others."""
+        return cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
+
+    key = wires.key, *(way.key for way in ways), request.collective, size, by
+    return cached("jobs", key, jobs), (half, half)

@@ -1,0 +1,162 @@
+"""What a core computes of a node, found once for all nodes and plans where it is the same.
+
+What a core computes as operations: an operator, or several one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from hardware import Device
+from planners.order import Kind, Phase
+from planners.partition import Shard
+from simulator.cost.alike import sorts_of
+from simulator.cost.energy import computing_j
+from simulator.cost.many_shards import seconds_of
+from simulator.cost.operators import Operator
+from simulator.cost.roofline import Core, OperatorCost, bounds, core_of, cost, costs
+from simulator.cost.training_operators import operators
+from simulator.cost.units.pricing import price
+from simulator.engine.operations import Operation
+from simulator.engine.picoseconds import duration_ps
+from simulator.lowering.execution import Execution
+from workloads import Network
+from workloads.kept import once_for_each
+
+MOST = 100_000
+"""Products of one network that are kept, some 200 bytes for each of their operators."""
+
+
+class Products:
+    """The products of one network on the cores of one kind of device, executed in one way.
+
+    A node's cost depends on its sort, not on its name (``sorts_of``): 24 blocks of a
+    transformer cost what one does, and a plan that differs in one layer from the one
+    before makes only that layer's anew.
+    """
+
+    def __init__(self, network: Network, device: Device, execution: Execution) -> None:
+        whole, inference = execution.whole_shards, execution.inference
+        self.core: Core = core_of(device, whole=whole, inference=inference)
+        self._device = device
+        self._step = operators(network, **execution.computing)
+        self.sorts = sorts_of(self._step)
+        self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
+        self._lasts_ps: dict[tuple[int, Phase, Shard, float], int] = {}
+        self.nodes_ps: dict[tuple[int, Shard, float], int] = {}
+        """What a node of a sort takes in all phases, by what a core has of it, if it was asked."""
+
+    def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
+        """A node's operators of a phase, one after the other on the roofline; None without any.
+
+        ``held`` is what the operators find on the core (``Deployed.held``), of whose
+        weights it updates a part.
+        """
+        done, name = self._costs(v, phase, held, updated), self._step.graph[v].name
+        return computed(phase, name, done, self._device, self.core) if done else None
+
+    def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
+        """How long that operation takes; 0 without any."""
+        key = self.sorts[v], phase, held, updated
+        if key not in self._lasts_ps:
+            if len(self._lasts_ps) >= MOST:
+                self._lasts_ps.clear()
+            self._lasts_ps[key] = lasts_ps(self._costs(v, phase, held, updated))
+        return self._lasts_ps[key]
+
+    def many_ps(self, v: int, phase: Phase, held: Sequence[Shard]) -> list[int]:
+        """The same of many shards, of which none is empty, found all at once."""
+        sort, operators = self.sorts[v], self._step.nodes[v].of(phase)
+        if not operators:
+            return [0] * len(held)
+        if self.core.units is not None:
+            return [self.lasts_ps(v, phase, one) for one in held]
+        known = self._lasts_ps
+        new = [one for one in dict.fromkeys(held) if (sort, phase, one, 1.0) not in known]
+        if len(known) + len(new) > MOST:
+            known.clear()
+            new = list(dict.fromkeys(held))
+        for one, seconds in zip(new, seconds_of(operators, new, self.core), strict=True):
+            known[sort, phase, one, 1.0] = duration_ps(seconds, 1.0)
+        return [known[sort, phase, one, 1.0] for one in held]
+
+    def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
+        key = self.sorts[v], phase, held, updated
+        if key not in self._known:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[key] = costs(self.operators(v, phase, updated), held, self.core)
+        return self._known[key]
+
+    def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
+        """A node's operators of a phase, of which an update is of a part of the weights."""
+        work = self._step.nodes[v].of(phase)
+        if phase is Phase.UPDATE and updated != 1.0:
+            work = tuple(operator.updating(updated) for operator in work)
+        return work
+
+
+@once_for_each
+def _of_network(network: Network) -> dict[Hashable, Products]:
+    del network
+    return {}
+
+
+def products_of(network: Network, device: Device, execution: Execution) -> Products:
+    """Those of a network that are kept in this process."""
+    known = _of_network(network)
+    key = device, execution.whole_shards, *execution.computing.values()
+    if key not in known:
+        known[key] = Products(network, device, execution)
+    return known[key]
+
+
+def computed(
+    phase: Phase,
+    layer: str,
+    done: Sequence[OperatorCost],
+    device: Device,
+    core: Core,
+    unit: int = 0,
+) -> Operation:
+    """Operators one after the other as one operation of a ``unit`` of a core."""
+    flops, moved = math.fsum(c.flops for c in done), math.fsum(c.bytes for c in done)
+    return Operation(
+        Kind.COMPUTE,
+        phase,
+        layer,
+        duration_ps=lasts_ps(done),
+        flops=flops,
+        hbm_bytes=moved,
+        energy_j=computing_j(device, flops, moved),
+        bound_s=bounds(done, core),
+        unit=unit,
+    )
+
+
+def lasts_ps(done: Sequence[OperatorCost]) -> int:
+    """Picoseconds of operators one after the other."""
+    return duration_ps(math.fsum([one.seconds for one in done]), 1.0)
+
+
+def on_units(
+    operator: Operator, layer: str, shard: Shard, device: Device, core: Core
+) -> tuple[Operation, ...]:
+    """A product on each matrix unit of a core, or element-wise work on its vector units.
+
+    These are the last of its units. Of block-circulant weights it is on the best of all.
+    """
+    units = core.units
+    if units is None:
+        raise AssertionError
+    if not operator.macs or operator.block > 1:
+        best = price(operator, shard, units, core.whole, core.bytes.activation).unit
+        unit = len(units.matrix) if best is None else best
+        return (computed(operator.phase, layer, [cost(operator, shard, core)], device, core, unit),)
+    each = (replace(core, units=replace(units, matrix=(unit,))) for unit in units.matrix)
+    return tuple(
+        computed(operator.phase, layer, [cost(operator, shard, one)], device, one, unit)
+        for unit, one in enumerate(each)
+    )

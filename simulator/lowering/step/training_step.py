@@ -1,0 +1,237 @@
+"""A training step as a program: who does what, in which order, and who waits for whom.
+
+There is one way to write it. Rules say how the work is divided, what
+computing it takes, and which exchanges it needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from planners.order import Item, Kind, Phase
+from planners.partition import Shard
+from simulator.collectives.symmetry import byte_s, links_of
+from simulator.engine.occupancy import DeviceMemory
+from simulator.engine.operations import Operation, Program, Site, Worker
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.lowering.step.dataflow import MADE, Dataflow
+from simulator.lowering.step.rules import Rules
+from simulator.lowering.step.script import Key, Script
+from simulator.lowering.units.order import compute_on_units, order_by_units
+from simulator.sharding.blocks import Alike
+from simulator.sharding.mesh import Mesh, parts
+
+
+def training_step(rules: Rules) -> Program:
+    """The program of one training step by these rules.
+
+    Folded, a worker stands for all devices that do the same, and a site for
+    all splits; without it every device is a worker, and every split a site.
+    """
+    memory, writer = step_memory(rules), Writer(rules)
+    for item in rules.items:
+        writer.write(item)
+    return writer.program(memory)
+
+
+def alone_s(rules: Rules, operation: Operation) -> float:
+    """An exchange when nobody else uses its links."""
+    if rules.wires is None or not operation.jobs:
+        return operation.duration_ps / PICOSECONDS
+    return math.fsum(
+        byte_s(job.load, rules.wires) * job.flow_bytes + job.latency_s for job in operation.jobs
+    )
+
+
+def step_memory(rules: Rules) -> tuple[DeviceMemory, ...]:
+    """How full each device's HBM gets: from who holds what, and nothing else of the step.
+
+    Raises OutOfMemoryError where it must fit.
+    """
+    return rules.memory(
+        [
+            (part.group.kinds[0][0], alike.shards, updated, alike.cores * part.copies.count)
+            for part in parts(rules.root)
+            if not part.halves
+            for updated in [rules.updated(part)]
+            for alike in part.classes(folded=rules.shared)
+        ]
+    )
+
+
+class Writer:
+    """The scripts of all classes of devices, as far as they are written.
+
+    Devices that share a script although each is a worker are set ``apart``.
+    """
+
+    def __init__(self, rules: Rules, *, memory: bool = True) -> None:
+        self.rules = rules
+        self._memory = memory
+        self.apart = rules.shared and not rules.folded
+        self.flow = Dataflow(rules.graph, rules.plan.updates)
+        self._under: dict[Mesh, tuple[Script, ...]] = {}
+        self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
+        """What lets units begin to compute again, who could as soon as forward is over."""
+        self.scripts = self._open(rules.root)
+
+    def _open(self, part: Mesh) -> tuple[Script, ...]:
+        """A script for every class of devices; ``_under`` has those of each part."""
+        if part.halves:
+            found = tuple(s for half in part.distinct() for s in self._open(half))
+        else:
+            classes, updated = part.classes(folded=self.rules.shared), self.rules.updated(part)
+            found = tuple(self._script(part, alike, updated) for alike in classes)
+        self._under[part] = found
+        return found
+
+    def _script(self, part: Mesh, alike: Alike, updated: Sequence[float]) -> Script:
+        device = part.group.kinds[0][0]
+        use = self.rules.memory_use(device, alike.shards, updated) if self._memory else None
+        return Script(
+            device,
+            alike.shards,
+            updated,
+            alike.cores * part.copies.count,
+            part.copies.first + alike.first,
+            in_order=not self.rules.overlap,
+            held=use.by_product() if use else {},
+            held_bytes=use.held_bytes if use else 0.0,
+            once=use.accumulated if use else {},
+            weight_bytes=use.weight_bytes if use else 0.0,
+            gradient_bytes=use.gradient_bytes if use else 0.0,
+            units=self.rules.units(device),
+            kind=[one for one, _ in self.rules.array.group.kinds].index(device),
+        )
+
+    def write(self, item: Item) -> None:
+        """Append what a step asks of everybody."""
+        after, makes = self.flow.of(item) if self.rules.overlap else ([], [])
+        if item.kind is Kind.COMPUTE:
+            self._compute(item, [*after, *self.received(item)], makes)
+            return
+        own, siblings, leads = self._siblings(item)
+        if self.rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
+            sources = self.flow.sources(item)
+            if own != leads and item.phase.ahead:
+                sources = [self.flow.moved(replace(item, consumer=leads))]
+            for script in self.scripts:
+                script.hand_on(sources, makes)
+        if own != leads:
+            return
+        if self.rules.overlap and item.phase is Phase.BACKWARD:
+            after = [*after, *((MADE[Phase.BACKWARD], v) for v in siblings if v != own)]
+        for exchange in self.rules.exchanges(item):
+            part = exchange.part
+            takers: Sequence[Script] = self._under[part]
+            if exchange.nodes:
+                takers = [script for script in takers if script.holds(exchange.nodes)]
+            parties = part.group.size if self.apart else len(takers)
+            operation = self.rules.carry(exchange)
+            for script in takers:
+                script.exchange(operation, after, makes, parties)
+
+    def _siblings(self, item: Item) -> tuple[int, Sequence[int], int]:
+        """Whose input an exchange is of, who shares it, and whose exchange is for all of them.
+
+        That of the first one; of what is gathered again for gradients, backward, the last.
+        """
+        own = item.consumer if item.kind is Kind.BOUNDARY else item.node
+        errors = item.kind is Kind.SUMS and item.phase is Phase.BACKWARD
+        if not errors and (item.kind is not Kind.BOUNDARY or item.phase is Phase.UPDATE):
+            return own, (own,), own
+        siblings = self.rules.siblings(own)
+        again = item.phase is Phase.RECOMPUTE and item.bucket
+        return own, siblings, siblings[-1 if again else 0]
+
+    def received(self, item: Item) -> Sequence[Key]:
+        """What a product waits for that others send."""
+        del item
+        return ()
+
+    def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
+        v, phase = item.node, item.phase
+        if phase is Phase.BACKWARD:
+            self._behind = (MADE[phase], v)
+        made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
+        for script in self.scripts:
+            updated = script.updated[v] if phase is Phase.UPDATE else 1.0
+            key = (script.kind, script.shards[v], updated)
+            if key not in made:
+                of = (v, phase, script.shards[v], script.device, updated)
+                made[key] = self.rules.operations(*of)
+            if script.units:
+                waits = [*after, self._behind] if phase is Phase.RECOMPUTE else after
+                joined = bool(self.rules.graph[v].operand)
+                compute_on_units(script, item, made[key], waits, makes, joined=joined)
+                continue
+            for operation in made[key]:
+                script.compute(v, operation, after, makes)
+            if not made[key] and self.rules.overlap and not script.idle:
+                script.hand_on(after, makes)
+
+    def tree(self) -> Tree:
+        """The workers and their splits, from the top down, as they are written so far."""
+        order_by_units(self.scripts, self.rules.choices)
+        tree = Tree(self.rules, self._under, self.apart)
+        tree.grow(self.rules.root, (), self.rules.array.first, 1)
+        return tree
+
+    def program(self, memory: tuple[DeviceMemory, ...]) -> Program:
+        """The whole step. Folded, links that all jobs load alike are one."""
+        tree, wires = self.tree(), self.rules.wires
+        links = None
+        if wires is not None and self.rules.folded:
+            tasks = (task for worker in tree.workers for task in worker.template)
+            links = links_of(wires, (job.load for task in tasks for job in task.operation.jobs))
+        sites, hbms = tuple(tree.sites), tuple(tree.hbms)
+        return Program(tuple(tree.workers), sites, wires, links, hbms, memory=memory)
+
+
+class Tree:
+    """The program's sites and workers; its scripts are written to their ends."""
+
+    def __init__(self, rules: Rules, under: Mapping[Mesh, tuple[Script, ...]], apart: bool) -> None:
+        self._rules = rules
+        self._under = under
+        self._apart = apart
+        self._tasks = {s: s.template() for s in under[rules.root]}
+        self.sites: list[Site] = []
+        self.workers: list[Worker] = []
+        self.scripts: list[Script] = []
+        """Each worker's."""
+        self.hbms: list[float] = []
+
+    def grow(self, part: Mesh, above: tuple[int, ...], first: int, copies: int) -> None:
+        """Add a part below some sites; ``first`` is the number of its first device."""
+        if part.halves or part.types:
+            above = (*above, len(self.sites))
+            self.sites.append(Site(part.level, copies))
+        for i, half in enumerate(part.halves if self._apart else part.distinct()):
+            offset = part.halves[0].group.size if i else 0
+            self.grow(half, above, first + offset, 1 if self._apart else half.copies.count)
+        for script in () if part.halves else self._under[part]:
+            self.workers.append(self._worker(script, above, first))
+            self.scripts.append(script)
+
+    def _worker(self, script: Script, above: tuple[int, ...], first: int) -> Worker:
+        memory = self._rules.hbm_bytes_per_s(script.device)
+        worker = Worker(
+            script.device,
+            self._tasks[script],
+            above,
+            1 if self._apart else script.copies,
+            first if self._apart else script.first,
+            self._rules.unit,
+            script.device.chips if self._apart else 1,
+            script.device.cores_per_chip if self._apart else 1,
+            None if memory is None else len(self.hbms),
+            script.held_bytes,
+            script.weight_bytes,
+            script.gradient_bytes,
+            units=script.units,
+        )
+        self.hbms.extend([] if memory is None else [memory])
+        return worker

@@ -1,0 +1,1 @@
+"""Cores with unlike units: in which order they do what, and how long that takes."""

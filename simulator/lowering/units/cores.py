@@ -1,0 +1,74 @@
+"""The cores of a plan that do unlike things: what each computes, and what waits for what.
+
+Written by the rules that ``simulate`` writes a step by, so that it is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hardware import Array
+from planners import Plan, PlanError
+from simulator.cost.recompute import NONE
+from simulator.cost.roofline import core_of
+from simulator.lowering.execution import Execution
+from simulator.lowering.pipeline.program import cut_as_planned
+from simulator.lowering.step.deployed import Deployed
+from simulator.lowering.step.script import Script
+from simulator.lowering.step.training_step import Writer
+from simulator.lowering.units.estimate import Needed, UnitStep
+from workloads import Network
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A core of stage ``stage``, for which it stands for ``cores`` that do the same."""
+
+    stage: int
+    cores: int
+    step: UnitStep
+
+
+def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> list[Site]:
+    """One for each class of cores under a plan of the deployed model; of a micro-batch, in stages.
+
+    Devices have units (``hardware.Units``), of which operators of ``sites`` are free. Raises
+    PlanError where the plan does not fit.
+    """
+    if execution.recompute != NONE:
+        raise PlanError(
+            f"--recompute {execution.recompute}: units are not described for computing again"
+        )
+    planned, found = execution.planned(array), list[Site]()
+    if plan.pipeline is None:
+        return _of(0, Deployed(network, plan, planned, execution, folded=True))
+    cut = cut_as_planned(network, plan, inference=execution.inference)
+    for stage, of in enumerate(plan.pipeline.stages):
+        place = plan.pipeline.places[of.place]
+        part = planned.part(place.first, place.each)
+        own = Deployed(cut.networks[stage], of.plan, part, execution, folded=True)
+        found += _of(stage, own)
+    return found
+
+
+def _of(stage: int, rules: Deployed) -> list[Site]:
+    writer = Writer(rules)
+    for item in rules.items:
+        writer.write(item)
+    return [Site(stage, script.copies, _step(rules, script)) for script in writer.scripts]
+
+
+def _step(rules: Deployed, script: Script) -> UnitStep:
+    """A script without its exchanges: who waits for one waits for what that waits for."""
+    parts: list[Needed] = []
+    place: list[tuple[int, ...]] = []
+    for task in script.tasks:
+        needs = tuple(dict.fromkeys(at for line in task.needs for at in place[line]))
+        if task.parties:
+            place.append(needs)
+            continue
+        place.append((len(parts),))
+        parts.append(Needed(rules.operator_of[task.operation], needs))
+    execution = rules.execution
+    core = core_of(script.device, whole=execution.whole_shards, inference=execution.inference)
+    return UnitStep(parts, [rules.held(v, s) for v, s in enumerate(script.shards)], core)

@@ -1,0 +1,328 @@
+"""From how a tensor is held to how it is wanted: which collectives, of whom, with how many bytes.
+
+Inside a block all devices do the same. At each level the two placements say what is needed; a
+collective is over all levels that need the same. Of 8 bytes on four devices (two levels):
+
+    held -> wanted            collective       each device ends with
+    partial -> replicate      all-reduce       all 8 bytes summed, of 8 of its own
+    partial -> shard          reduce-scatter   2 bytes summed, of 8 of its own
+    shard -> replicate        all-gather       all 8 bytes, of 2 of its own
+    shard(0) -> shard(1)      all-to-all       2 other bytes, of which it had a quarter
+    replicate -> shard        nothing          2 of the 8 bytes that it has
+
+Where halves differ (two kinds of chip, odd counts, uneven shares) no collective fits both. Each
+half is a mesh of its own, and a ``swap`` joins them: the devices of each receive together what
+they lack. Partial sums of 8 bytes on one and three devices are reduce-scattered in each half,
+swapped (8 bytes each way), and gathered in each half. Rows that two halves hold half and half,
+and both want whole, are swapped (4 bytes each way), each half's devices receiving parts, and
+gathered in each half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives.lattice import Members, Rows
+from simulator.sharding.blocks import Block, Shards
+from simulator.sharding.mesh import Mesh
+from simulator.sharding.spec import PARTIAL, POSITIONS, REPLICATE, Change, Layout, Placement, Types
+
+ROUNDING = 1e-9
+"""What of a tensor is no part of it: shares that should be equal differ by their last digits."""
+
+Bytes = NDArray[np.float64]
+"""Bytes of each device of a group; one number where they are the same for all."""
+
+
+class Request(NamedTuple):
+    """One collective over a mesh's groups, or a swap between its halves, in all its copies.
+
+    ``groups`` holds device numbers relative to the mesh's first one, and ``bytes`` the tensor's
+    size per device as ``simulator.collectives.choice`` wants it. ``padded`` are the same groups
+    with devices that hold nothing, who may stand between the others. Of a swap, ``groups`` are
+    the two halves' devices and ``bytes`` what each of them receives.
+    """
+
+    mesh: Mesh
+    collective: str
+    groups: tuple[Members, ...]
+    bytes: tuple[Bytes, ...]
+    padded: Members | None = None
+
+
+def swap(mesh: Mesh, nodes: Sequence[int], first: Bytes, second: Bytes) -> Request:
+    """What the devices of each half that have something of ``nodes`` receive from the other's."""
+    one, other = (np.flatnonzero(half.mask(nodes)) for half in mesh.halves)
+    halves = Rows(one[np.newaxis]), Rows((other + mesh.halves[0].cores)[np.newaxis])
+    return Request(mesh, "swap", halves, (first, second))
+
+
+def redistribute(change: Change, mesh: Mesh, size: float) -> list[Request]:
+    """Bring every device of a mesh what it wants of a tensor of ``size`` bytes that is complete.
+
+    Requests are in the order in which the devices of their meshes meet them.
+    """
+    found = _Redistribution(*change, size)
+    found.move(mesh, size)
+    return found.requests
+
+
+@dataclass(frozen=True, slots=True)
+class _Redistribution:
+    held: Layout
+    wanted: Layout
+    whole: float
+    requests: list[Request] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """The two nodes whose splits matter."""
+        return self.held.node, self.wanted.node
+
+    def move(self, mesh: Mesh, old: float, new: float = 0.0) -> None:
+        """Bring every device of ``mesh`` what it wants of a tensor.
+
+        It wants ``old`` bytes that the mesh holds as they were, and ``new`` that came from
+        outside and are spread over its devices.
+        """
+        old, new = self._real(old), self._real(new)
+        if not mesh.busy(self.nodes) or not (old or new):
+            return
+        if not mesh.halves:
+            self._in_block(mesh, old, new)
+            return
+        first, second = mesh.halves
+        moved = [self._of_half(mesh, i, old, new) for i in (0, 1)]
+        if moved[0][1] or moved[1][1]:
+            amounts = (self._spread(first, moved[0][1]), self._spread(second, moved[1][1]))
+            self.requests.append(swap(mesh, self.nodes, *amounts))
+        self.move(first, moved[0][0], moved[0][2])
+        if second is not first:
+            self.move(second, moved[1][0], moved[1][2])
+
+    def _of_half(self, mesh: Mesh, i: int, old: float, new: float) -> tuple[float, float, float]:
+        """(held as it was, received across, spread over the half's devices).
+
+        Of what a half wants it has a part already; the rest comes from the
+        other half. 100 bytes that lie by rows, half and half, are wanted by
+        columns, the first quarter by the first half, or whole by both:
+
+            by columns: wants 25, of which its rows are 12.5    receives 12.5
+            whole:      wants 100, of which its rows are 50     receives 50
+
+        What is received lies anywhere in the half from now on: ``new`` to the
+        meshes below. What was ``new`` here already lies evenly over all readers;
+        a half that wants the whole lacks what the other half's readers have.
+        """
+        wants, keeps = self._wants(mesh, i), self._keeps(mesh, i)
+        if not wants:
+            return 0.0, 0.0, 0.0
+        lacks = received = self._real(old * (wants - keeps))
+        if self.wanted.split(mesh) == REPLICATE:
+            received += self._real(new * (1 - self._readers(mesh, i)))
+        return old * keeps, received, lacks + new * wants
+
+    def _real(self, bytes_: float) -> float:
+        """So many bytes, or none where they are what rounding has left of none."""
+        return bytes_ if bytes_ > ROUNDING * self.whole else 0.0
+
+    def _spread(self, mesh: Mesh, received: float) -> Bytes:
+        """What each busy device takes of what its mesh receives: of what it wants, its share."""
+        if not mesh.busy(self.nodes):
+            return np.zeros(0)
+        if not mesh.halves:
+            reads = mesh.mask((self.wanted.node,))[mesh.mask(self.nodes)]
+            return np.where(reads, received / max(1, int(reads.sum())), 0.0)
+        share = self._readers if self.wanted.split(mesh) == REPLICATE else self._wants
+        halves = enumerate(mesh.halves)
+        return np.concatenate([self._spread(half, received * share(mesh, i)) for i, half in halves])
+
+    def _readers(self, mesh: Mesh, i: int) -> float:
+        """One half's share of the devices that read."""
+        cores = [np.count_nonzero(half.mask((self.wanted.node,))) for half in mesh.halves]
+        return cores[i] / sum(cores) if sum(cores) else 0.0
+
+    def _wants(self, mesh: Mesh, i: int) -> float:
+        """Fraction of what the mesh wants that one half does."""
+        if mesh.halves[i].shards[self.wanted.node].empty:
+            return 0.0
+        share = self.wanted.share(mesh)
+        return 1.0 if self.wanted.split(mesh) == REPLICATE else (share, 1 - share)[i]
+
+    def _keeps(self, mesh: Mesh, i: int) -> float:
+        """Fraction of what the mesh wants that one half holds and wants."""
+        if mesh.halves[i].shards[self.held.node].empty:
+            return 0.0
+        wants, share, held = self._wants(mesh, i), self.held.share(mesh), self.held.split(mesh)
+        if held == REPLICATE:
+            return wants
+        holds = (share, 1 - share)[i]
+        return min(holds, wants) if held == self.wanted.split(mesh) else holds * wants
+
+    def _in_block(self, mesh: Mesh, old: float, new: float) -> None:
+        """All do the same: an all-to-all where a dimension changes, then all-gathers."""
+        held, wanted = self.held.spec(mesh), self.wanted.spec(mesh)
+        pairs = list(zip(held, wanted, strict=True))
+        changes = tuple(a != b and REPLICATE not in (a, b) for a, b in pairs)
+        gathers = tuple(a != REPLICATE and b == REPLICATE for a, b in pairs)
+        block = mesh.block
+        if block is None or not (new or any(changes) or any(gathers)):
+            return
+        busy = block.busy(self.nodes)
+        if not block.full and any((block.busy((node,)) != busy).any() for node in self.nodes):
+            busy = np.ones_like(busy)  # those who hold, those who want, and who stands between
+        everywhere = tuple(b == REPLICATE for b in wanted)
+        exchanged, gathered, spread = (
+            block.groups(levels, busy) for levels in (changes, gathers, everywhere)
+        )
+        wants = self._largest(mesh, block, wanted)
+        if old and exchanged.size > 1:
+            size = np.array(old * wants / gathered.size)
+            self.requests.append(Request(mesh, "all-to-all", (exchanged,), (size,)))
+        if old and gathered.size > 1:
+            self.requests.append(Request(mesh, "all-gather", (gathered,), (np.array(old * wants),)))
+        if new and spread.size > 1:
+            self.requests.append(Request(mesh, "all-gather", (spread,), (np.array(new * wants),)))
+
+    def _largest(self, mesh: Mesh, block: Block, wanted: Sequence[Placement]) -> float:
+        """Fraction of what the mesh wants that its first device does, the largest of all."""
+        node = self.wanted.node
+        whole, own = mesh.shards[node], block.largest[node]
+        levels = zip(mesh.types, wanted, strict=True)
+        cut = {types[node] for types, placement in levels if placement != REPLICATE}
+        return prod(own[type_] / whole[type_] for type_ in cut)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialSums:
+    """Partial sums of tensors of ``nodes`` that lie alike (a bucket, or one node).
+
+    ``held`` says at which splits they are partial; ``size`` gives their bytes for shards of all
+    nodes. They are ``wanted`` by readers: at levels where each of these wants a part of the
+    positions alone they are scattered, and not gathered again.
+    """
+
+    nodes: tuple[int, ...]
+    held: Layout
+    size: Callable[[Shards], float]
+    wanted: Sequence[Layout] = ()
+    requests: list[Request] = field(default_factory=list)
+
+    def complete(self, mesh: Mesh) -> list[Request]:
+        """Every device ends with what is wanted of the sums of its shard."""
+        scattered = self._all_scattered(mesh)
+        return self._run(mesh, "reduce-scatter" if scattered else "all-reduce")
+
+    def scatter(self, mesh: Mesh) -> list[Request]:
+        """Every device ends with the sums of its piece of its shard."""
+        return self._run(mesh, "reduce-scatter")
+
+    def gather(self, mesh: Mesh) -> list[Request]:
+        """Every device ends with its shard, of which each had its piece."""
+        return self._run(mesh, "all-gather")
+
+    def _run(self, mesh: Mesh, collective: str) -> list[Request]:
+        """One of the three collectives, of the whole mesh or half by half, with swaps between."""
+        busy = [half for half in mesh.halves if half.busy(self.nodes)]
+        if not mesh.halves:
+            self._in_block(mesh, collective)
+        elif len(busy) == 1:
+            self._run(busy[0], collective)
+        elif self._uniform(mesh):
+            cores = Rows(np.flatnonzero(mesh.mask(self.nodes))[np.newaxis])
+            size = np.array(self.size(mesh.shards))
+            self.requests.append(Request(mesh, collective, (cores,), (size,)))
+        elif not self._partial(_types_of(mesh)):
+            self._halves(mesh, collective)
+        elif collective == "all-reduce":
+            self._halves(mesh, "reduce-scatter")
+            self._swap(mesh, [self.size(mesh.shards)] * 2)
+            self._halves(mesh, "all-gather")
+        elif collective == "reduce-scatter":
+            self._halves(mesh, collective)
+            self._swap(mesh, self._pieces(mesh))
+        else:
+            self._swap(mesh, self._pieces(mesh)[::-1])
+            self._halves(mesh, collective)
+        return self.requests
+
+    def _halves(self, mesh: Mesh, collective: str) -> None:
+        for half in mesh.distinct():
+            self._run(half, collective)
+
+    def _partial(self, types: Types) -> bool:
+        return self.held.on(types) == PARTIAL
+
+    def _scattered(self, types: Types) -> bool:
+        """Whether all readers want the sums by positions at a level."""
+        return bool(self.wanted) and all(one.on(types) == POSITIONS for one in self.wanted)
+
+    def _all_scattered(self, mesh: Mesh) -> bool:
+        """Whether all levels that leave sums scatter them."""
+        if not mesh.halves:
+            return all(self._scattered(types) for types in mesh.types if self._partial(types))
+        types = _types_of(mesh)
+        here = self._scattered(types) or not self._partial(types)
+        return here and all(map(self._all_scattered, mesh.distinct()))
+
+    def _uniform(self, mesh: Mesh) -> bool:
+        """Whether all devices of a mesh have sums of the same, and are alike but for their number.
+
+        Twelve are six and six, these three and three, of which one half is two devices and the
+        other one: no block, but one collective all the same.
+        """
+        if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
+            return False
+        if not mesh.halves:
+            return all(map(self._partial, mesh.types))
+        return self._partial(_types_of(mesh)) and all(map(self._uniform, mesh.distinct()))
+
+    def _pieces(self, mesh: Mesh) -> list[float]:
+        """Bytes of the sums that each half's devices keep when they are scattered over both."""
+        first, second = (np.count_nonzero(half.mask(self.nodes)) for half in mesh.halves)
+        size = self.size(mesh.shards)
+        return [size * first / (first + second), size * second / (first + second)]
+
+    def _swap(self, mesh: Mesh, amounts: Sequence[float]) -> None:
+        """The halves' devices receive that much together, each as much as the others."""
+        counts = [np.count_nonzero(half.mask(self.nodes)) for half in mesh.halves]
+        first, second = (np.full(n, size / n) for n, size in zip(counts, amounts, strict=True))
+        self.requests.append(swap(mesh, self.nodes, first, second))
+
+    def _in_block(self, mesh: Mesh, collective: str) -> None:
+        """One collective; or scattered over some levels, and all-reduced over the others."""
+        joined = mesh.together(self._partial)
+        if collective != "all-reduce":
+            self._collective(mesh, collective, joined)
+            return
+        scattered = mesh.together(self._scattered)
+        apart = tuple(a and b for a, b in zip(joined, scattered, strict=True))
+        rest = tuple(a and not b for a, b in zip(joined, scattered, strict=True))
+        pieces = self._collective(mesh, "reduce-scatter", apart)
+        self._collective(mesh, "all-reduce", rest, 1.0 / pieces)
+
+    def _collective(
+        self, mesh: Mesh, name: str, together: tuple[bool, ...], share: float = 1.0
+    ) -> int:
+        """One of a ``share`` of the sums over levels that are ``together``; by how many devices."""
+        block = mesh.block
+        if block is None or not mesh.busy(self.nodes):
+            return 1
+        busy = block.busy(self.nodes)
+        members = block.groups(together, busy)
+        if members.size > 1:
+            size = np.array(self.size(block.largest) * share)
+            padded = None if busy.all() else block.groups(together, np.ones_like(busy))
+            self.requests.append(Request(mesh, name, (members,), (size,), padded))
+        return max(members.size, 1)
+
+
+def _types_of(mesh: Mesh) -> Types:
+    """The type of each node at a mesh's split."""
+    return [partition.type for partition in mesh.partitions]

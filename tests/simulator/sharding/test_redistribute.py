@@ -1,0 +1,232 @@
+"""What every core receives, against counts by coordinates that know nothing of collectives."""
+
+from collections.abc import Iterator
+from math import fsum, isclose, prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware import Array, Group, by_core
+from planners import Partition, Split
+from planners.order import Phase
+from planners.partition import II, III, IV, I, PartitionType, V
+from simulator.sharding.blocks import Shards
+from simulator.sharding.mesh import Counting, Division, Mesh
+from simulator.sharding.redistribute import PartialSums, Request, redistribute
+from simulator.sharding.spec import (
+    INPUT,
+    POSITIONS,
+    RESULT,
+    Layout,
+    backward_change,
+    forward_change,
+)
+from tests.strategies import arrays, networks, plans
+from tests.wiring import device
+from workloads import Builder, Graph, Node, partition_graph
+
+BATCH = 24
+
+
+@st.composite
+def divided(draw: st.DrawFn, whole: bool = False) -> tuple[Graph, Mesh]:
+    """A random graph under a random plan down to the cores of a random array."""
+    network, array = draw(networks(5)), draw(arrays(3, 2))
+    cores: Array = by_core(array)
+    plan = draw(plans(network, cores, BATCH))
+    graph = partition_graph(network)
+    folded = draw(st.booleans())
+    counting = Counting.WHOLE if whole else Counting.EXACT
+    division = Division(graph, counting, blocks=True, folded=folded)
+    return graph, division.divide(plan.root, cores.group, BATCH)
+
+
+Span = tuple[float, float]
+Path = tuple[tuple[tuple[PartitionType, Span], ...], ...]
+"""For every split above a core, each node's type and the interval that is the core's side."""
+
+
+def interval(share: float, half: int) -> Span:
+    return (share, 1.0) if half else (0.0, share)
+
+
+def paths(part: Mesh, first: int = 0, above: Path = ()) -> Iterator[tuple[int, Shards, Path]]:
+    """Every core: its number, what it holds, and its path from the root."""
+    for half in (0, 1) if part.halves else ():
+        step = tuple((p.type, interval(p.share, half)) for p in part.partitions)
+        start = first + half * part.halves[0].cores
+        yield from paths(part.halves[half], start, (*above, step))
+    if not part.halves:
+        for shards, _, core in part.classes(folded=False):
+            bits = f"{core:0{len(part.types)}b}" if part.types else ""
+            below = tuple(
+                tuple((kind, interval(0.5, int(bit))) for kind in types)
+                for types, bit in zip(part.types, bits, strict=True)
+            )
+            yield first + core, shards, above + below
+
+
+def received(requests: list[Request], cores: int) -> list[float]:
+    """Bytes that each core receives from minimal collectives."""
+    total = [0.0] * cores
+    for part, collective, groups, sizes, _ in requests:
+        for first in part.copies.rows().ravel().tolist():
+            if collective == "swap":
+                for members, amounts in zip(groups, sizes, strict=True):
+                    for member, size in zip(
+                        members.rows()[0].tolist(), amounts.tolist(), strict=True
+                    ):
+                        total[first + member] += size
+                continue
+            n = groups[0].size
+            times = 2 if collective == "all-reduce" else 1
+            for member in groups[0].rows().ravel().tolist():
+                total[first + member] += times * float(sizes[0]) * (n - 1) / n
+    return total
+
+
+def overlap(held: PartitionType, read: PartitionType, mine: Span, theirs: Span) -> float:
+    """At one split: how much of a tensor lies in what a half holds and reads.
+
+    ``mine`` and ``theirs`` are the intervals of the holder's and the reader's
+    dimension; III is the whole tensor.
+    """
+    size_held, size_read = mine[1] - mine[0], theirs[1] - theirs[0]
+    if held is III:
+        return 1.0 if read is III else size_read
+    if read is III:
+        return size_held
+    if held is read:
+        return max(0.0, min(mine[1], theirs[1]) - max(mine[0], theirs[0]))
+    return size_held * size_read
+
+
+def layout(node: Node, kind: PartitionType, edge: int, *, makes: bool) -> PartitionType:
+    """Rows, columns, whole or positions: what a node makes forward, or reads on an edge.
+
+    Each position of a product attends to all of its second operand.
+    """
+    if not makes and node.kind == "matmul" and edge > 0 and kind is V:
+        return III
+    if not makes or node.join:
+        return II if kind is IV else kind
+    return {I: I, II: III, III: II, IV: II, V: V}[kind]
+
+
+@given(divided(), st.booleans(), st.data())
+def test_every_core_receives_what_it_reads_and_lacks(
+    case: tuple[Graph, Mesh], forward: bool, data: st.DataObject
+) -> None:
+    graph, root = case
+    edges = [(p, c, e) for c, node in enumerate(graph) for e, p in enumerate(node.producers)]
+    if not edges:
+        return
+    producer, consumer, edge = data.draw(st.sampled_from(edges))
+    find = forward_change if forward else backward_change
+    requests = redistribute(find(graph, producer, consumer, edge), root, 1.0)
+    got = received(requests, root.cores)
+    holder, reader = (producer, consumer) if forward else (consumer, producer)
+    for number, shards, path in paths(root):
+        pairs = [
+            (
+                layout(graph[holder], step[holder][0], edge if not forward else 0, makes=forward),
+                layout(graph[reader], step[reader][0], edge if forward else 0, makes=not forward),
+                step[holder][1],
+                step[reader][1],
+            )
+            for step in path
+        ]
+        reads = prod(1.0 if read is III else b[1] - b[0] for _, read, _, b in pairs)
+        if shards[reader].empty:
+            reads = 0.0
+        has = prod(overlap(*pair) for pair in pairs) if reads else 0.0
+        if shards[holder].empty:
+            has = 0.0
+        assert isclose(got[number], reads - has, rel_tol=1e-9, abs_tol=1e-8)
+
+
+@pytest.mark.parametrize(("apart", "moves"), [(3e-17, False), (1e-10, False), (1e-6, True)])
+def test_shares_that_differ_by_rounding_move_nothing(apart: float, moves: bool) -> None:
+    """A producer keeps 0.2 of its rows in the first half, its consumer reads a last digit less."""
+    net = Builder("pair", 16, 1)
+    net.linear("one", 16)
+    net.linear("two", 16)
+    graph, group = partition_graph(net.build()), Group(((device(), 2),), leaf="core")
+    split = Split((Partition(I, 0.2), Partition(I, 0.2 - apart)), 0.0, (None, None))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 1024)
+    requests = redistribute(forward_change(graph, 0, 1), root, 1e9)
+    assert bool(requests) is moves
+
+
+@pytest.mark.parametrize("phase", [Phase.GRADIENT, Phase.FORWARD, Phase.BACKWARD])
+@given(divided(), st.data())
+def test_sums_move_twice_every_copy_but_one(
+    phase: Phase, case: tuple[Graph, Mesh], data: st.DataObject
+) -> None:
+    graph, root = case
+    weighted = [v for v, node in enumerate(graph) if not node.join]
+    v = data.draw(st.sampled_from(weighted))
+
+    def size(shards: Shards) -> float:
+        """The tensor that the phase makes."""
+        rows, inputs, outputs, groups, positions = shards[v]
+        maps = {
+            Phase.FORWARD: rows * positions * outputs,
+            Phase.BACKWARD: rows * positions * inputs,
+        }
+        return groups * maps.get(phase, inputs * outputs)
+
+    requests = PartialSums((v,), Layout(v, RESULT[phase]), size).complete(root)
+    held = fsum(size(shards) for _, shards, _ in paths(root) if not shards[v].empty)
+    # each sum is made of as many addends as cores hold that element
+    moved = fsum(received(requests, root.cores))
+    assert isclose(moved, 2 * (held - size(root.shards)), rel_tol=1e-9, abs_tol=1e-9)
+
+
+@given(divided(), st.data())
+def test_scattered_sums_move_every_copy_but_one(
+    case: tuple[Graph, Mesh], data: st.DataObject
+) -> None:
+    """Once: nobody gets them back whole."""
+    graph, root = case
+    weighted = [v for v, node in enumerate(graph) if not node.join]
+    v = data.draw(st.sampled_from(weighted))
+
+    def size(shards: Shards) -> float:
+        rows, _, outputs, groups, positions = shards[v]
+        return groups * rows * positions * outputs
+
+    sums, wanted = Layout(v, RESULT[Phase.FORWARD]), Layout(v, (POSITIONS,) * 5)
+    requests = PartialSums((v,), sums, size, [wanted]).complete(root)
+    held = fsum(size(shards) for _, shards, _ in paths(root) if not shards[v].empty)
+    moved = fsum(received(requests, root.cores))
+    assert isclose(moved, held - size(root.shards), rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_sums_that_are_scattered_over_some_levels_alone() -> None:
+    """Eight cores: over the inner two scattered, a quarter is all-reduced over the outer one."""
+    net = Builder("one", 16, 8)
+    net.linear("one", 16)
+    net.linear("two", 16)
+    graph, group = partition_graph(net.build()), Group(((device(), 8),), leaf="core")
+    outer, inner = ((Partition(II, 0.5), Partition(by, 0.5)) for by in (I, V))
+    split = Split(outer, 0.0, (Split(inner, 0.0, (Split(inner, 0.0, (None,)),)),))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 16)
+    held, wanted = Layout(0, RESULT[Phase.FORWARD]), Layout(1, INPUT)
+    requests = PartialSums((0,), held, lambda _: 128.0, [wanted]).complete(root)
+    assert [(one.collective, float(one.bytes[0])) for one in requests] == [
+        ("reduce-scatter", 128.0),
+        ("all-reduce", 32.0),
+    ]
+
+
+@given(st.booleans().flatmap(divided))
+def test_shards_are_a_partition(case: tuple[Graph, Mesh]) -> None:
+    graph, root = case
+    for v, node in enumerate(graph):
+        leaves = [shards[v] for _, shards, _ in paths(root)]
+        work = fsum(prod(shard) for shard in leaves if not shard.empty)
+        if node.join:
+            continue
+        assert isclose(work, prod(root.shards[v]), rel_tol=1e-9)
