@@ -1,7 +1,6 @@
 """What happens, when: lowering a plan to operations and running them on SimPy."""
 
 from dataclasses import replace
-from functools import partial
 
 from hardware import Array
 from planners import Plan, PlanError
@@ -62,10 +61,9 @@ def simulate(
     schedule = schedule_of(plan.pipeline.schedule)
     try:
         if schedule.flushes and not execution.inference:
-            return run(program(), folded=folded)
+            return run(program())
         whole = schedule.whole_batch and not execution.inference
-        followed = partial(run, folded=folded)
-        return in_the_long_run(plan.pipeline, program, followed, whole_batch=whole)
+        return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
     except DeadlockError as error:
         raise SimulationError(f"schedule {schedule.name!r}: {error}") from error
 

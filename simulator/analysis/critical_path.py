@@ -89,7 +89,7 @@ def critical_path(timeline: Timeline) -> list[Segment]:
 
 def _end(timeline: Timeline) -> tuple[int, int]:
     """The row that ended last, and its worker; of those at once, the first worker's."""
-    ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline, timeline.rows)
+    ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline)
     came, joined, _ = (np.asarray(column, dtype=np.int64) for column in timeline.joins)
     rows = np.concatenate([np.flatnonzero(owners >= 0), joined])
     workers = np.concatenate([owners[owners >= 0], came])

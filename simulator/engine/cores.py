@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import simpy
@@ -21,18 +21,6 @@ class Done(simpy.Event):
 
     end_ps: int
     number: int
-
-    def label(self, turn: int) -> Hashable:
-        """What it is the end of, turns counted from ``turn``."""
-        raise NotImplementedError
-
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """What of it, under way, decides what happens next, and what is written of it.
-
-        Turns count from ``turn``, times from now.
-        """
-        del now_ps
-        return self.label(turn)
 
 
 def latest(events: Sequence[Done]) -> Done | None:
@@ -92,9 +80,6 @@ class Span(Done):
     first: int
     core: int
     """The number of its first core."""
-
-    def label(self, turn: int) -> Hashable:  # noqa: D102
-        return self.core, self.chain or self.operation, self.turn - turn
 
 
 class Cores:

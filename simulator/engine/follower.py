@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from planners.order import Kind
@@ -49,8 +49,7 @@ class Given:
 class Follower:
     """What a worker has done of each turn: lines by their number.
 
-    It is at the ``place``-th of its ``actions``. ``before`` is called with each action
-    that is about to begin. What the stages of a place exchange of gradients and new weights
+    What the stages of a place exchange of gradients and new weights
     goes one after the other, as on one communicator: in ``_streams`` are the last of each.
     """
 
@@ -66,7 +65,6 @@ class Follower:
         self._sent: dict[Operation, Done] = {}
         self._last: tuple[Done, ...] = ()
         self._chains: dict[tuple[int, ...], list[tuple[int, _Chained | None]]] = {}
-        self._latest: dict[tuple[int, Part], int] = {}
         self._streams: dict[int, Done] = {}
         self._streamed = {
             i
@@ -77,30 +75,12 @@ class Follower:
         overlap, chains = itinerary.overlap, machine.chains
         self._stretches = chains.stretches(worker, self._streamed) if overlap else None
         self._under_way = chains.under_way() if self._stretches else None
-        self.actions = itinerary.actions
-        self.place = 0
-        self.before: Callable[[Action], None] | None = None
 
     def follow(self) -> Process:
         """All actions, one after the other."""
-        while self.place < len(self.actions):
-            action = self.actions[self.place]
-            for part in action.parts - {Part.NEW_WEIGHTS}:
-                self._latest[action.stage, part] = action.turn
-            if self.before is not None:
-                self.before(action)
+        for action in self._itinerary.actions:
             yield from self._act(action)
-            self.place += 1
         yield from self._given.over()
-
-    def known(self, turn: int) -> Hashable:
-        """How far it is, turns counted from ``turn``.
-
-        Of each part of each stage the last turn that it began; the earlier ones are
-        those before it in the order that the part is taken in. In the action under way
-        it has done what does not wait for anything that goes on.
-        """
-        return tuple([one - turn for one in self._latest.values()])
 
     def _act(self, action: Action) -> Process:
         """Follow the lines of an action; of a turn nothing is needed behind its last one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable
 
 import numpy as np
 import simpy
@@ -44,10 +43,6 @@ class Interconnect:
         """Bytes that have crossed every link."""
         parts = [region.link_bytes for region in self._regions]
         return np.concatenate(parts) if parts else np.zeros(0)
-
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """What is on each region's links (see ``Done.known``)."""
-        return tuple([known for one in self._regions if (known := one.known(turn, now_ps))])
 
     def submit(self, job: Job) -> Moved:
         """Begin now; the event (value: the job) fires when its bytes and latency are over."""

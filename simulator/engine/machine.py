@@ -20,7 +20,6 @@ from simulator.engine.meeting import Meeting
 from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program
 from simulator.engine.records import Log
-from simulator.engine.rows import Rows
 from simulator.engine.stations import names_of, stations
 from simulator.engine.timeline import Timeline
 
@@ -49,7 +48,6 @@ class Machine:
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
         self._deliveries: dict[Hashable, Meeting] = {}
-        self.gathering: dict[Meeting, None] = {}  # to which some have come, but not all
         self._cores = [
             [Cores(self.env, station, worker, self._log, lane) for lane in station.lanes]
             for worker, station in enumerate(self.stations.workers)
@@ -187,7 +185,8 @@ class Machine:
             self.program,
             self.stations,
             self._log.operations,
-            Rows(self._log.columns(), self._log.joins()),
+            self._log.columns(),
+            self._log.joins(),
             events,
             self._links,
             tuple(self.interconnect.link_bytes[: self._wires].tolist()),
@@ -244,14 +243,12 @@ class Machine:
     def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
         meeting.came.append((worker, latest(before)))
         meeting.missing -= 1
-        self.gathering[meeting] = None
         if not meeting.missing:
             self._begin(meeting)
 
     def _begin(self, meeting: Meeting) -> None:
         """Everybody has come: carry it."""
         self._meetings.pop(meeting.name, None)
-        del self.gathering[meeting]
         meeting.start_ps = int(self.env.now)
         if meeting.operation.jobs:
             self._carry(meeting, iter(meeting.operation.jobs))
@@ -262,7 +259,6 @@ class Machine:
         """What is left of an exchange's jobs, one after the other."""
         for job in jobs:
             moved = self.interconnect.submit(self._links.carry(job))
-            moved.of = meeting
             moved.callbacks.append(lambda _: self._carry(meeting, jobs))
             return
         meeting._ok, meeting._value = True, None

@@ -37,20 +37,6 @@ class Meeting(Done):
         self.operation, self.turn, self.link = operation, turn, link
         self.opened = True
 
-    def label(self, turn: int) -> Hashable:  # noqa: D102
-        return self.link, self.operation, self.turn - turn
-
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """Who has come, after what, and whether it is under way already."""
-        came = tuple(
-            [
-                (worker, waited and (waited.label(turn), waited.end_ps - now_ps))
-                for worker, waited in self.came
-            ]
-        )
-        begun = None if self.missing else self.start_ps - now_ps
-        return self.label(turn), came, self.missing, begun
-
     def _over(self, _: simpy.Event) -> None:
         """Its record, and who took part in it after what."""
         log = self._log

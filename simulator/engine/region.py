@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
-from simulator.engine.cores import Done, at_once
+from simulator.engine.cores import at_once
 from simulator.engine.fair import fair_rates
 from simulator.engine.jobs import Floats, Job, Load
 from simulator.engine.picoseconds import PICOSECONDS, whole_ps
@@ -23,35 +23,15 @@ _LAST = simpy.events.EventPriority(2)
 
 
 class Moved(simpy.Event):
-    """The end of a ``job``, which is carried for ``of``."""
+    """The end of a ``job``."""
 
     job: Job
-    of: Done | None = None
-
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """Which job for whom (see ``Done.known``)."""
-        return self.job, self.of and self.of.known(turn, now_ps)
 
 
 class Ending(simpy.Event):
     """When a job ``moves`` its last byte and its latency is over, if nobody gets in its way."""
 
     moves: Moved | None
-
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """Of which job, unless somebody did (see ``Done.known``)."""
-        return self.moves and self.moves.known(turn, now_ps)
-
-
-class Appointment(simpy.Event):
-    """When a ``region`` of links looks again who is through, unless that is forgotten."""
-
-    region: Region
-
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """Whose it is, if it is still wanted (see ``Done.known``)."""
-        del turn, now_ps
-        return self.region.first if self.region.next is self else None
 
 
 @dataclass(slots=True)
@@ -96,7 +76,7 @@ class Region:
         self.first = first
         self._running: list[_Running] = []
         """Those who share links, or did, in the order in which they came."""
-        self.next: Appointment | None = None
+        self.next: simpy.Event | None = None
         self._alone: list[tuple[int, int, _Running]] = []
         """The others, and when their bytes are through: a heap, by that time and their number."""
         self._held = 0
@@ -139,22 +119,6 @@ class Region:
         for job, times in often.items():
             found[job.load.links - self.first] += times * job.flow_bytes * job.load.flows
         return found
-
-    def known(self, turn: int, now_ps: int) -> tuple[Hashable, ...]:
-        """What shares links, and how far it is (see ``Done.known``); ends say it of the others."""
-        return tuple(
-            [
-                (
-                    running.done.known(turn, now_ps),
-                    running.left_bytes,
-                    running.rate,
-                    running.end_ps - now_ps,
-                    running.settled_ps - now_ps,
-                    running.shares,
-                )
-                for running in self._running
-            ]
-        )
 
     def _route(self, load: Load) -> _Route:
         found = self._routes.get(load)
@@ -207,8 +171,7 @@ class Region:
     def _wake(self, at_ps: int) -> None:
         """Look again then; an earlier appointment is forgotten."""
         self._at_ps = at_ps
-        event = self.next = Appointment(self._env)
-        event.region = self
+        event = self.next = self._env.event()
         event._ok, event._value = True, None
         event.callbacks.append(self._look)
         self._env.schedule(event, _LAST, at_ps - int(self._env.now))

@@ -7,8 +7,6 @@ from simulator.engine.cores import Done
 from simulator.engine.follower import Follower, Given
 from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import Program
-from simulator.engine.repeated import repeated
-from simulator.engine.rhythm import watch
 from simulator.engine.timeline import Timeline
 
 
@@ -53,23 +51,13 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     yield from given.over()
 
 
-def run(program: Program, *, folded: bool = True) -> Timeline:
-    """Build the machine for a program, and let every worker follow its template.
-
-    With itineraries ``folded`` follows what repeats itself once (``rhythm``): the same
-    timeline, sooner.
-    """
+def run(program: Program) -> Timeline:
+    """Build the machine for a program, and let every worker follow its template."""
     with no_collecting():
         machine = Machine(program)
-        followers = []
         for worker, mine in enumerate(program.workers):
             if mine.itinerary is None:
                 machine.process(replay(machine, worker), worker)
             elif mine.template:  # idle cores have none
-                followers.append(Follower(machine, worker, mine.itinerary))
-                machine.process(followers[-1].follow(), worker)
-        rhythm = watch(machine, followers) if folded else None
-        timeline = machine.run()
-        if rhythm is None or rhythm.repeat is None:
-            return timeline
-        return repeated(timeline, rhythm.repeat)
+                machine.process(Follower(machine, worker, mine.itinerary).follow(), worker)
+        return machine.run()

@@ -17,7 +17,7 @@ from simulator.engine.links import Links
 from simulator.engine.occupancy import DeviceMemory
 from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.engine.rows import Columns, Joins, Rows
+from simulator.engine.rows import Columns, Joins
 from simulator.engine.stations import Resource, Stations
 
 
@@ -67,7 +67,10 @@ class Timeline:
     program: Program
     stations: Stations
     operations: tuple[Operation, ...]
-    rows: Rows
+    columns: Columns
+    """The records, in the order in which operations ended."""
+    joins: Joins
+    """Who took part in exchanges."""
     events: int
     """Events that SimPy processed."""
     links: Links
@@ -100,18 +103,8 @@ class Timeline:
         """Every core, HBM and link of the run."""
         return self.stations.resources
 
-    @property
-    def columns(self) -> Columns:
-        """The records, in the order in which operations ended."""
-        return self.rows.columns
-
-    @property
-    def joins(self) -> Joins:
-        """Who took part in exchanges."""
-        return self.rows.joins
-
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.columns.end)
 
     @property
     def times(self) -> tuple[Ints, Ints]:
@@ -121,7 +114,13 @@ class Timeline:
     @property
     def makespan_ps(self) -> int:
         """Time of the whole run: the last record's end."""
-        return self.rows.end_ps
+        ends = self.columns.end
+        return ends[-1] if len(ends) else 0
+
+    @property
+    def turns(self) -> int:
+        """Micro-batches, or iterations."""
+        return int(ints(self.columns.turn).max(initial=-1)) + 1
 
     @property
     def makespan_s(self) -> float:
@@ -168,7 +167,7 @@ class Timeline:
     @property
     def idle_cores(self) -> int:
         """Cores that computed nothing."""
-        busy = set(self.rows.followed.columns.resource)
+        busy = set(self.columns.resource)
         return sum(
             self.resources[core].multiplicity
             for station in self.stations.workers
@@ -179,9 +178,8 @@ class Timeline:
     def _counts(self) -> Ints:
         """How often each operation ran in the whole array."""
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
-        rows = self.rows.followed.columns
         counts = np.zeros(len(self.operations), np.int64)
-        np.add.at(counts, rows.operation, multiplicity[rows.resource] * self.rows.often)
+        np.add.at(counts, self.columns.operation, multiplicity[self.columns.resource])
         return counts
 
     def _core_ps(self) -> list[int]:
@@ -193,8 +191,8 @@ class Timeline:
         cores = np.array([r.cores for r in self.resources], dtype=np.int64)
         each = distinct(cores)
         sort = np.searchsorted(each, cores)
-        resource, operation, _, start, end, _ = map(ints, self.rows.followed.columns)
-        spent, where = (end - start) * self.rows.often, (operation, sort[resource])
+        resource, operation, _, start, end, _ = map(ints, self.columns)
+        spent, where = (end - start), (operation, sort[resource])
         high, low = np.zeros((2, len(self.operations), len(each)), np.int64)
         np.add.at(high, where, spent >> 32)
         np.add.at(low, where, spent & (1 << 32) - 1)
@@ -250,7 +248,7 @@ class Timeline:
 
     def flops_by_device(self) -> dict[Device, float]:
         """FLOPs done on the cores of each device."""
-        resource, operation, *_ = map(ints, self.rows.followed.columns)
+        resource, operation, *_ = map(ints, self.columns)
         of_cores = [r.device if r.kind in ("core", "unit") else None for r in self.resources]
         devices = [device for device in dict.fromkeys(of_cores) if device is not None]
         place = {device: i for i, device in enumerate(devices)}
@@ -258,7 +256,7 @@ class Timeline:
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
         counts = np.zeros((len(devices), len(self.operations)), np.int64)
         on_cores = row[resource] >= 0
-        many = (multiplicity[resource] * self.rows.often)[on_cores]
+        many = multiplicity[resource][on_cores]
         np.add.at(counts, (row[resource][on_cores], operation[on_cores]), many)
         flops = np.array([op.flops for op in self.operations])
         return dict(zip(devices, (counts @ flops).tolist(), strict=True))

@@ -47,7 +47,6 @@ def stages_bound(timeline: Timeline) -> StepBound | None:
 
 def _exchanges(timeline: Timeline) -> list[int]:
     """Of workers without overlap: how long their exchanges take at least, sends left out (ps)."""
-    rows = timeline.rows.followed
     least = np.array(
         [
             0
@@ -57,10 +56,10 @@ def _exchanges(timeline: Timeline) -> list[int]:
         ]
     )
     found = []
-    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
+    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
         waits = worker.itinerary is not None and not worker.itinerary.overlap
         joined = mine.joined if waits else mine.joined[:0]
-        spent = least[ints(rows.columns.operation)[joined]] * timeline.rows.often[joined]
+        spent = least[ints(timeline.columns.operation)[joined]]
         found.append(int(spent.sum()))
     return found
 

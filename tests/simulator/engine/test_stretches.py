@@ -37,10 +37,10 @@ def carried(name: str, *jobs: Job, level: int = 0) -> Operation:
     return Operation(Kind.SUMS, Phase.FORWARD, name, level, jobs=jobs)
 
 
-def line_by_line(program: Program, *, folded: bool = True) -> Timeline:
+def line_by_line(program: Program) -> Timeline:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Chaining, "stretches", lambda *_: None)
-        return run(program, folded=folded)
+        return run(program)
 
 
 def cut(template: tuple[Task, ...], takes: dict[Operation, int]) -> list[tuple[int, ...]]:
@@ -150,7 +150,7 @@ def programs(draw: st.DrawFn) -> Program:
 @settings(max_examples=100, deadline=None, phases=[Generate.generate])
 @given(programs())
 def test_a_stretch_is_its_lines_one_by_one(program: Program) -> None:
-    together, apart = run(program, folded=False), line_by_line(program, folded=False)
+    together, apart = run(program), line_by_line(program)
     assert rows(together) == rows(apart)
     assert together.makespan_ps == apart.makespan_ps
     assert together.moved == pytest.approx(apart.moved)
