@@ -7,7 +7,7 @@ from typing import Any
 
 import simpy
 
-from simulator.engine.chains import Chain
+from simulator.engine.blocks import Block
 from simulator.engine.records import Log
 from simulator.engine.rows import NO_ROW
 from simulator.engine.stations import Station
@@ -76,7 +76,7 @@ class Span(Done):
     cause: Done | None
     """Forgotten once it is written down, or each would keep all that was before it."""
     next: Span
-    chain: Chain | None = None
+    block: Block | None = None
     first: int
     core: int
     """The number of its first core."""
@@ -89,19 +89,17 @@ class Cores:
     is one event, whose end wakes all of them.
     """
 
-    __slots__ = ("_env", "_free", "_log", "_memory", "_worker", "last", "resources")
+    __slots__ = ("_env", "_free", "_log", "_memory", "last", "resources")
 
     def __init__(
         self,
         env: simpy.Environment,
         station: Station,
-        worker: int,
         log: Log,
         resources: Sequence[int],
     ) -> None:
         self._env = env
         self._memory = next(iter(station.memories), NO_ROW)
-        self._worker = worker
         self._log = log
         self.resources = resources
         self.last: Span | None = None
@@ -121,15 +119,15 @@ class Cores:
         resources, done = log.resource.append, log.done.append
         while True:
             yield span
-            if span.chain is not None:
+            if span.block is not None:
                 if first:
                     cause = number_of(span.cause)
-                    by = self._worker, resource, self._memory
-                    span.first = log.chained(span.chain, by, span.turn, span.start_ps, cause)
-                    span.number = span.first + span.chain.count - 1
+                    on = resource, self._memory
+                    span.first = log.block(span.block, on, span.turn, span.start_ps, cause)
+                    span.number = span.first + span.block.count - 1
                     span.cause = None
                 else:
-                    log.rows(resource, span.first, span.chain.computes)
+                    log.rows(resource, span.first, span.block.count)
                 span = span.next
                 continue
             if first:

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from planners.order import Kind
-from simulator.engine.chains import Chain, runs_of
+from simulator.engine.blocks import Block, blocks_of
 from simulator.engine.cores import Done
 from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import Action, Itinerary, Operation, Part, Sent
-from simulator.engine.stretches import computes
-
-_Run = tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]
-"""Lines that may be a chain, and which of them each needs where that is not the one before."""
-
-
-class _Chained(NamedTuple):
-    """A chain, and the lines that it is of."""
-
-    chain: Chain
-    lines: tuple[int, ...]
 
 
 class Given:
@@ -64,7 +52,7 @@ class Follower:
         self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
         self._sent: dict[Operation, Done] = {}
         self._last: tuple[Done, ...] = ()
-        self._chains: dict[tuple[int, ...], list[tuple[int, _Chained | None]]] = {}
+        self._blocks: dict[tuple[int, ...], list[tuple[tuple[int, ...], Block | None]]] = {}
         self._streams: dict[int, Done] = {}
         self._streamed = {
             i
@@ -72,9 +60,6 @@ class Follower:
             for i in some
             if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].site is None
         }
-        overlap, chains = itinerary.overlap, machine.chains
-        self._stretches = chains.stretches(worker, self._streamed) if overlap else None
-        self._under_way = chains.under_way() if self._stretches else None
 
     def follow(self) -> Process:
         """All actions, one after the other."""
@@ -125,34 +110,18 @@ class Follower:
         return (*body, *sent, *(i for i in lines if i in sums))
 
     def _follow(self, lines: Sequence[int], action: Action, done: dict[int, Done]) -> Process:
-        """Some lines in their order, chains in one go."""
-        items = self._chained(lines)[::-1]
-        while items:
-            line, chain = items.pop()
-            if chain is None:
-                yield from self._line(line, action, done)
+        """Some lines in their order, blocks in one go."""
+        for some, block in self._in_blocks(tuple(lines)):
+            if block is None:
+                for line in some:
+                    yield from self._line(line, action, done)
                 continue
-            first = self._template[line].operation
-            yield from self._until(first, self._after(line, done))
-            if self._disturbed(chain.chain):
-                for some in self._apart(chain.lines):
-                    items += self._chained(some)[::-1]
-                continue
-            after = self._after(line, done)
-            found = self._machine.compute_chain(self._worker, chain.chain, action.turn, after)
-            done.update(dict.fromkeys(chain.lines, found))
+            after = self._after(some[0], done)
+            yield from self._until(self._template[some[0]].operation, after)
+            found = self._machine.compute_block(self._worker, block, action.turn, after)
+            done.update(dict.fromkeys(some, found))
             yield found
             self._last = (found,)
-
-    def _disturbed(self, chain: Chain) -> bool:
-        """Whether other exchanges may be on the links of a chain's."""
-        under_way = self._under_way
-        return under_way is not None and under_way.disturbs(chain, int(self._machine.env.now))
-
-    def _apart(self, lines: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Behind the first exchange of a chain, and up to it: then it is looked at again."""
-        exchange = next(n for n, line in enumerate(lines) if self._template[line].parties)
-        return lines[exchange + 1 :], lines[: exchange + 1]
 
     def _after(self, line: int, done: Mapping[int, Done]) -> list[Done]:
         """What a line comes behind: without overlap what it did last, in whatever turn, too."""
@@ -177,11 +146,9 @@ class Follower:
             at = turn if site is None else action.round
             if line in self._streamed:
                 after += [e for s, e in self._streams.items() if s != action.stage]
-            meeting = found = machine.meet(worker, operation, parties, at, after, site=site)
+            found = machine.meet(worker, operation, parties, at, after, site=site)
             if line in self._streamed:
                 self._streams[action.stage] = found
-            if operation.jobs and self._under_way is not None:
-                self._under_way.add(meeting)
         elif self._units:
             found = self._given.compute(operation, turn, after)
         else:
@@ -198,27 +165,17 @@ class Follower:
                 self._machine.expect(self._worker, operation)
                 yield event
 
-    def _chained(self, lines: Sequence[int]) -> list[tuple[int, _Chained | None]]:
-        """Lines, of those that are a chain the first with all of them."""
-        key = tuple(lines)
-        if key not in self._chains:
-            self._chains[key] = [item for run in self._runs(key) for item in self._chain(*run)]
-        return self._chains[key]
-
-    def _runs(self, lines: tuple[int, ...]) -> Sequence[_Run]:
-        if self._stretches is not None:
-            return self._stretches.of(lines)
-        return [(run, None) for run in runs_of(self._template, lines)]
-
-    def _chain(
-        self, run: tuple[int, ...], needs: tuple[tuple[int, ...], ...] | None
-    ) -> list[tuple[int, _Chained | None]]:
-        """A run as a chain where there can be one, else line by line."""
-        if len(run) == 1 and not computes(self._template[run[0]]):
-            return [(run[0], None)]
-        operations = [self._template[line].operation for line in run]
-        chain = self._machine.chains.chain(self._worker, operations, needs)
-        return [(line, None) for line in run] if chain is None else [(run[0], _Chained(chain, run))]
+    def _in_blocks(self, lines: tuple[int, ...]) -> list[tuple[tuple[int, ...], Block | None]]:
+        """Lines that go together, and the block that they are; None: one by one."""
+        found = self._blocks.get(lines)
+        if found is None:
+            found = self._blocks[lines] = []
+            for some in blocks_of(self._template, lines):
+                operations = [self._template[line].operation for line in some]
+                computes = self._template[some[0]].computes
+                block = self._machine.block(self._worker, operations) if computes else None
+                found.append((some, block))
+        return found
 
     def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:
         ways = self._itinerary.routes.get(operation)

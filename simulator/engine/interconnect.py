@@ -48,10 +48,6 @@ class Interconnect:
         """Begin now; the event (value: the job) fires when its bytes and latency are over."""
         return self._region(job).submit(job)
 
-    def crossed(self, job: Job, times: int) -> None:
-        """Count a job that is known to have had its links for itself, so many times."""
-        self._region(job).crossed(job, times)
-
     def _region(self, job: Job) -> Region:
         links = job.load.links
         place = bisect_right(self._starts, int(links[0])) - 1 if len(links) else 0

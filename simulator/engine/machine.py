@@ -9,8 +9,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulator.engine.chaining import Chaining
-from simulator.engine.chains import Chain
+from simulator.engine.blocks import ACCELERATION, Block
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Cores, Done, Span, at_once, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
@@ -19,6 +18,7 @@ from simulator.engine.jobs import Job
 from simulator.engine.meeting import Meeting
 from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program
+from simulator.engine.plain import accelerated
 from simulator.engine.records import Log
 from simulator.engine.stations import names_of, stations
 from simulator.engine.timeline import Timeline
@@ -49,8 +49,8 @@ class Machine:
         self._meetings: dict[Hashable, Meeting] = {}
         self._deliveries: dict[Hashable, Meeting] = {}
         self._cores = [
-            [Cores(self.env, station, worker, self._log, lane) for lane in station.lanes]
-            for worker, station in enumerate(self.stations.workers)
+            [Cores(self.env, station, self._log, lane) for lane in station.lanes]
+            for station in self.stations.workers
         ]
         self._links = program.followed()
         self._wires = len(self._links.bandwidth)
@@ -59,7 +59,8 @@ class Machine:
             regions = [np.concatenate(regions)]
         self.interconnect = Interconnect(self.env, *regions)
         self._memories = Memories(self.env, program, self.interconnect, self._wires)
-        self.chains = Chaining(program, self.stations, self._log, self._memories, self._links)
+        self._blocks: dict[tuple[Hashable, ...], Block] = {}
+        self._accelerated = accelerated(ACCELERATION)
 
     def compute(
         self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
@@ -76,21 +77,36 @@ class Machine:
             self._open(worker, operation, span, latest(before))
         return span
 
-    def compute_chain(
-        self, worker: int, chain: Chain, turn: int = 0, after: Sequence[Done] = ()
+    def block(self, worker: int, operations: Sequence[Operation]) -> Block | None:
+        """Some operations of a worker as a block; None where there can be none (``blocks``)."""
+        mine = self.program.workers[worker]
+        if not self._accelerated or mine.pace is not None or mine.units:
+            return None
+        if not self._memories.is_own(mine.hbm):
+            return None
+        bandwidth = None if mine.hbm is None else self.program.hbms[mine.hbm]
+        key = (*operations, bandwidth)
+        if key not in self._blocks:
+            number, moved = self._log.number, self._memories.traffic
+            crossing = [one for one in operations if bandwidth is not None and one.hbm_bytes]
+            traffic = {one: number(moved(one)) for one in crossing}
+            self._blocks[key] = Block(operations, [*map(number, operations)], bandwidth, traffic)
+        return self._blocks[key]
+
+    def compute_block(
+        self, worker: int, block: Block, turn: int = 0, after: Sequence[Done] = ()
     ) -> Done:
-        """Run a ``chain``'s operations; the event is the end of the last one."""
+        """Run a ``block``'s operations; the event is the end of the last one."""
         cores, mine = self._cores[worker][0], self.program.workers[worker]
         previous, span = cores.last, cores.take()
-        span.chain, span.turn = chain, turn
+        span.block, span.turn = block, turn
         before = after if previous is None else (*after, previous)
 
         def begin() -> None:
             span.start_ps, span.cause = int(self.env.now), latest(before)
             if mine.hbm is not None:
-                self._memories.crossed(mine.hbm, chain.hbm_bytes)
-            self.chains.count(chain)
-            self._fire(span, chain.duration_ps)
+                self._memories.crossed(mine.hbm, block.hbm_bytes)
+            self._fire(span, block.duration_ps)
 
         if waiting := pending(before):
             once(waiting, begin)
@@ -179,8 +195,6 @@ class Machine:
             ) from None
         if until is None or until.callbacks is not None:
             self._check_all_is_done()
-        for job, times in self.chains.carried():
-            self.interconnect.crossed(job, times)
         return Timeline(
             self.program,
             self.stations,

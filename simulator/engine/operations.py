@@ -103,6 +103,11 @@ class Task(NamedTuple):
     once: float = 0.0
 
     @property
+    def computes(self) -> bool:
+        """Whether it is something for cores to do."""
+        return not self.parties and self.operation.kind is not Kind.SEND
+
+    @property
     def receives(self) -> bool:
         """Whether it waits for what another worker sends."""
         return not self.parties and self.operation.kind is Kind.SEND

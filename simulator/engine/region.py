@@ -106,10 +106,6 @@ class Region:
             self._wake(now)
         return done
 
-    def crossed(self, job: Job, times: int = 1) -> None:
-        """Count what a job moves over its links."""
-        self._often[job] += times
-
     @property
     def link_bytes(self) -> Floats:
         """Bytes that have crossed each link."""

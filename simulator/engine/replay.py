@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.engine.blocks import blocks_of
 from simulator.engine.collecting import no_collecting
 from simulator.engine.cores import Done
 from simulator.engine.follower import Follower, Given
@@ -21,20 +22,20 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     mine = machine.program.workers[worker]
     template, given = mine.template, Given(machine, worker)
     done: dict[int, Done] = {}
-    for run in machine.chains.runs(template):
-        chain = None
-        if len(run) > 1:
-            chain = machine.chains.chain(worker, [template[line].operation for line in run])
-        if chain is not None:
-            after = [done[i] for i in template[run[0]].needs]
+    for lines in blocks_of(template, range(len(template))):
+        block = None
+        if len(lines) > 1:
+            block = machine.block(worker, [template[line].operation for line in lines])
+        if block is not None:
+            after = [done[i] for i in template[lines[0]].needs]
             for event in after:
                 if event.callbacks is not None:
                     yield event
-            found = machine.compute_chain(worker, chain, turn, after)
+            found = machine.compute_block(worker, block, turn, after)
             yield found
-            done.update(dict.fromkeys(run, found))
+            done.update(dict.fromkeys(lines, found))
             continue
-        for line in run:
+        for line in lines:
             operation, needs, parties, *_ = template[line]
             after = [done[i] for i in needs]
             if parties:
