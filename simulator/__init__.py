@@ -9,11 +9,17 @@ from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
 from simulator.cost.recompute import check
-from simulator.engine.collecting import no_collecting
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
-from simulator.engine.machine import Machine
-from simulator.engine.occupancy import DeviceMemory, overflow
-from simulator.engine.operations import Operation, Program, Site, Task, Worker
+from simulator.engine.machine import Machine, no_collecting
+from simulator.engine.operations import (
+    DeviceMemory,
+    Operation,
+    Program,
+    Site,
+    Task,
+    Worker,
+    overflow,
+)
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.analysis.worker_records import workers_of_rows
 from simulator.engine.operations import COMPUTE_LEVEL, Operation
 from simulator.engine.picoseconds import nearest_ps, whole_ps
-from simulator.engine.rows import NO_ROW
+from simulator.engine.records import NO_ROW
 from simulator.engine.timeline import Timeline
 
 BOUNDS = ("FLOPs", "HBM", "overhead", "links", "latency")

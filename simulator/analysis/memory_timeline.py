@@ -18,8 +18,16 @@ from numpy.typing import NDArray
 
 from planners.order import Phase
 from simulator.analysis.worker_records import RowsByOperation, doings
-from simulator.engine.occupancy import MOVING, all_classes
-from simulator.engine.operations import Action, Itinerary, Operation, Part, Task, Worker
+from simulator.engine.operations import (
+    MOVING,
+    Action,
+    Itinerary,
+    Operation,
+    Part,
+    Task,
+    Worker,
+    all_classes,
+)
 from simulator.engine.timeline import Timeline
 from simulator.lowering.schedules.versions import alive
 

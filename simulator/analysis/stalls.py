@@ -13,7 +13,7 @@ from simulator.analysis.exposed_communication import Interval, merged
 from simulator.analysis.worker_records import Doings, doings
 from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation, Worker
-from simulator.engine.rows import NO_ROW
+from simulator.engine.records import NO_ROW
 from simulator.engine.timeline import Timeline
 
 

@@ -56,8 +56,7 @@ from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import cached
-from simulator.engine.jobs import Floats, Ints, Load
-from simulator.engine.links import EveryLink, Links
+from simulator.engine.jobs import EveryLink, Floats, Ints, Links, Load
 from simulator.engine.plain import accelerated
 
 BITS = 24

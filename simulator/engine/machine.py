@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,38 @@ import simpy
 from numpy.typing import ArrayLike
 
 from simulator.engine.blocks import ACCELERATION, Block
-from simulator.engine.collecting import no_collecting
-from simulator.engine.cores import Cores, Done, Span, at_once, latest, once, pending
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
-from simulator.engine.interconnect import Interconnect
+from simulator.engine.interconnect import Interconnect, Memories
 from simulator.engine.jobs import Job
-from simulator.engine.meeting import Meeting
-from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program
 from simulator.engine.plain import accelerated
 from simulator.engine.records import Log
-from simulator.engine.stations import names_of, stations
+from simulator.engine.resources import (
+    Cores,
+    Done,
+    Meeting,
+    Span,
+    at_once,
+    latest,
+    names_of,
+    once,
+    pending,
+    stations,
+)
 from simulator.engine.timeline import Timeline
+
+
+@contextmanager
+def no_collecting() -> Iterator[None]:
+    """Without it: programs and runs make no garbage in circles, and records outlive them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
 
 Process = Generator[simpy.Event, Any, Any]
 """What a process does: it yields the events it waits for."""

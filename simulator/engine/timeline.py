@@ -12,13 +12,11 @@ import numpy as np
 
 from hardware import Device
 from planners.order import Kind, Phase
-from simulator.engine.jobs import Floats, Ints, distinct, ints
-from simulator.engine.links import Links
-from simulator.engine.occupancy import DeviceMemory
-from simulator.engine.operations import Operation, Program
+from simulator.engine.jobs import Floats, Ints, Links, distinct, ints
+from simulator.engine.operations import DeviceMemory, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.engine.rows import Columns, Joins
-from simulator.engine.stations import Resource, Stations
+from simulator.engine.records import Columns, Joins
+from simulator.engine.resources import Resource, Stations
 
 
 class Period(NamedTuple):

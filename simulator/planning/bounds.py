@@ -15,7 +15,7 @@ from hardware import Array
 from planners import Plan
 from planners.partition import usual
 from planners.plan.updates import bucket_words
-from simulator.engine.collecting import no_collecting
+from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.planning.given import layout_of
 from simulator.planning.hollow import filled

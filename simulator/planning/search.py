@@ -13,7 +13,7 @@ from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy.fixed_types import priced
 from planners.hierarchy.search import LARGEST_BATCH
 from planners.plan.updates import ARRIVAL
-from simulator.engine.collecting import no_collecting
+from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.baselines import best_share
 from simulator.planning.buckets import with_other_buckets

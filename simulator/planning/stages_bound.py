@@ -18,8 +18,7 @@ import numpy as np
 from planners.order import Kind
 from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.worker_records import doings
-from simulator.engine.jobs import ints
-from simulator.engine.links import Links
+from simulator.engine.jobs import Links, ints
 from simulator.engine.operations import Itinerary, Operation, Part, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Timeline

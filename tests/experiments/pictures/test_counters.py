@@ -18,8 +18,8 @@ from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import Staging
 from simulator import DEPLOYED, Execution, Timeline
-from simulator.engine.occupancy import CLASSES
-from simulator.engine.rows import NO_ROW
+from simulator.engine.operations import CLASSES
+from simulator.engine.records import NO_ROW
 from tests import trace_checker
 from tests.experiments.pictures.test_trace import event
 from tests.strategies import timelines

@@ -26,8 +26,7 @@ from simulator import (
 )
 from simulator.analysis.critical_path import critical_path
 from simulator.engine.blocks import Block, BlockLog, blocks_of
-from simulator.engine.jobs import Job, Load
-from simulator.engine.links import EveryLink
+from simulator.engine.jobs import EveryLink, Job, Load
 from simulator.engine.operations import Action, Itinerary, Part
 from simulator.engine.plain import VARIABLE
 from simulator.engine.replay import run
