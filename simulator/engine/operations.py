@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from hardware import Device, Wires
-from hardware.array import Unit
-from planners.order import Kind, Phase
-from simulator.engine.jobs import EveryLink, Job, Links
+from simulator.engine.jobs import EveryLink, Floats, Job, Links
 
 MOVING = ("gradients", "activations", "logits", "buffers")
 """Classes of what comes and goes in HBM during a step.
@@ -96,8 +93,47 @@ def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemo
     )
 
 
+SEND, MEMORY = "send", "memory"
+"""The kinds of operation that the engine tells from others; all else is a label to it, as phases
+are: a send goes to whoever receives it, and memory is what an HBM does for an operation."""
 COMPUTE_LEVEL = -1
 """The ``level`` of operations that run on cores, below every split."""
+
+
+class Board(Protocol):
+    """What the engine asks of the device of a worker, which else is a label to it."""
+
+    @property
+    def name(self) -> str:
+        """As messages have it."""
+
+    @property
+    def chips(self) -> int:
+        """Chips of a board."""
+
+    @property
+    def cores_per_chip(self) -> int:
+        """Cores of a chip."""
+
+    @property
+    def cores(self) -> int:
+        """Cores of a board."""
+
+    @property
+    def hbm_capacity_bytes(self) -> float:
+        """Of a chip."""
+
+    @property
+    def energy(self) -> object:
+        """None where nobody knows what it takes."""
+
+
+class Wired(Protocol):
+    """What the engine asks of wires: the ``bandwidth`` (B/s) of each link."""
+
+    @property
+    def bandwidth(self) -> Floats:
+        """By the links' numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +152,8 @@ class Operation:
     second side receive, both at once. ``energy_j`` goes with these amounts.
     """
 
-    kind: Kind
-    phase: Phase
+    kind: str
+    phase: str
     layer: str
     level: int = COMPUTE_LEVEL
     duration_ps: int = 0
@@ -137,7 +173,7 @@ class Operation:
     def traffic(self) -> Operation:
         """What a core's HBM does meanwhile, as an operation of its own."""
         received = (self.hbm_bytes, 0.0)
-        return Operation(Kind.MEMORY, self.phase, self.layer, received=received)
+        return Operation(MEMORY, self.phase, self.layer, received=received)
 
     def __str__(self) -> str:
         place = "" if self.level == COMPUTE_LEVEL else f" at level {self.level}"
@@ -185,12 +221,12 @@ class Task(NamedTuple):
     @property
     def computes(self) -> bool:
         """Whether it is something for cores to do."""
-        return not self.parties and self.operation.kind is not Kind.SEND
+        return not self.parties and self.operation.kind != SEND
 
     @property
     def receives(self) -> bool:
         """Whether it waits for what another worker sends."""
-        return not self.parties and self.operation.kind is Kind.SEND
+        return not self.parties and self.operation.kind == SEND
 
 
 class Part(StrEnum):
@@ -291,12 +327,12 @@ class Worker:
     ``itinerary`` it does not follow its template once, but parts of it, for many turns.
     """
 
-    device: Device
+    device: Board
     template: tuple[Task, ...] = ()
     sites: tuple[int, ...] = ()
     multiplicity: int = 1
     first: int = 0
-    unit: Unit = "board"
+    unit: Literal["board", "chip", "core"] = "board"
     chips: int = 1
     cores_per_chip: int = 1
     hbm: int | None = None
@@ -326,7 +362,7 @@ class Program:
 
     workers: tuple[Worker, ...]
     sites: tuple[Site, ...] = ()
-    wires: Wires | None = None
+    wires: Wired | None = None
     links: Links | None = None
     hbms: tuple[float, ...] = ()
     shared_memory: bool = False

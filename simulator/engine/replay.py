@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from planners.order import Kind
 from simulator.engine.blocks import Block, blocks_of
 from simulator.engine.machine import Machine, Process, no_collecting
-from simulator.engine.operations import Action, Itinerary, Operation, Part, Program, Sent
+from simulator.engine.operations import SEND, Action, Itinerary, Operation, Part, Program, Sent
 from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
 
@@ -83,7 +82,7 @@ class Follower:
         """Whether a line sends something, receives it, or gathers what was received in parts."""
         operation, needs, *_ = self._template[line]
         received = (self._template[i] for i in needs if self._template[i].receives)
-        return operation.kind is Kind.SEND or any(
+        return operation.kind == SEND or any(
             one.operation.layer == operation.layer for one in received
         )
 
@@ -100,7 +99,7 @@ class Follower:
         sums of gradients come behind them, where there are any to send.
         """
         template = self._template
-        sent = [i for i in lines if template[i].parties and template[i].operation.kind is Kind.SEND]
+        sent = [i for i in lines if template[i].parties and template[i].operation.kind == SEND]
         if Part.WEIGHTS not in parts or not sent:
             return lines
         behind = Part.SUMS if not self._itinerary.overlap else None
@@ -136,7 +135,7 @@ class Follower:
         machine, worker, turn = self._machine, self._worker, action.turn
         operation, _, parties, _, site, _ = self._template[line]
         after = self._after(line, done)
-        if operation.kind is Kind.SEND:
+        if operation.kind == SEND:
             sent = self._routed(operation, turn, site)
             done[line] = self._pass(sent, action, after, parties)
             if parties and self._itinerary.block:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import simpy
 
-from hardware import Device
 from simulator.engine.blocks import Block
-from simulator.engine.operations import Operation, Program, Worker
+from simulator.engine.operations import Board, Operation, Program, Worker
 from simulator.engine.records import NO_ROW, Log
 
 
@@ -25,7 +24,7 @@ class Resource(NamedTuple):
     name: str
     multiplicity: int
     cores: int = 0
-    device: Device | None = None
+    device: Board | None = None
 
 
 class Station(NamedTuple):

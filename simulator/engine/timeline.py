@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardware import Device
-from planners.order import Kind, Phase
 from simulator.engine.jobs import Floats, Ints, Links, distinct, ints
-from simulator.engine.operations import DeviceMemory, Operation, Program
+from simulator.engine.operations import MEMORY, Board, DeviceMemory, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.records import Columns, Joins
 from simulator.engine.resources import Resource, Stations
@@ -197,22 +195,22 @@ class Timeline:
         whole = (high.astype(object) << 32) + low
         return [sum(map(mul, row, each.tolist())) for row in whole.tolist()]
 
-    def _amounts(self, of: Callable[[Operation], float]) -> dict[tuple[Phase, Kind], float]:
+    def _amounts(self, of: Callable[[Operation], float]) -> dict[tuple[str, str], float]:
         """An amount by phase and kind over the whole array."""
-        found: dict[tuple[Phase, Kind], float] = {}
+        found: dict[tuple[str, str], float] = {}
         for operation, count in zip(self.operations, self._counts().tolist(), strict=True):
             key = (operation.phase, operation.kind)
             found[key] = found.get(key, 0.0) + of(operation) * count
         return found
 
-    def totals(self) -> dict[tuple[Phase, Kind], Total]:
+    def totals(self) -> dict[tuple[str, str], Total]:
         """Sums by phase and kind over the whole array, multiplicities included.
 
         Times are those during which cores compute or wait for a busy link,
         each core counted; exact integers, so that folding changes nothing.
         """
         counts = self._counts().tolist()
-        totals: dict[tuple[Phase, Kind], Total] = {}
+        totals: dict[tuple[str, str], Total] = {}
         for op, count, core_ps in zip(self.operations, counts, self._core_ps(), strict=True):
             key = (op.phase, op.kind)
             old = totals.get(key, Total(0, 0, 0.0, 0.0))
@@ -229,7 +227,7 @@ class Timeline:
     def traffic_bytes(self) -> float:
         """Bytes received in the whole array for a batch, by its records; HBM traffic is not."""
         amounts = self._amounts(lambda operation: operation.bytes).items()
-        moved = math.fsum(amount for (_, kind), amount in amounts if kind is not Kind.MEMORY)
+        moved = math.fsum(amount for (_, kind), amount in amounts if kind != MEMORY)
         return moved / self.batches
 
     @property
@@ -244,7 +242,7 @@ class Timeline:
         joules = self._amounts(lambda operation: operation.energy_j).values()
         return math.fsum(joules) / self.batches
 
-    def flops_by_device(self) -> dict[Device, float]:
+    def flops_by_device(self) -> dict[Board, float]:
         """FLOPs done on the cores of each device."""
         resource, operation, *_ = map(ints, self.columns)
         of_cores = [r.device if r.kind in ("core", "unit") else None for r in self.resources]
