@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.plain import VARIABLE
 
 from hardware import Array, Group, Topology, Wires, load_array
 from hardware.topology import Tier
@@ -19,7 +20,6 @@ from simulator.collectives.lattice import Rows
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine.jobs import Ints
-from simulator.plain import VARIABLE
 from tests.simulator.collectives import slow_collectives as slow
 from tests.wiring import KINDS, device, nodes, wires
 
