@@ -44,7 +44,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
 def is_forward(timeline: Timeline) -> bool:
     """Whether micro-batches go forward alone."""
-    return all(operation.phase is Phase.FORWARD for operation in timeline.operations)
+    return all(operation.phase == Phase.FORWARD for operation in timeline.operations)
 
 
 def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
         [
             (starts[row], ends[row])
             for row in joined
-            if operations[operation[row]].kind is not Kind.SEND  # nobody waits for his own
+            if operations[operation[row]].kind != Kind.SEND  # nobody waits for his own
         ]
     )
     step = CoreStep(worker, [], [])
