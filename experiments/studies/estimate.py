@@ -49,6 +49,7 @@ PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
 llama3-405b in 64 stages (23 November 2026)."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
+
 SEARCH = "search"
 """The planner's name (``simulator.planning.search``, which lists need not load)."""
 SEARCHED = {"published": (0.01, 0.5e-3), "deployed": (0.1, 2e-3)}

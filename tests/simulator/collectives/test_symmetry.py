@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.plain import VARIABLE
 
 from hardware import Array, Group, Topology, Wires, load_array
 from hardware.topology import Tier
@@ -20,6 +19,7 @@ from simulator.collectives.lattice import Rows
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine.jobs import Ints
+from simulator.engine.plain import VARIABLE
 from tests.simulator.collectives import slow_collectives as slow
 from tests.wiring import KINDS, device, nodes, wires
 
