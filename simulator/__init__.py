@@ -1,7 +1,6 @@
 """What happens, when: lowering a plan to operations and running them on SimPy."""
 
 from dataclasses import replace
-from functools import partial
 
 from hardware import Array
 from planners import Plan, PlanError
@@ -10,11 +9,17 @@ from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
 from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
 from simulator.collectives.closed_forms import closed_form
 from simulator.cost.recompute import check
-from simulator.engine.collecting import no_collecting
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
-from simulator.engine.machine import Machine
-from simulator.engine.occupancy import DeviceMemory, overflow
-from simulator.engine.operations import Operation, Program, Site, Task, Worker
+from simulator.engine.machine import Machine, no_collecting
+from simulator.engine.operations import (
+    DeviceMemory,
+    Operation,
+    Program,
+    Site,
+    Task,
+    Worker,
+    overflow,
+)
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
@@ -62,10 +67,9 @@ def simulate(
     schedule = schedule_of(plan.pipeline.schedule)
     try:
         if schedule.flushes and not execution.inference:
-            return run(program(), folded=folded)
+            return run(program())
         whole = schedule.whole_batch and not execution.inference
-        followed = partial(run, folded=folded)
-        return in_the_long_run(plan.pipeline, program, followed, whole_batch=whole)
+        return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
     except DeadlockError as error:
         raise SimulationError(f"schedule {schedule.name!r}: {error}") from error
 

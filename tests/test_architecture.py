@@ -1,6 +1,7 @@
 """Data moves one way: who may import whom, between packages and inside them."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -51,6 +52,31 @@ def test_packages_import_only_what_they_may(package: str) -> None:
 def test_the_reader_knows_nothing_of_hardware_but_quantities() -> None:
     path = ROOT / "hardware" / "reader.py"
     assert set(within(path, modules("hardware"))) == {"hardware.quantity"}
+
+
+BY_ITSELF = "simulator.engine"
+"""Stands on the standard library and these alone."""
+BELOW = {"numpy", "simpy"}
+
+
+def test_the_engine_stands_by_itself() -> None:
+    folder = ROOT / BY_ITSELF.replace(".", "/")
+    for path in folder.glob("*.py"):
+        tree = ast.parse(path.read_text())
+        assert imported(path) <= sys.stdlib_module_names | BELOW | {"simulator"}, path
+        ours = set(within(path, modules("simulator")))
+        assert all(name.startswith(f"{BY_ITSELF}.") for name in ours), path
+        assert not set(private_reads(tree)), path
+
+
+def private_reads(tree: ast.AST) -> Iterator[str]:
+    """Private attributes that are read of anything but oneself: SimPy's are its own business."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            private = node.attr.startswith("_") and node.attr not in ("_replace", "_fields")
+            if private and not node.attr.startswith("__") and not own:
+                yield node.attr
 
 
 def test_the_face_imports_nothing_when_it_is_imported() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.pictures.resources import BOARD, Site, labels, sites
-from hardware import Device
+from hardware import Device, Wires
 from simulator import Timeline
 from simulator.analysis.exposed_communication import covered_ps
 from simulator.engine.jobs import Ints
@@ -75,7 +75,7 @@ def links(timeline: Timeline) -> list[LinkUse]:
 
 def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
     wires = timeline.program.wires
-    if wires is None or not timeline.makespan_ps:
+    if not isinstance(wires, Wires) or not timeline.makespan_ps:
         return
     moved = timeline.link_bytes
     for subnet in wires.subnets:
@@ -119,9 +119,10 @@ def _splits(timeline: Timeline) -> Iterator[tuple[Site, float, float]]:
 
 def link_kinds(timeline: Timeline) -> list[LinkKind]:
     """HBM, links inside boards, between boards, of each tier; published, of each level."""
-    if timeline.program.wires is None or not timeline.moved:
+    wires = timeline.program.wires
+    if not isinstance(wires, Wires) or not timeline.moved:
         return _levels(timeline)
-    wires, moved, step_s = timeline.program.wires, timeline.link_bytes, timeline.makespan_s
+    moved, step_s = timeline.link_bytes, timeline.makespan_s
     found: dict[str, list[slice]] = {}
     for subnet in wires.subnets:
         found.setdefault(subnet.joins, []).append(subnet.links)
@@ -166,7 +167,7 @@ def units(timeline: Timeline) -> list[UnitUse]:
     of_units = {i for station in timeline.stations.workers if station.units for i in station.cores}
     found: dict[tuple[Device, str], list[int]] = {}
     for i, unit in enumerate(timeline.resources):
-        if unit.device is not None and i not in of_units:
+        if isinstance(unit.device, Device) and i not in of_units:
             kind = unit.name.rpartition(".")[2] if unit.kind == "unit" else unit.kind
             found.setdefault((unit.device, kind), []).append(i)
     step = max(1, timeline.makespan_ps)

@@ -10,7 +10,7 @@ from experiments.studies.case import Case, Planned, plan_of
 from planners import Plan, PlanError, Staging
 from simulator import DeviceMemory, SimulationError, Timeline, memory_of
 from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 from simulator.search.updates import with_updates
 
 LITTLE = 0.05

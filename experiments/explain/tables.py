@@ -144,7 +144,7 @@ def frees_table(result: Explanation) -> Table:
     """What each change would free on the fullest core."""
     from rich.table import Table
 
-    from simulator.engine.occupancy import readable
+    from simulator.engine.operations import readable
 
     table = Table(title="What would free memory on the fullest core", title_justify="left")
     for name in ("what", "frees", "peak then", "fits", "why not"):

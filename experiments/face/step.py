@@ -113,7 +113,7 @@ class StepResult(Result):
 
         from experiments.pictures.counters import memory
         from experiments.pictures.resources import labels, sites
-        from simulator.engine.occupancy import CLASSES
+        from simulator.engine.operations import CLASSES
 
         at, every = self.timeline, sites(self.timeline)
         names = labels(every, at, folded=self.case.folded)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pictures.resources import BOARD, Site
+from hardware import Wires
 from simulator import PICOSECONDS
 from simulator.analysis.memory_timeline import Filled, filled
 
@@ -55,7 +56,7 @@ def link_use(timeline: Timeline) -> dict[str, list[Sample]]:
 def _moved(timeline: Timeline, operation: Operation) -> dict[str, float]:
     """Bytes over links by kind; a folded exchange's jobs are those of all that it stands for."""
     wires, found = timeline.program.wires, dict[str, float]()
-    if wires is None or not operation.jobs:
+    if not isinstance(wires, Wires) or not operation.jobs:
         return {f"level {operation.level}": operation.bytes} if operation.bytes else {}
     for job in operation.jobs:
         load = job.load.everywhere()

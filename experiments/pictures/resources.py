@@ -11,7 +11,7 @@ from experiments.output import UsageError
 
 if TYPE_CHECKING:
     from simulator import Timeline, Worker
-    from simulator.engine.stations import Resource
+    from simulator.engine.resources import Resource
 
 BOARD = -1
 """The level of a board, or of a single core, below every split."""

@@ -14,14 +14,14 @@ from experiments.output import whole_file
 from experiments.pictures.counters import link_use, memory
 from experiments.pictures.resources import BOARD, Site, labels
 from experiments.pictures.tracks import Slice, rows_of, slices_by_resource, tracks
-from simulator.engine.occupancy import CLASSES
-from simulator.engine.rows import NO_ROW
+from simulator.engine.operations import CLASSES
+from simulator.engine.records import NO_ROW
 
 if TYPE_CHECKING:
     import pandas
 
     from simulator import Timeline
-    from simulator.engine.stations import Resource
+    from simulator.engine.resources import Resource
 
 Event = dict[str, Any]
 PS_A_NS = 1000

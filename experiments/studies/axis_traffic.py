@@ -33,7 +33,7 @@ def axis_fields(case: Case, timeline: Timeline) -> dict[str, Any]:
     nodes = {node.name: node for node in partition_graph(case.network)}
     exposed = Counter[str]()
     for operation, ps in core_ps(timeline):
-        if operation.kind is not Kind.COMPUTE:
+        if operation.kind != Kind.COMPUTE:
             exposed[axis_of(operation, nodes, staging.parallel)] += ps
     seconds = timeline.cores * PICOSECONDS
     return {"exposed_by_axis_s": {axis: exposed[axis] / seconds for axis in AXES if exposed[axis]}}
@@ -47,11 +47,11 @@ def axis_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def axis_of(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
     """The axis that an exchange of such a plan is along."""
-    if operation.kind is Kind.SEND:
+    if operation.kind == Kind.SEND:
         return "pp"
-    if operation.kind is Kind.BOUNDARY and operation.phase is not Phase.UPDATE:
+    if operation.kind == Kind.BOUNDARY and operation.phase != Phase.UPDATE:
         return _of_boundary(operation, nodes, axes)
-    if operation.kind is Kind.WEIGHTS or operation.phase in (Phase.GRADIENT, Phase.UPDATE):
+    if operation.kind == Kind.WEIGHTS or operation.phase in (Phase.GRADIENT, Phase.UPDATE):
         node = nodes.get(operation.layer)
         return "cp" if node is not None and node.operand else "dp"
     return "tp"

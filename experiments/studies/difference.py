@@ -78,10 +78,10 @@ def difference(planners: tuple[str, str], steps: tuple[Timeline, Timeline]) -> D
     return Difference(planners, cores, whole, (*by_phase, waiting), (*by_layer, waiting))
 
 
-def _order(row: tuple[tuple[Phase, Kind], object]) -> tuple[int, int]:
+def _order(row: tuple[tuple[str, str], object]) -> tuple[int, int]:
     """Phases, and kinds within them, as they run."""
     phase, kind = row[0]
-    return list(Phase).index(phase), list(Kind).index(kind)
+    return list(Phase).index(Phase(phase)), list(Kind).index(Kind(kind))
 
 
 def core_ps(timeline: Timeline) -> Iterator[tuple[Operation, int]]:
@@ -101,7 +101,7 @@ def core_ps(timeline: Timeline) -> Iterator[tuple[Operation, int]]:
                 yield wait.exchange, wait.exposed * step.cores * step_ps // (whole or 1)
 
 
-def core_ps_by_phase(timeline: Timeline) -> dict[tuple[Phase, Kind], int]:
+def core_ps_by_phase(timeline: Timeline) -> dict[tuple[str, str], int]:
     """``core_ps`` by phase and kind."""
     return _sums(((op.phase, op.kind), ps) for op, ps in core_ps(timeline))
 

@@ -49,8 +49,6 @@ PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
 llama3-405b in 64 stages (23 November 2026)."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
-FILLING = 4
-"""Micro-batches for each stage after which a pipeline repeats itself: 1 to 5 are usual."""
 
 SEARCH = "search"
 """The planner's name (``simulator.search.search``, which lists need not load)."""
@@ -92,8 +90,6 @@ def estimate(case: Case) -> Estimate:
         stages, turns = _passed(case, staging)
         if staging.parallel and stages > 1 and case.folded:
             seconds = EACH.seconds + nodes * WRITTEN
-        if case.folded and staging.usual_schedule != "gpipe":
-            turns = min(turns, FILLING * stages)
         seconds += stages * turns * PASSED[model]
         held += nodes * turns * PIPELINED_BYTES[model]
     if not case.folded or (deployed and _told_apart(case)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.output import warn
 from simulator import DeviceMemory, overflow
-from simulator.engine.occupancy import CLASSES, readable
+from simulator.engine.operations import CLASSES, readable
 
 if TYPE_CHECKING:
     from experiments.studies.case import Case

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import UsageError
 from experiments.studies.case import Case, step_of
 from experiments.studies.training import MOST_ITERATIONS, Training
+from hardware import Wires
 from planners import Staging
 from simulator import Timeline
 from simulator.analysis.stages import stage_uses
@@ -36,7 +37,8 @@ class Piped:
         asked, time_s = self.asked, self.timeline.makespan_s
         each = [len({u.at_ps for u in self.updates(s)}) / time_s for s in range(asked.workers)]
         uses = stage_uses(self.timeline)
-        names = self.timeline.program.wires.names if self.timeline.program.wires else ()
+        wires = self.timeline.program.wires
+        names = wires.names if isinstance(wires, Wires) else ()
         moved = self.timeline.link_bytes.tolist()
         target = asked.loss
         return {

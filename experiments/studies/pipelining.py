@@ -21,15 +21,11 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
     In inference ``schedule`` is "forward". Where nothing is flushed ``period_s`` is the steady
     time of a micro-batch, seen from micro-batch ``warm_up`` on (both None where no rhythm was
-    seen), and ``run_s`` the time of all ``turns``. Of these ``followed`` were simulated one by
-    one; the others are proven to repeat the ``repeat_turns`` before them every ``repeat_s``
-    (None: all were).
+    seen), and ``run_s`` the time of all ``turns``.
     """
     if plan.pipeline is None:
         return {}
     uses, pipeline, period = stage_uses(timeline), plan.pipeline, timeline.period
-    rows = timeline.rows
-    repeat = rows.repeat
     names = pipeline.layers(plan.nodes)
     return {
         "pipeline": {
@@ -37,10 +33,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
             "flushes": timeline.batch_ps is None,
             "micro_batches": pipeline.micro_batches,
             "bubble": bubble(uses),
-            "turns": rows.turns,
-            "followed": rows.followed.turns,
-            "repeat_turns": repeat.turns if repeat else None,
-            "repeat_s": repeat.span_ps / PICOSECONDS if repeat else None,
+            "turns": timeline.turns,
             "run_s": timeline.makespan_s,
             "period_s": period.turn_ps / PICOSECONDS if period else None,
             "warm_up": period.warm_up if period else None,
@@ -51,7 +44,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
 def is_forward(timeline: Timeline) -> bool:
     """Whether micro-batches go forward alone."""
-    return all(operation.phase is Phase.FORWARD for operation in timeline.operations)
+    return all(operation.phase == Phase.FORWARD for operation in timeline.operations)
 
 
 def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -102,15 +95,13 @@ def pipeline_table(found: dict[str, Any]) -> Table:
 
 
 def in_words(found: dict[str, Any]) -> list[str]:
-    """What a time without a flush is of, and how much of the run was followed."""
-    said = [_folded(found)] if found["repeat_turns"] else []
+    """What a time without a flush is of."""
     if found["flushes"]:
-        return said
+        return []
     if found["period_s"] is None:
         return [
             f"No rhythm was seen in {found['turns']:,} micro-batches without a flush: the time of "
             "one is the mean of the second half.",
-            *said,
         ]
     order = (
         "In inference batches follow one another, whatever the schedule; nothing is computed again."
@@ -120,14 +111,4 @@ def in_words(found: dict[str, Any]) -> list[str]:
         f"Nothing is flushed: a micro-batch every {found['period_s']:.9f} s from micro-batch "
         f"{found['warm_up']} on, found in a run of {found['turns']:,}; the iteration is "
         f"{found['micro_batches']} of them.",
-        *said,
     ]
-
-
-def _folded(found: dict[str, Any]) -> str:
-    turns, followed, many = found["turns"], found["followed"], found["repeat_turns"]
-    return (
-        f"{followed:,} of {turns:,} micro-batches were simulated, those at both ends among them; "
-        f"the other {turns - followed:,} are proven to repeat: {many} every "
-        f"{found['repeat_s']:.9f} s (--unfolded simulates all)."
-    )

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.analysis.worker_records import workers_of_rows
 from simulator.engine.operations import COMPUTE_LEVEL, Operation
 from simulator.engine.picoseconds import nearest_ps, whole_ps
-from simulator.engine.rows import NO_ROW
+from simulator.engine.records import NO_ROW
 from simulator.engine.timeline import Timeline
 
 BOUNDS = ("FLOPs", "HBM", "overhead", "links", "latency")
@@ -89,7 +89,7 @@ def critical_path(timeline: Timeline) -> list[Segment]:
 
 def _end(timeline: Timeline) -> tuple[int, int]:
     """The row that ended last, and its worker; of those at once, the first worker's."""
-    ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline, timeline.rows)
+    ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline)
     came, joined, _ = (np.asarray(column, dtype=np.int64) for column in timeline.joins)
     rows = np.concatenate([np.flatnonzero(owners >= 0), joined])
     workers = np.concatenate([owners[owners >= 0], came])

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.analysis.worker_records import doings
-from simulator.engine.jobs import Ints, ints
-from simulator.engine.rows import Repeat
+from simulator.engine.jobs import Ints
 from simulator.engine.timeline import Timeline
 
 Interval = tuple[int, int]
@@ -53,23 +52,17 @@ def shares(timeline: Timeline) -> Shares:
 
 def core_times(timeline: Timeline) -> Iterator[CoreTime]:
     """One entry for each worker, in the program's order."""
-    rows = timeline.rows.followed
-    starts, ends = ints(rows.columns.start), ints(rows.columns.end)
-    repeat = timeline.rows.repeat
-    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
+    starts, ends = timeline.times
+    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
         both = np.concatenate([mine.computed, mine.joined])
-        busy = covered_ps(starts[mine.computed], ends[mine.computed], repeat)
-        yield CoreTime(busy, covered_ps(starts[both], ends[both], repeat) - busy, worker.cores)
+        busy = covered_ps(starts[mine.computed], ends[mine.computed])
+        yield CoreTime(busy, covered_ps(starts[both], ends[both]) - busy, worker.cores)
 
 
-def covered_ps(starts: Ints, ends: Ints, repeat: Repeat | None = None) -> int:
-    """Picoseconds in the union of intervals; what comes again is counted as often."""
+def covered_ps(starts: Ints, ends: Ints) -> int:
+    """Picoseconds in the union of intervals."""
     if not len(starts):
         return 0
-    if repeat:
-        stretch = repeat.end_ps - repeat.span_ps, repeat.end_ps
-        again = covered_ps(np.clip(starts, *stretch), np.clip(ends, *stretch))
-        return covered_ps(starts, ends) + again * repeat.times
     order = np.argsort(starts, kind="stable")
     reached = np.maximum.accumulate(ends[order])
     begins = np.maximum(starts[order], np.concatenate([starts[order][:1], reached[:-1]]))

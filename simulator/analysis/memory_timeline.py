@@ -18,8 +18,16 @@ from numpy.typing import NDArray
 
 from planners.order import Phase
 from simulator.analysis.worker_records import RowsByOperation, doings
-from simulator.engine.occupancy import MOVING, all_classes
-from simulator.engine.operations import Action, Itinerary, Operation, Part, Task, Worker
+from simulator.engine.operations import (
+    MOVING,
+    Action,
+    Itinerary,
+    Operation,
+    Part,
+    Task,
+    Worker,
+    all_classes,
+)
 from simulator.engine.timeline import Timeline
 from simulator.lowering.schedules.versions import alive
 
@@ -65,7 +73,7 @@ class Computations:
         """
         mine = [task for task in tasks if not task.parties and not task.receives]
         held = [task.held for task in mine]
-        updates = [task.operation.phase is Phase.UPDATE for task in mine]
+        updates = [task.operation.phase == Phase.UPDATE for task in mine]
         once = [0.0 if first or u else task.once for task, u in zip(mine, updates, strict=True)]
         going_on = np.zeros((len(mine), len(MOVING)))
         going_on[:, GRADIENTS] = once

@@ -111,7 +111,7 @@ def stage_uses(timeline: Timeline) -> list[StageUse]:
         if old is not None and old.computing >= computing:
             found[key] = replace(old, accelerators=accelerators)
             continue
-        sends = [w for w in step.waits if w.exchange and w.exchange.kind is Kind.SEND]
+        sends = [w for w in step.waits if w.exchange and w.exchange.kind == Kind.SEND]
         in_flight, versions = most_at_once(mine.itinerary)
         found[key] = StageUse(
             *key,

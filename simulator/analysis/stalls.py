@@ -13,7 +13,7 @@ from simulator.analysis.exposed_communication import Interval, merged
 from simulator.analysis.worker_records import Doings, doings
 from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation, Worker
-from simulator.engine.rows import NO_ROW, Rows
+from simulator.engine.records import NO_ROW
 from simulator.engine.timeline import Timeline
 
 
@@ -48,23 +48,14 @@ class CoreStep(NamedTuple):
 
 
 def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
-    """What every worker's cores do, in the program's order.
-
-    Of a run of which a stretch comes again, gaps before what was computed in it count as
-    often. They are gaps of that stretch: a worker that goes from turn to turn computes
-    in each, since nothing else holds it up.
-    """
-    rows = timeline.rows.followed
-    often = timeline.rows.often
-    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
-        yield _core_step(timeline, worker, mine, rows, often)
+    """What every worker's cores do, in the program's order."""
+    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
+        yield _core_step(timeline, worker, mine)
 
 
-def _core_step(
-    timeline: Timeline, worker: Worker, mine: Doings, rows: Rows, often: Ints
-) -> CoreStep:
+def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
     """Follow one core: what it computes, and back from each gap to what it waited for."""
-    _, operation, _, starts, ends, causes = rows.columns
+    _, operation, _, starts, ends, causes = timeline.columns
     operations, free = timeline.operations, 0
     joined: list[int] = mine.joined.tolist()
     waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
@@ -72,12 +63,12 @@ def _core_step(
         [
             (starts[row], ends[row])
             for row in joined
-            if operations[operation[row]].kind is not Kind.SEND  # nobody waits for his own
+            if operations[operation[row]].kind != Kind.SEND  # nobody waits for his own
         ]
     )
     step = CoreStep(worker, [], [])
 
-    def wait(row: int, times: int) -> None:
+    def wait(row: int) -> None:
         """From ``free`` to the end of a record, by the exchanges that this was waited for.
 
         Of what others send nobody knows here what they waited for before.
@@ -92,23 +83,22 @@ def _core_step(
                 low = free if before == NO_ROW else max(free, ends[before])
                 exposed = _overlap(under_way, (low, ends[row]))
             waiting = ends[row] - low - exposed
-            step.waits.append(Wait(exchange, exposed * times, waiting * times))
+            step.waits.append(Wait(exchange, exposed, waiting))
             row = before
 
-    begins, stops = ints(rows.columns.start), ints(rows.columns.end)
+    begins, stops = ints(timeline.columns.start), ints(timeline.columns.end)
     computed = mine.computed[np.argsort(begins[mine.computed], kind="stable")]
     begins, stops = begins[computed], stops[computed]
     behind, alone = _in_turn(begins, stops)
     for gap in np.flatnonzero(begins > behind).tolist():
         free, row = int(behind[gap]), int(computed[gap])
-        wait(causes[row], int(often[row]))
-    took = alone * often[computed]
-    step.computed.extend(_by_operation(timeline, ints(operation)[computed], took))
+        wait(causes[row])
+    step.computed.extend(_by_operation(timeline, ints(operation)[computed], alone))
     free = int(stops.max()) if len(computed) else 0
     last = max(joined, key=ends.__getitem__, default=NO_ROW)
-    wait(last, 1)
+    wait(last)
     end = max(free, ends[last] if joined else 0)
-    idle = (rows.end_ps if end else timeline.makespan_ps) - end
+    idle = timeline.makespan_ps - end
     if idle:
         step.waits.append(Wait(None, 0, idle))
     return step

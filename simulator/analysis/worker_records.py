@@ -9,7 +9,6 @@ import numpy as np
 
 from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation
-from simulator.engine.rows import Rows
 from simulator.engine.timeline import Timeline
 
 
@@ -26,13 +25,12 @@ class Doings(NamedTuple):
     waited_for: Ints
 
 
-def doings(timeline: Timeline, rows: Rows | None = None) -> list[Doings]:
-    """One entry for each worker, in the program's order; of ``rows`` that are not all."""
-    of = rows or timeline.rows
+def doings(timeline: Timeline) -> list[Doings]:
+    """One entry for each worker, in the program's order."""
     count = len(timeline.stations.workers)
-    workers = workers_of_rows(timeline, of)
+    workers = workers_of_rows(timeline)
     computed = np.flatnonzero(workers >= 0)
-    came, joined, causes = map(ints, of.joins)
+    came, joined, causes = map(ints, timeline.joins)
     return [
         Doings(*mine)
         for mine in zip(
@@ -64,13 +62,13 @@ class RowsByOperation:
         return self._waiting[operation, turn].popleft()
 
 
-def workers_of_rows(timeline: Timeline, rows: Rows) -> Ints:
+def workers_of_rows(timeline: Timeline) -> Ints:
     """Per record, the worker whose first core, or its units, it is of; -1 for all else."""
     stations = timeline.stations.workers
     worker_of = np.full(len(timeline.resources), -1)
     for number, station in enumerate(stations):
         worker_of[[station.cores[0], *station.units]] = number
-    return worker_of[ints(rows.columns.resource)]
+    return worker_of[ints(timeline.columns.resource)]
 
 
 def _by_worker(workers: Ints, values: Ints, count: int) -> list[Ints]:

@@ -14,10 +14,8 @@ from planners.order import Kind, Phase
 from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.local_step import LocalStep, local_step, server_update_ps
 from simulator.collectives.choice import jobs
-from simulator.engine.jobs import Floats, Ints, Job, Load
-from simulator.engine.links import EveryLink
-from simulator.engine.occupancy import DeviceMemory
-from simulator.engine.operations import Operation, Program, Site, Worker
+from simulator.engine.jobs import EveryLink, Floats, Ints, Job, Load
+from simulator.engine.operations import DeviceMemory, Operation, Program, Site, Worker
 from simulator.lowering.execution import Execution
 from workloads import Network
 

@@ -10,8 +10,7 @@ from hardware import Array, Device, Group, Topology
 from hardware.array import Unit
 from planners.data_parallel import data_parallel
 from planners.order import Kind, Phase
-from simulator.engine.occupancy import DeviceMemory
-from simulator.engine.operations import Operation
+from simulator.engine.operations import DeviceMemory, Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution

@@ -14,12 +14,11 @@ from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.graphs import Graph
 from simulator.asynchronous.stragglers import Slowdowns
 from simulator.asynchronous.waiting import Blocked, Hang, hang_of, when
-from simulator.engine.cores import Done
 from simulator.engine.errors import DeadlockError
 from simulator.engine.machine import Machine
-from simulator.engine.meeting import Meeting
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import whole_ps
+from simulator.engine.resources import Done, Meeting
 from simulator.engine.timeline import Timeline
 
 Process = Generator[simpy.Event, Any, None]

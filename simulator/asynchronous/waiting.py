@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import simpy
 
 from simulator.engine.errors import MOST_NAMED
-from simulator.engine.meeting import Meeting
+from simulator.engine.resources import Meeting
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from simulator.plain import accelerated
+from simulator.engine.plain import accelerated
 
 Made = TypeVar("Made")
 MOST_BYTES = 64 << 20
@@ -39,7 +39,7 @@ CACHE: LRUCache[Hashable, Any] = LRUCache(MOST_BYTES, _bytes)
 def cached(what: str, key: Hashable, make: Callable[[], Made]) -> Made:
     """Return what was made for this key before, or make it; ``what`` keeps unlike things apart.
 
-    With and without accelerations (``simulator.plain``) things are made and kept by themselves.
+    With and without accelerations (``engine.plain``) things are made and kept by themselves.
     """
     whole = what, accelerated("symmetry"), key
     try:

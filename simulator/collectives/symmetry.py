@@ -1,8 +1,7 @@
 """Links of a symmetric array told apart by a signature: one message stands for all its copies.
 
-Switched off by ``ACCELARRAY_PLAIN=symmetry`` (or ``1``, see ``simulator.plain``): every message
-is then counted on
-every link, and results are equal to the picosecond.
+Switched off by ``ACCELARRAY_PLAIN=symmetry`` (or ``1``, see ``simulator.engine.plain``): every
+message is then counted on every link, and results are equal to the picosecond.
 
 **Assumption.** The bisection halves like groups again and again, so a core's number is made of
 bits: in its chip, on its board, in the array (of 12 boards the part of four, at strides of 3 and
@@ -57,9 +56,8 @@ from hardware.interconnect.full import FullyConnected
 from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import cached
-from simulator.engine.jobs import Floats, Ints, Load
-from simulator.engine.links import EveryLink, Links
-from simulator.plain import accelerated
+from simulator.engine.jobs import EveryLink, Floats, Ints, Links, Load
+from simulator.engine.plain import accelerated
 
 BITS = 24
 """Of a signature, for the bits of a link; those above are its representative's number."""

@@ -25,8 +25,7 @@ from simulator.cost import dummies
 from simulator.cost.in_parts import WHOLE, InParts, gathered, until_scattered
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
-from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes, fullness
-from simulator.engine.operations import Holding
+from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes, fullness
 
 
 @dataclass(frozen=True, slots=True)

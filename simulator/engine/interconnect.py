@@ -1,16 +1,287 @@
-"""Links shared max-min fairly among jobs: the flow network on SimPy."""
+"""Links shared max-min fairly among jobs, and HBMs: the flow network on SimPy."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulator.engine.jobs import Floats, Job
-from simulator.engine.region import Moved, Region
+from simulator.engine.jobs import Floats, Job, Load
+from simulator.engine.operations import Operation, Program
+from simulator.engine.picoseconds import PICOSECONDS, whole_ps
+from simulator.engine.resources import at_once
+
+
+def fair_rates(loads: Sequence[Load], capacity: Floats, first: int = 0) -> Floats:
+    """Max-min fair rate of every job's flows on links of that capacity (progressive filling).
+
+    Links are numbered from ``first`` on. All rates grow alike until a link is
+    full; its jobs keep their rate, and what is left is shared by the others.
+    Links of 6 and 10 B/s; job A has two flows on the first and one on the
+    second, B one on the first, C one on the second:
+
+        first has room for 6 / 3 = 2, second for 10 / 2 = 5     A and B stop at 2
+        second has 10 - 2 = 8 left for C alone                  C stops at 8
+    """
+    links = np.concatenate([load.links for load in loads]) - first
+    flows = np.concatenate([load.flows for load in loads])
+    job = np.repeat(np.arange(len(loads)), [len(load.links) for load in loads])
+    rates = np.zeros(len(loads))
+    grows = np.ones(len(loads), dtype=np.bool_)
+    free = capacity
+    room = np.empty(len(capacity))
+    while True:
+        moving = grows[job]
+        demand = np.bincount(links[moving], flows[moving], minlength=len(capacity))
+        room.fill(np.inf)
+        np.divide(free, demand, out=room, where=demand > 0)
+        level = float(room.min())
+        full = room <= level * (1 + 1e-12)
+        stops = np.zeros(len(loads), dtype=np.bool_)
+        stops[job[full[links] & moving]] = True
+        rates[stops] = level
+        grows &= ~stops
+        if not grows.any():
+            return rates
+        held = stops[job]
+        used = np.bincount(links[held], flows[held] * level, minlength=len(capacity))
+        free = np.maximum(free - used, 0.0)
+
+
+MOST_BITS = 1 << 28
+"""Of links of loads that a region keeps."""
+_LAST = simpy.events.EventPriority(2)
+"""Priority of an event that comes after all others of its instant."""
+
+
+class Moved(simpy.Event):
+    """The end of a ``job``."""
+
+    job: Job
+
+
+class Ending(simpy.Event):
+    """When a job ``moves`` its last byte and its latency is over, if nobody gets in its way."""
+
+    moves: Moved | None
+
+
+@dataclass(slots=True)
+class _Running:
+    """A job under way, the ``number``-th: ``left_bytes`` of each of its flows at ``settled_ps``.
+
+    On links that nobody else used when it began it is ``alone``, and its ``ending`` known, until
+    somebody does. Later it ``shares`` some link with another one, or none any more.
+    """
+
+    job: Job
+    done: Moved
+    left_bytes: float
+    number: int
+    links: int
+    """A bit for each of its region's links that it holds."""
+    ending: Ending | None = None
+    rate: float = 0.0
+    end_ps: int = 0
+    settled_ps: int = 0
+    shares: bool = False
+
+
+class _Route(NamedTuple):
+    """What a load is on a region's links: a bit for each of them, and its rate (B/s) alone."""
+
+    links: int
+    rate: float
+
+
+class Region:
+    """Links (B/s each) that jobs may hold together; ``first`` is the number of its first link.
+
+    A job that has its links for itself changes nobody's rate when it comes or goes. It is
+    one event, unless another one comes on a link of its own meanwhile: then its
+    end is forgotten, and both are among those who share.
+    """
+
+    def __init__(self, env: simpy.Environment, bandwidth: Floats, first: int) -> None:
+        self._env = env
+        self._bandwidth = bandwidth
+        self.first = first
+        self._running: list[_Running] = []
+        """Those who share links, or did, in the order in which they came."""
+        self.next: simpy.Event | None = None
+        self._alone: list[tuple[int, int, _Running]] = []
+        """The others, and when their bytes are through: a heap, by that time and their number."""
+        self._held = 0
+        """The links of those alone, a bit for each."""
+        self._routes: dict[Load, _Route] = {}
+        self._at_ps = 0
+        self._last = 0
+        self._often: Counter[Job] = Counter()
+
+    def submit(self, job: Job) -> Moved:
+        """Begin now (see ``Interconnect.submit``)."""
+        done = Moved(self._env)
+        done.job = job
+        if len(job.load.links) == 0 or job.flow_bytes <= 0:
+            self._finish(job, done)
+            return done
+        self._last += 1
+        now, route = int(self._env.now), self._route(job.load)
+        running = _Running(job, done, job.flow_bytes, self._last, route.links)
+        if self._free(route.links, now):
+            self._begin_alone(running, route.rate, now)
+            return done
+        running.shares = True
+        self._running.append(running)
+        self._running.sort(key=_number)
+        if self.next is None or self._at_ps > now:
+            self._wake(now)
+        return done
+
+    @property
+    def link_bytes(self) -> Floats:
+        """Bytes that have crossed each link."""
+        often, now = self._often.copy(), int(self._env.now)
+        often.subtract(running.job for end_ps, _, running in self._alone if end_ps > now)
+        found = np.zeros(len(self._bandwidth))
+        for job, times in often.items():
+            found[job.load.links - self.first] += times * job.flow_bytes * job.load.flows
+        return found
+
+    def _route(self, load: Load) -> _Route:
+        found = self._routes.get(load)
+        if found is None:
+            if len(self._routes) * len(self._bandwidth) > MOST_BITS:
+                self._routes.clear()
+            links, held = load.links - self.first, np.zeros(len(self._bandwidth), dtype=np.bool_)
+            held[links] = True
+            bits = int.from_bytes(np.packbits(held, bitorder="little").tobytes(), "little")
+            rate = float((self._bandwidth[links] / load.flows).min())
+            found = self._routes[load] = _Route(bits, rate)
+        return found
+
+    def _free(self, links: int, now: int) -> bool:
+        """Whether nobody holds any of these; who does shares them from now on."""
+        while self._alone and self._alone[0][0] <= now:
+            self._held ^= heappop(self._alone)[-1].links
+        if links & self._held:
+            self._disturb([one for *_, one in self._alone if one.links & links])
+        met = [one for one in self._running if one.links & links]
+        for one in met:
+            one.shares = True
+        return not met
+
+    def _disturb(self, disturbed: Sequence[_Running]) -> None:
+        """Some are no longer alone: when they end is not known any more."""
+        for one in disturbed:
+            self._held ^= one.links
+            self._often[one.job] -= 1
+            if one.ending is not None:
+                one.ending.moves = None
+        self._alone = [entry for entry in self._alone if entry[-1] not in disturbed]
+        heapify(self._alone)
+        self._running += disturbed
+
+    def _begin_alone(self, running: _Running, rate: float, now: int) -> None:
+        """Nobody is on its links: it is known when it will be over."""
+        job = running.job
+        self._often[job] += 1
+        self._held |= running.links
+        running.rate, running.settled_ps = rate, now
+        running.end_ps = now + whole_ps(running.left_bytes / rate)
+        heappush(self._alone, (running.end_ps, running.number, running))
+        event = running.ending = Ending(self._env)
+        event.moves = running.done
+        event._ok, event._value = True, None
+        event.callbacks.append(_over)
+        self._env.schedule(event, delay=running.end_ps - now + whole_ps(job.latency_s))
+
+    def _wake(self, at_ps: int) -> None:
+        """Look again then; an earlier appointment is forgotten."""
+        self._at_ps = at_ps
+        event = self.next = self._env.event()
+        event._ok, event._value = True, None
+        event.callbacks.append(self._look)
+        self._env.schedule(event, _LAST, at_ps - int(self._env.now))
+
+    def _look(self, event: simpy.Event) -> None:
+        """Let finished jobs go, share links anew among those whom that concerns, and go on."""
+        if event is not self.next:
+            return
+        now = int(self._env.now)
+        finished = [r for r in self._running if r.rate and r.end_ps <= now]
+        for running in finished:
+            self._finish(running.job, running.done)
+        if finished:
+            self._running = [r for r in self._running if not r.rate or r.end_ps > now]
+        self._share(self._concerned(finished))
+        self.next = None
+        if self._running:
+            self._wake(min(running.end_ps for running in self._running))
+
+    def _concerned(self, finished: Sequence[_Running]) -> list[_Running]:
+        """Who may get another rate: if one who shares comes or goes all who share.
+
+        Of jobs A and B on one link and C on another, C goes on as it did when B ends.
+        """
+        left = any(running.shares for running in finished)
+        if not left and all(running.rate for running in self._running):
+            return []
+        found = [running for running in self._running if running.shares]
+        if left:
+            once = twice = 0
+            for running in self._running:
+                once, twice = once | running.links, twice | once & running.links
+            for running in found:
+                running.shares = bool(running.links & twice)
+        return found
+
+    def _share(self, concerned: Sequence[_Running]) -> None:
+        """Give some jobs their rates from now on; nobody else is on their links."""
+        if not concerned:
+            return
+        now = int(self._env.now)
+        for running in concerned:
+            if passed_ps := (now - running.settled_ps if running.rate else 0):
+                moved = running.rate * passed_ps / PICOSECONDS
+                running.left_bytes = max(running.left_bytes - moved, 0.0)
+            running.settled_ps = now
+        for running, rate in zip(concerned, self._rates(concerned), strict=True):
+            running.rate = rate
+            running.end_ps = now + whole_ps(running.left_bytes / rate)
+
+    def _rates(self, concerned: Sequence[_Running]) -> list[float]:
+        loads = [running.job.load for running in concerned]
+        if len(loads) == 1:
+            return [self._route(loads[0]).rate]
+        if len(self._bandwidth) == 1:
+            return [float(self._bandwidth[0] / sum(load.flows[0] for load in loads))] * len(loads)
+        rates: list[float] = fair_rates(loads, self._bandwidth, self.first).tolist()
+        return rates
+
+    def _finish(self, job: Job, done: Moved) -> None:
+        """Its bytes are through."""
+        self._often[job] += 1
+        done._ok, done._value = True, job
+        self._env.schedule(done, delay=whole_ps(job.latency_s))
+
+
+def _number(running: _Running) -> int:
+    return running.number
+
+
+def _over(event: Ending) -> None:
+    """A job ends as it was known to, if it still does."""
+    if event.moves is not None:
+        event.moves._ok, event.moves._value = True, event.moves.job
+        at_once(event.moves)
 
 
 class Interconnect:
@@ -45,19 +316,69 @@ class Interconnect:
         parts = [region.link_bytes for region in self._regions]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def known(self, turn: int, now_ps: int) -> Hashable:
-        """What is on each region's links (see ``Done.known``)."""
-        return tuple([known for one in self._regions if (known := one.known(turn, now_ps))])
-
     def submit(self, job: Job) -> Moved:
         """Begin now; the event (value: the job) fires when its bytes and latency are over."""
         return self._region(job).submit(job)
-
-    def crossed(self, job: Job, times: int) -> None:
-        """Count a job that is known to have had its links for itself, so many times."""
-        self._region(job).crossed(job, times)
 
     def _region(self, job: Job) -> Region:
         links = job.load.links
         place = bisect_right(self._starts, int(links[0])) - 1 if len(links) else 0
         return self._regions[place]
+
+
+class Memories:
+    """The memory links of a program, which follow ``first`` others on the interconnect.
+
+    Nobody but its one worker uses an HBM of its own, and that, unless it has several
+    units, one operation after the other: when its bytes are through is known as soon as they begin.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, program: Program, interconnect: Interconnect, first: int
+    ) -> None:
+        self._env = env
+        self._interconnect = interconnect
+        self._first = first
+        self._bandwidth = program.hbms
+        self._own_bytes = [0.0] * len(program.hbms)
+        self._jobs: dict[tuple[int, float], Job] = {}
+        self._traffic: dict[Operation, Operation] = {}
+        users = Counter(worker.hbm for worker in program.workers)
+        at_once = {worker.hbm for worker in program.workers if worker.units}
+        self._own = [
+            users[number] == 1 and number not in at_once and not program.shared_memory
+            for number in range(len(program.hbms))
+        ]
+
+    def traffic(self, operation: Operation) -> Operation:
+        """What a memory does for an operation, as one operation however often."""
+        found = self._traffic.get(operation)
+        if found is None:
+            found = self._traffic[operation] = operation.traffic()
+        return found
+
+    def is_own(self, hbm: int | None) -> bool:
+        """Whether nobody but one worker uses it; none is nobody's."""
+        return hbm is None or self._own[hbm]
+
+    def crossed(self, hbm: int, size_bytes: float) -> None:
+        """Count bytes that are known to go through one of a worker's own."""
+        self._own_bytes[hbm] += size_bytes
+
+    def cross(self, hbm: int, size_bytes: float) -> tuple[simpy.Event, int | None]:
+        """Begin now; the event of the end, and picoseconds until then where that is known."""
+        if self._own[hbm]:
+            self._own_bytes[hbm] += size_bytes
+            through_ps = whole_ps(size_bytes / self._bandwidth[hbm])
+            return self._env.timeout(through_ps), through_ps
+        job = self._jobs.get((hbm, size_bytes))
+        if job is None:
+            load = Load(np.array([self._first + hbm]), np.ones(1))
+            job = self._jobs[hbm, size_bytes] = Job("hbm", load, size_bytes, 0.0)
+        return self._interconnect.submit(job), None
+
+    @property
+    def bytes(self) -> tuple[float, ...]:
+        """Bytes that have crossed each of them."""
+        shared = self._interconnect.link_bytes[self._first :]
+        return tuple((shared + self._own_bytes).tolist())

@@ -1,9 +1,10 @@
-"""What the links are asked to carry: jobs, and the load that a job puts on them."""
+"""What links are asked to carry: jobs, the loads that they put on links, and the links."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,3 +93,40 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     new = np.ones(ascending.size, dtype=bool)
     np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
     return ascending[new]
+
+
+class Links(ABC):
+    """Links that jobs share, with their ``bandwidth`` (B/s)."""
+
+    bandwidth: Floats
+
+    def __init__(self) -> None:
+        self._jobs: dict[Job, Job] = {}
+
+    def carry(self, job: Job) -> Job:
+        """A job with its load on these links."""
+        if job not in self._jobs:
+            self._jobs[job] = replace(job, load=self.of(job.load))
+        return self._jobs[job]
+
+    @abstractmethod
+    def of(self, load: Load) -> Load:
+        """A load by the numbers of these links."""
+
+    @abstractmethod
+    def which(self) -> Ints:
+        """The number here of what stands for each of the wires' links."""
+
+
+class EveryLink(Links):
+    """All links of the wires."""
+
+    def __init__(self, bandwidth: Floats) -> None:
+        super().__init__()
+        self.bandwidth = bandwidth
+
+    def of(self, load: Load) -> Load:  # noqa: D102
+        return load.everywhere()
+
+    def which(self) -> Ints:  # noqa: D102
+        return np.arange(len(self.bandwidth))

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from simulator.engine.chaining import Chaining
-from simulator.engine.chains import Chain
-from simulator.engine.collecting import no_collecting
-from simulator.engine.cores import Cores, Done, Span, at_once, latest, once, pending
+from simulator.engine.blocks import ACCELERATION, Block
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
-from simulator.engine.interconnect import Interconnect
+from simulator.engine.interconnect import Interconnect, Memories
 from simulator.engine.jobs import Job
-from simulator.engine.meeting import Meeting
-from simulator.engine.memories import Memories
 from simulator.engine.operations import Operation, Program
+from simulator.engine.plain import accelerated
 from simulator.engine.records import Log
-from simulator.engine.rows import Rows
-from simulator.engine.stations import names_of, stations
+from simulator.engine.resources import (
+    Cores,
+    Done,
+    Meeting,
+    Span,
+    at_once,
+    latest,
+    names_of,
+    once,
+    pending,
+    stations,
+)
 from simulator.engine.timeline import Timeline
+
+
+@contextmanager
+def no_collecting() -> Iterator[None]:
+    """Without it: programs and runs make no garbage in circles, and records outlive them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
 
 Process = Generator[simpy.Event, Any, Any]
 """What a process does: it yields the events it waits for."""
@@ -49,10 +70,9 @@ class Machine:
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
         self._deliveries: dict[Hashable, Meeting] = {}
-        self.gathering: dict[Meeting, None] = {}  # to which some have come, but not all
         self._cores = [
-            [Cores(self.env, station, worker, self._log, lane) for lane in station.lanes]
-            for worker, station in enumerate(self.stations.workers)
+            [Cores(self.env, station, self._log, lane) for lane in station.lanes]
+            for station in self.stations.workers
         ]
         self._links = program.followed()
         self._wires = len(self._links.bandwidth)
@@ -61,7 +81,8 @@ class Machine:
             regions = [np.concatenate(regions)]
         self.interconnect = Interconnect(self.env, *regions)
         self._memories = Memories(self.env, program, self.interconnect, self._wires)
-        self.chains = Chaining(program, self.stations, self._log, self._memories, self._links)
+        self._blocks: dict[tuple[Hashable, ...], Block] = {}
+        self._accelerated = accelerated(ACCELERATION)
 
     def compute(
         self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
@@ -78,21 +99,36 @@ class Machine:
             self._open(worker, operation, span, latest(before))
         return span
 
-    def compute_chain(
-        self, worker: int, chain: Chain, turn: int = 0, after: Sequence[Done] = ()
+    def block(self, worker: int, operations: Sequence[Operation]) -> Block | None:
+        """Some operations of a worker as a block; None where there can be none (``blocks``)."""
+        mine = self.program.workers[worker]
+        if not self._accelerated or mine.pace is not None or mine.units:
+            return None
+        if not self._memories.is_own(mine.hbm):
+            return None
+        bandwidth = None if mine.hbm is None else self.program.hbms[mine.hbm]
+        key = (*operations, bandwidth)
+        if key not in self._blocks:
+            number, moved = self._log.number, self._memories.traffic
+            crossing = [one for one in operations if bandwidth is not None and one.hbm_bytes]
+            traffic = {one: number(moved(one)) for one in crossing}
+            self._blocks[key] = Block(operations, [*map(number, operations)], bandwidth, traffic)
+        return self._blocks[key]
+
+    def compute_block(
+        self, worker: int, block: Block, turn: int = 0, after: Sequence[Done] = ()
     ) -> Done:
-        """Run a ``chain``'s operations; the event is the end of the last one."""
+        """Run a ``block``'s operations; the event is the end of the last one."""
         cores, mine = self._cores[worker][0], self.program.workers[worker]
         previous, span = cores.last, cores.take()
-        span.chain, span.turn = chain, turn
+        span.block, span.turn = block, turn
         before = after if previous is None else (*after, previous)
 
         def begin() -> None:
             span.start_ps, span.cause = int(self.env.now), latest(before)
             if mine.hbm is not None:
-                self._memories.crossed(mine.hbm, chain.hbm_bytes)
-            self.chains.count(chain)
-            self._fire(span, chain.duration_ps)
+                self._memories.crossed(mine.hbm, block.hbm_bytes)
+            self._fire(span, block.duration_ps)
 
         if waiting := pending(before):
             once(waiting, begin)
@@ -181,13 +217,12 @@ class Machine:
             ) from None
         if until is None or until.callbacks is not None:
             self._check_all_is_done()
-        for job, times in self.chains.carried():
-            self.interconnect.crossed(job, times)
         return Timeline(
             self.program,
             self.stations,
             self._log.operations,
-            Rows(self._log.columns(), self._log.joins()),
+            self._log.columns(),
+            self._log.joins(),
             events,
             self._links,
             tuple(self.interconnect.link_bytes[: self._wires].tolist()),
@@ -244,14 +279,12 @@ class Machine:
     def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
         meeting.came.append((worker, latest(before)))
         meeting.missing -= 1
-        self.gathering[meeting] = None
         if not meeting.missing:
             self._begin(meeting)
 
     def _begin(self, meeting: Meeting) -> None:
         """Everybody has come: carry it."""
         self._meetings.pop(meeting.name, None)
-        del self.gathering[meeting]
         meeting.start_ps = int(self.env.now)
         if meeting.operation.jobs:
             self._carry(meeting, iter(meeting.operation.jobs))
@@ -262,7 +295,6 @@ class Machine:
         """What is left of an exchange's jobs, one after the other."""
         for job in jobs:
             moved = self.interconnect.submit(self._links.carry(job))
-            moved.of = meeting
             moved.callbacks.append(lambda _: self._carry(meeting, jobs))
             return
         meeting._ok, meeting._value = True, None

@@ -1,23 +1,139 @@
-"""What there is to do: operations, templates that say when, and workers that follow them."""
+"""What there is to do: operations, templates that say when, workers, and what their HBM holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from hardware import Device, Wires
-from hardware.array import Unit
-from planners.order import Kind, Phase
-from simulator.engine.jobs import Job
-from simulator.engine.links import EveryLink, Links
-from simulator.engine.occupancy import DeviceMemory
+from simulator.engine.jobs import EveryLink, Floats, Job, Links
 
+MOVING = ("gradients", "activations", "logits", "buffers")
+"""Classes of what comes and goes in HBM during a step.
+
+Gradients of weights; what forward keeps for backward; what the last layer makes; and
+what lives within one pass, as the errors of activations and what is computed again.
+"""
+CLASSES = ("weights", "optimizer", *MOVING)
+"""All classes: weights as operators read them, and master copies with moments."""
+
+NAMED = 3
+"""Of what does not fit: so many devices, or stages, are named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
+
+    Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle), which
+    ``by_class`` has by CLASSES where that is known.
+    """
+
+    device: str
+    peak_bytes: float
+    capacity_bytes: float
+    operator: str
+    cores: int
+    cores_over: int
+    by_class: tuple[float, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether every core's peak is within its capacity."""
+        return self.cores_over == 0
+
+    def __str__(self) -> str:
+        return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
+
+
+def all_classes(
+    held_bytes: float, weight_bytes: float, gradient_bytes: float, moving: Sequence[float]
+) -> tuple[float, ...]:
+    """Bytes of each of CLASSES: of what is held all the time, and of what comes and goes."""
+    gradients, *others = moving
+    state = held_bytes - weight_bytes - gradient_bytes
+    return (weight_bytes, state, gradient_bytes + gradients, *others)
+
+
+def fullness(peak_bytes: float, capacity_bytes: float, operator: str) -> str:
+    """A core's peak against its capacity in words, and the operator at the peak ("": none)."""
+    place = f", at {operator}" if operator else ""
+    return f"peak {readable(peak_bytes)} of {readable(capacity_bytes)} a core{place}"
+
+
+def readable(size_bytes: float) -> str:
+    """GiB with two digits behind the point, or MiB where that is less than one."""
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.2f} GiB"
+    return f"{size_bytes / 2**20:.2f} MiB"
+
+
+def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemory]) -> str | None:
+    """What does not fit, where, and what helps; None where everything fits.
+
+    Of more than NAMED devices or stages the fullest ones are named, and the others counted.
+    """
+    full = [one for one in memory if not one.fits]
+    if not full:
+        return None
+    named = full
+    if len(full) > NAMED:
+        named = sorted(full, key=lambda one: one.peak_bytes / one.capacity_bytes, reverse=True)
+    over = [
+        f"{one.device}: {one} ({one.cores_over:,} of {one.cores:,} cores)" for one in named[:NAMED]
+    ]
+    if others := len(full) - len(over):
+        over.append(f"and {others} more")
+    return (
+        f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
+        "take a smaller batch, more devices or another planner"
+    )
+
+
+SEND, MEMORY = "send", "memory"
+"""The kinds of operation that the engine tells from others; all else is a label to it, as phases
+are: a send goes to whoever receives it, and memory is what an HBM does for an operation."""
 COMPUTE_LEVEL = -1
 """The ``level`` of operations that run on cores, below every split."""
+
+
+class Board(Protocol):
+    """What the engine asks of the device of a worker, which else is a label to it."""
+
+    @property
+    def name(self) -> str:
+        """As messages have it."""
+
+    @property
+    def chips(self) -> int:
+        """Chips of a board."""
+
+    @property
+    def cores_per_chip(self) -> int:
+        """Cores of a chip."""
+
+    @property
+    def cores(self) -> int:
+        """Cores of a board."""
+
+    @property
+    def hbm_capacity_bytes(self) -> float:
+        """Of a chip."""
+
+    @property
+    def energy(self) -> object:
+        """None where nobody knows what it takes."""
+
+
+class Wired(Protocol):
+    """What the engine asks of wires: the ``bandwidth`` (B/s) of each link."""
+
+    @property
+    def bandwidth(self) -> Floats:
+        """By the links' numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +152,8 @@ class Operation:
     second side receive, both at once. ``energy_j`` goes with these amounts.
     """
 
-    kind: Kind
-    phase: Phase
+    kind: str
+    phase: str
     layer: str
     level: int = COMPUTE_LEVEL
     duration_ps: int = 0
@@ -57,7 +173,7 @@ class Operation:
     def traffic(self) -> Operation:
         """What a core's HBM does meanwhile, as an operation of its own."""
         received = (self.hbm_bytes, 0.0)
-        return Operation(Kind.MEMORY, self.phase, self.layer, received=received)
+        return Operation(MEMORY, self.phase, self.layer, received=received)
 
     def __str__(self) -> str:
         place = "" if self.level == COMPUTE_LEVEL else f" at level {self.level}"
@@ -103,9 +219,14 @@ class Task(NamedTuple):
     once: float = 0.0
 
     @property
+    def computes(self) -> bool:
+        """Whether it is something for cores to do."""
+        return not self.parties and self.operation.kind != SEND
+
+    @property
     def receives(self) -> bool:
         """Whether it waits for what another worker sends."""
-        return not self.parties and self.operation.kind is Kind.SEND
+        return not self.parties and self.operation.kind == SEND
 
 
 class Part(StrEnum):
@@ -206,12 +327,12 @@ class Worker:
     ``itinerary`` it does not follow its template once, but parts of it, for many turns.
     """
 
-    device: Device
+    device: Board
     template: tuple[Task, ...] = ()
     sites: tuple[int, ...] = ()
     multiplicity: int = 1
     first: int = 0
-    unit: Unit = "board"
+    unit: Literal["board", "chip", "core"] = "board"
     chips: int = 1
     cores_per_chip: int = 1
     hbm: int | None = None
@@ -241,7 +362,7 @@ class Program:
 
     workers: tuple[Worker, ...]
     sites: tuple[Site, ...] = ()
-    wires: Wires | None = None
+    wires: Wired | None = None
     links: Links | None = None
     hbms: tuple[float, ...] = ()
     shared_memory: bool = False

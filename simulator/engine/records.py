@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 from array import array as column
-from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.chains import Chain, Chains
+from simulator.engine.blocks import Block, BlockLog
 from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation
-from simulator.engine.rows import NO_ROW, Columns, Joins, as_column
+
+NO_ROW = -1
+"""The ``cause`` of what waited for nothing."""
+
+
+class Columns(NamedTuple):
+    """Records as columns of equal length, in the order in which operations ended.
+
+    ``resource`` and ``operation`` are indices into a timeline's resources and
+    ``operations``; ``turn`` is the micro-batch or iteration; ``start`` and
+    ``end`` are picoseconds. ``cause`` is the row of the record whose end let
+    this one begin: the last of what it needed, or NO_ROW.
+    """
+
+    resource: column[int]
+    operation: column[int]
+    turn: column[int]
+    start: column[int]
+    end: column[int]
+    cause: column[int]
+
+
+class Joins(NamedTuple):
+    """Who took part in exchanges: the worker, the exchange's row, and that of what it waited for.
+
+    A worker's own ``cause`` is what it did, or needed, before it came; the
+    exchange's is that of whoever came last.
+    """
+
+    worker: column[int]
+    row: column[int]
+    cause: column[int]
+
+
+def as_column(typecode: str, values: Ints) -> column[Any]:
+    """A column to keep."""
+    return column(typecode, values.astype(typecode).tobytes())
 
 
 class Numbered(Protocol):
@@ -26,9 +61,9 @@ class Log:
 
     An operation that ends is written once, with its number; each resource that
     it was on adds that number. So a board's four cores write five lines of
-    little instead of four of much. A chain is written once as well, and only
+    little instead of four of much. A block is written once as well, and only
     its numbers for each resource: what there is to say of them is worked out in the
-    end, for all chains at once.
+    end, for all blocks at once.
     """
 
     def __init__(self) -> None:
@@ -38,7 +73,7 @@ class Log:
         self._cause = column("i")
         self.worker, self.met, self.waited_for = column("i"), column("i"), column("i")
         self._operations: dict[Operation, int] = {}
-        self._chains = Chains()
+        self._blocks = BlockLog()
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -78,44 +113,37 @@ class Log:
         self._start.append(start_ps)
         self._end.append(end_ps)
         self._cause.append(cause)
-        return len(self._end) - 1 + self._chains.lines
+        return len(self._end) - 1 + self._blocks.lines
 
-    def chained(
-        self, chain: Chain, by: tuple[int, int, int], turn: int, start_ps: int, cause: int
-    ) -> int:
-        """Write a chain ``by`` a worker, on a core and a memory; returns its first line's number.
+    def block(self, block: Block, on: tuple[int, int], turn: int, start_ps: int, cause: int) -> int:
+        """Write a block ``on`` a core and a memory; returns its first line's number.
 
         The others follow. Further cores that did it write their ``rows``. What ended meanwhile
         is written already: the records are brought into order in the end.
         """
-        first = len(self._end) + self._chains.lines
-        self._chains.write(chain, by, turn, start_ps, cause, first)
+        first = len(self._end) + self._blocks.lines
+        self._blocks.write(block, on, turn, start_ps, cause, first)
         return first
 
-    def rows(self, resource: int, first: int, lines: Sequence[int]) -> None:
-        """Write that some lines of a chain were done on one more resource."""
-        self.resource.extend([resource] * len(lines))
-        self.done.extend([first + line for line in lines])
+    def rows(self, resource: int, first: int, count: int) -> None:
+        """Write that the operations of a block were done on one more resource."""
+        self.resource.extend([resource] * count)
+        self.done.extend(range(first, first + count))
 
     def columns(self) -> Columns:
         """All records, in the order in which they ended."""
         kept = self._operation, self._turn, self._start, self._end, self._cause
         resource, done = ints(self.resource), ints(self.done)
         said = [ints(one) for one in kept]
-        self._joins = [ints(one) for one in (self.worker, self.met, self.waited_for)]
-        if self._chains:
-            chains = self._chains.unroll()
-            number, met = chains.number, chains.met
+        if self._blocks:
+            number, lines, where, moved = self._blocks.unroll()
             apart = np.ones(len(self._end) + len(number), dtype=bool)
             apart[number] = False
-            joins = chains.worker[met], number[met], chains.said[-1][met]
-            self._joins = [np.concatenate(both) for both in zip(self._joins, joins, strict=True)]
             said = [
-                _merged(apart, one, number, line)
-                for one, line in zip(said, chains.said, strict=True)
+                _merged(apart, one, number, line) for one, line in zip(said, lines, strict=True)
             ]
-            for some in (chains.moved, ~chains.moved):  # of those at once memories are first
-                resource = np.concatenate([resource, chains.resource[some]])
+            for some in (moved, ~moved):  # of those at once memories are first
+                resource = np.concatenate([resource, where[some]])
                 done = np.concatenate([done, number[some]])
             order = np.argsort(said[3][done], kind="stable")  # those at once as they were written
             resource, done = resource[order], done[order]
@@ -134,7 +162,7 @@ class Log:
 
     def joins(self) -> Joins:
         """Who took part in exchanges, in their order; after ``columns``."""
-        worker, met, waited_for = self._joins
+        worker, met, waited_for = map(ints, (self.worker, self.met, self.waited_for))
         row = self._row[met]
         order = np.argsort(row, kind="stable")
         found = worker[order], row[order], self._row[waited_for][order]
@@ -142,7 +170,7 @@ class Log:
 
 
 def _merged(apart: NDArray[np.bool_], one: Ints, number: Ints, line: Ints) -> Ints:
-    """What is said of each number, of those ``apart`` from chains and of chains' lines."""
+    """What is said of each number, of those ``apart`` from blocks and of blocks' lines."""
     found = np.empty(len(apart), dtype=np.int64)
     found[apart], found[number] = one, line
     return found

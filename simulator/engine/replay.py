@@ -1,15 +1,198 @@
-"""Programs that are written down beforehand: every worker follows its template."""
+"""Programs written down beforehand: workers follow their template, or parts of it by turns."""
 
 from __future__ import annotations
 
-from simulator.engine.collecting import no_collecting
-from simulator.engine.cores import Done
-from simulator.engine.follower import Follower, Given
-from simulator.engine.machine import Machine, Process
-from simulator.engine.operations import Program
-from simulator.engine.repeated import repeated
-from simulator.engine.rhythm import watch
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from simulator.engine.blocks import Block, blocks_of
+from simulator.engine.machine import Machine, Process, no_collecting
+from simulator.engine.operations import SEND, Action, Itinerary, Operation, Part, Program, Sent
+from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
+
+
+class Given:
+    """What the units of a worker's core were given, which may not have begun."""
+
+    def __init__(self, machine: Machine, worker: int) -> None:
+        self._machine = machine
+        self._worker = worker
+        self._under_way: list[tuple[Operation, Done]] = []
+
+    def compute(self, operation: Operation, turn: int, after: Sequence[Done]) -> Done:
+        """Give a unit an operation, behind what it was given before and what comes ``after``."""
+        found = self._machine.compute(self._worker, operation, turn, after)
+        self._under_way.append((operation, found))
+        return found
+
+    def over(self) -> Process:
+        """Wait for all of it."""
+        for operation, event in self._under_way:
+            if event.callbacks is not None:
+                self._machine.expect(self._worker, operation)
+                yield event
+
+
+class Follower:
+    """What a worker has done of each turn: lines by their number.
+
+    What the stages of a place exchange of gradients and new weights
+    goes one after the other, as on one communicator: in ``_streams`` are the last of each.
+    """
+
+    def __init__(self, machine: Machine, worker: int, itinerary: Itinerary) -> None:
+        self._machine = machine
+        self._worker = worker
+        self._itinerary = itinerary
+        mine = machine.program.workers[worker]
+        self._template, self._units = mine.template, bool(mine.units)
+        self._given = Given(machine, worker)
+        self._lines: dict[tuple[frozenset[Part], int], tuple[int, ...]] = {}
+        self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
+        self._sent: dict[Operation, Done] = {}
+        self._last: tuple[Done, ...] = ()
+        self._blocks: dict[tuple[int, ...], list[tuple[tuple[int, ...], Block | None]]] = {}
+        self._streams: dict[int, Done] = {}
+        self._streamed = {
+            i
+            for (_, part), some in itinerary.lines.items()
+            for i in some
+            if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].site is None
+        }
+
+    def follow(self) -> Process:
+        """All actions, one after the other."""
+        for action in self._itinerary.actions:
+            yield from self._act(action)
+        yield from self._given.over()
+
+    def _act(self, action: Action) -> Process:
+        """Follow the lines of an action; of a turn nothing is needed behind its last one."""
+        done = self._done[action.stage, action.turn]
+        if action.again:
+            inner = self._of(action._replace(parts=frozenset({Part.FORWARD}), again=False))
+            yield from self._follow(tuple(i for i in inner if not self._between(i)), action, done)
+        yield from self._follow(self._of(action), action, done)
+        ends = Part.UPDATE if Part.SUMS in action.parts else Part.WEIGHTS
+        if ends in action.parts or Part.UPDATE in action.parts:
+            del self._done[action.stage, action.turn]
+
+    def _between(self, line: int) -> bool:
+        """Whether a line sends something, receives it, or gathers what was received in parts."""
+        operation, needs, *_ = self._template[line]
+        received = (self._template[i] for i in needs if self._template[i].receives)
+        return operation.kind == SEND or any(
+            one.operation.layer == operation.layer for one in received
+        )
+
+    def _of(self, action: Action) -> tuple[int, ...]:
+        key = action.parts, action.stage
+        if key not in self._lines:
+            self._lines[key] = self._ordered(action.parts, self._itinerary.of(action))
+        return self._lines[key]
+
+    def _ordered(self, parts: frozenset[Part], lines: tuple[int, ...]) -> tuple[int, ...]:
+        """Errors leave a stage when its whole backward is over, unless it is cut in two.
+
+        So they do in all frameworks, where backward is one call. Without overlap the
+        sums of gradients come behind them, where there are any to send.
+        """
+        template = self._template
+        sent = [i for i in lines if template[i].parties and template[i].operation.kind == SEND]
+        if Part.WEIGHTS not in parts or not sent:
+            return lines
+        behind = Part.SUMS if not self._itinerary.overlap else None
+        sums = {
+            i for (_, part), some in self._itinerary.lines.items() if part is behind for i in some
+        }
+        body = [i for i in lines if i not in sums and i not in sent]
+        return (*body, *sent, *(i for i in lines if i in sums))
+
+    def _follow(self, lines: Sequence[int], action: Action, done: dict[int, Done]) -> Process:
+        """Some lines in their order, blocks in one go."""
+        for some, block in self._in_blocks(tuple(lines)):
+            if block is None:
+                for line in some:
+                    yield from self._line(line, action, done)
+                continue
+            after = self._after(some[0], done)
+            yield from self._until(self._template[some[0]].operation, after)
+            found = self._machine.compute_block(self._worker, block, action.turn, after)
+            done.update(dict.fromkeys(some, found))
+            yield found
+            self._last = (found,)
+
+    def _after(self, line: int, done: Mapping[int, Done]) -> list[Done]:
+        """What a line comes behind: without overlap what it did last, in whatever turn, too."""
+        after = [done[i] for i in self._template[line].needs if i in done]
+        if not self._itinerary.overlap:
+            after = [*self._last, *(e for e in after if e not in self._last)]
+        return after
+
+    def _line(self, line: int, action: Action, done: dict[int, Done]) -> Process:
+        """A line by itself."""
+        machine, worker, turn = self._machine, self._worker, action.turn
+        operation, _, parties, _, site, _ = self._template[line]
+        after = self._after(line, done)
+        if operation.kind == SEND:
+            sent = self._routed(operation, turn, site)
+            done[line] = self._pass(sent, action, after, parties)
+            if parties and self._itinerary.block:
+                self._last = (done[line],)
+            return
+        found: Done
+        if parties:
+            at = turn if site is None else action.round
+            if line in self._streamed:
+                after += [e for s, e in self._streams.items() if s != action.stage]
+            found = machine.meet(worker, operation, parties, at, after, site=site)
+            if line in self._streamed:
+                self._streams[action.stage] = found
+        elif self._units:
+            found = self._given.compute(operation, turn, after)
+        else:
+            yield from self._until(operation, after)
+            found = machine.compute(worker, operation, turn, after)
+            yield found
+        done[line] = found
+        self._last = (found,)
+
+    def _until(self, operation: Operation, after: Sequence[Done]) -> Process:
+        """Wait for what an operation comes behind."""
+        for event in after:
+            if event.callbacks is not None:
+                self._machine.expect(self._worker, operation)
+                yield event
+
+    def _in_blocks(self, lines: tuple[int, ...]) -> list[tuple[tuple[int, ...], Block | None]]:
+        """Lines that go together, and the block that they are; None: one by one."""
+        found = self._blocks.get(lines)
+        if found is None:
+            found = self._blocks[lines] = []
+            for some in blocks_of(self._template, lines):
+                operations = [self._template[line].operation for line in some]
+                computes = self._template[some[0]].computes
+                block = self._machine.block(self._worker, operations) if computes else None
+                found.append((some, block))
+        return found
+
+    def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:
+        ways = self._itinerary.routes.get(operation)
+        return Sent(operation, site or 0) if ways is None else ways[turn % len(ways)]
+
+    def _pass(self, sent: Sent, action: Action, after: list[Done], parties: int) -> Done:
+        """Send, behind what was sent the same way before; or what is to be received."""
+        operation, turn = sent.operation, action.turn
+        key = operation, turn
+        if not parties:
+            return self._machine.arrival(key)
+        if operation in self._sent:
+            after = [*after, self._sent[operation]]
+        worker, site = self._worker, sent.site
+        done = self._machine.deliver(worker, operation, key, turn, after, site, parties)
+        self._sent[operation] = done
+        return done
 
 
 def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
@@ -23,20 +206,20 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     mine = machine.program.workers[worker]
     template, given = mine.template, Given(machine, worker)
     done: dict[int, Done] = {}
-    for run in machine.chains.runs(template):
-        chain = None
-        if len(run) > 1:
-            chain = machine.chains.chain(worker, [template[line].operation for line in run])
-        if chain is not None:
-            after = [done[i] for i in template[run[0]].needs]
+    for lines in blocks_of(template, range(len(template))):
+        block = None
+        if len(lines) > 1:
+            block = machine.block(worker, [template[line].operation for line in lines])
+        if block is not None:
+            after = [done[i] for i in template[lines[0]].needs]
             for event in after:
                 if event.callbacks is not None:
                     yield event
-            found = machine.compute_chain(worker, chain, turn, after)
+            found = machine.compute_block(worker, block, turn, after)
             yield found
-            done.update(dict.fromkeys(run, found))
+            done.update(dict.fromkeys(lines, found))
             continue
-        for line in run:
+        for line in lines:
             operation, needs, parties, *_ = template[line]
             after = [done[i] for i in needs]
             if parties:
@@ -53,23 +236,13 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
     yield from given.over()
 
 
-def run(program: Program, *, folded: bool = True) -> Timeline:
-    """Build the machine for a program, and let every worker follow its template.
-
-    With itineraries ``folded`` follows what repeats itself once (``rhythm``): the same
-    timeline, sooner.
-    """
+def run(program: Program) -> Timeline:
+    """Build the machine for a program, and let every worker follow its template."""
     with no_collecting():
         machine = Machine(program)
-        followers = []
         for worker, mine in enumerate(program.workers):
             if mine.itinerary is None:
                 machine.process(replay(machine, worker), worker)
             elif mine.template:  # idle cores have none
-                followers.append(Follower(machine, worker, mine.itinerary))
-                machine.process(followers[-1].follow(), worker)
-        rhythm = watch(machine, followers) if folded else None
-        timeline = machine.run()
-        if rhythm is None or rhythm.repeat is None:
-            return timeline
-        return repeated(timeline, rhythm.repeat)
+                machine.process(Follower(machine, worker, mine.itinerary).follow(), worker)
+        return machine.run()

@@ -10,15 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardware import Device
-from planners.order import Kind, Phase
-from simulator.engine.jobs import Floats, Ints, distinct, ints
-from simulator.engine.links import Links
-from simulator.engine.occupancy import DeviceMemory
-from simulator.engine.operations import Operation, Program
+from simulator.engine.jobs import Floats, Ints, Links, distinct, ints
+from simulator.engine.operations import MEMORY, Board, DeviceMemory, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.engine.rows import Columns, Joins, Rows
-from simulator.engine.stations import Resource, Stations
+from simulator.engine.records import Columns, Joins
+from simulator.engine.resources import Resource, Stations
 
 
 class Period(NamedTuple):
@@ -67,7 +63,10 @@ class Timeline:
     program: Program
     stations: Stations
     operations: tuple[Operation, ...]
-    rows: Rows
+    columns: Columns
+    """The records, in the order in which operations ended."""
+    joins: Joins
+    """Who took part in exchanges."""
     events: int
     """Events that SimPy processed."""
     links: Links
@@ -100,18 +99,8 @@ class Timeline:
         """Every core, HBM and link of the run."""
         return self.stations.resources
 
-    @property
-    def columns(self) -> Columns:
-        """The records, in the order in which operations ended."""
-        return self.rows.columns
-
-    @property
-    def joins(self) -> Joins:
-        """Who took part in exchanges."""
-        return self.rows.joins
-
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.columns.end)
 
     @property
     def times(self) -> tuple[Ints, Ints]:
@@ -121,7 +110,13 @@ class Timeline:
     @property
     def makespan_ps(self) -> int:
         """Time of the whole run: the last record's end."""
-        return self.rows.end_ps
+        ends = self.columns.end
+        return ends[-1] if len(ends) else 0
+
+    @property
+    def turns(self) -> int:
+        """Micro-batches, or iterations."""
+        return int(ints(self.columns.turn).max(initial=-1)) + 1
 
     @property
     def makespan_s(self) -> float:
@@ -168,7 +163,7 @@ class Timeline:
     @property
     def idle_cores(self) -> int:
         """Cores that computed nothing."""
-        busy = set(self.rows.followed.columns.resource)
+        busy = set(self.columns.resource)
         return sum(
             self.resources[core].multiplicity
             for station in self.stations.workers
@@ -179,9 +174,8 @@ class Timeline:
     def _counts(self) -> Ints:
         """How often each operation ran in the whole array."""
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
-        rows = self.rows.followed.columns
         counts = np.zeros(len(self.operations), np.int64)
-        np.add.at(counts, rows.operation, multiplicity[rows.resource] * self.rows.often)
+        np.add.at(counts, self.columns.operation, multiplicity[self.columns.resource])
         return counts
 
     def _core_ps(self) -> list[int]:
@@ -193,30 +187,30 @@ class Timeline:
         cores = np.array([r.cores for r in self.resources], dtype=np.int64)
         each = distinct(cores)
         sort = np.searchsorted(each, cores)
-        resource, operation, _, start, end, _ = map(ints, self.rows.followed.columns)
-        spent, where = (end - start) * self.rows.often, (operation, sort[resource])
+        resource, operation, _, start, end, _ = map(ints, self.columns)
+        spent, where = (end - start), (operation, sort[resource])
         high, low = np.zeros((2, len(self.operations), len(each)), np.int64)
         np.add.at(high, where, spent >> 32)
         np.add.at(low, where, spent & (1 << 32) - 1)
         whole = (high.astype(object) << 32) + low
         return [sum(map(mul, row, each.tolist())) for row in whole.tolist()]
 
-    def _amounts(self, of: Callable[[Operation], float]) -> dict[tuple[Phase, Kind], float]:
+    def _amounts(self, of: Callable[[Operation], float]) -> dict[tuple[str, str], float]:
         """An amount by phase and kind over the whole array."""
-        found: dict[tuple[Phase, Kind], float] = {}
+        found: dict[tuple[str, str], float] = {}
         for operation, count in zip(self.operations, self._counts().tolist(), strict=True):
             key = (operation.phase, operation.kind)
             found[key] = found.get(key, 0.0) + of(operation) * count
         return found
 
-    def totals(self) -> dict[tuple[Phase, Kind], Total]:
+    def totals(self) -> dict[tuple[str, str], Total]:
         """Sums by phase and kind over the whole array, multiplicities included.
 
         Times are those during which cores compute or wait for a busy link,
         each core counted; exact integers, so that folding changes nothing.
         """
         counts = self._counts().tolist()
-        totals: dict[tuple[Phase, Kind], Total] = {}
+        totals: dict[tuple[str, str], Total] = {}
         for op, count, core_ps in zip(self.operations, counts, self._core_ps(), strict=True):
             key = (op.phase, op.kind)
             old = totals.get(key, Total(0, 0, 0.0, 0.0))
@@ -233,7 +227,7 @@ class Timeline:
     def traffic_bytes(self) -> float:
         """Bytes received in the whole array for a batch, by its records; HBM traffic is not."""
         amounts = self._amounts(lambda operation: operation.bytes).items()
-        moved = math.fsum(amount for (_, kind), amount in amounts if kind is not Kind.MEMORY)
+        moved = math.fsum(amount for (_, kind), amount in amounts if kind != MEMORY)
         return moved / self.batches
 
     @property
@@ -248,9 +242,9 @@ class Timeline:
         joules = self._amounts(lambda operation: operation.energy_j).values()
         return math.fsum(joules) / self.batches
 
-    def flops_by_device(self) -> dict[Device, float]:
+    def flops_by_device(self) -> dict[Board, float]:
         """FLOPs done on the cores of each device."""
-        resource, operation, *_ = map(ints, self.rows.followed.columns)
+        resource, operation, *_ = map(ints, self.columns)
         of_cores = [r.device if r.kind in ("core", "unit") else None for r in self.resources]
         devices = [device for device in dict.fromkeys(of_cores) if device is not None]
         place = {device: i for i, device in enumerate(devices)}
@@ -258,7 +252,7 @@ class Timeline:
         multiplicity = np.array([r.multiplicity for r in self.resources], dtype=np.int64)
         counts = np.zeros((len(devices), len(self.operations)), np.int64)
         on_cores = row[resource] >= 0
-        many = (multiplicity[resource] * self.rows.often)[on_cores]
+        many = multiplicity[resource][on_cores]
         np.add.at(counts, (row[resource][on_cores], operation[on_cores]), many)
         flops = np.array([op.flops for op in self.operations])
         return dict(zip(devices, (counts @ flops).tolist(), strict=True))

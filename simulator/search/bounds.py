@@ -22,7 +22,7 @@ from planners.partition import WHOLE, Shard, sizes, usual
 from planners.plan.updates import bucket_words
 from simulator.cost.roofline import Core, core_of, flops, traffic
 from simulator.cost.training_operators import operators
-from simulator.engine.collecting import no_collecting
+from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
 from simulator.search.layout_search import FEW_CORES

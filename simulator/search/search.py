@@ -12,7 +12,7 @@ from planners import TIME, Objective, Plan, PlanError
 from planners.hierarchy.fixed_types import priced
 from planners.hierarchy.search import LARGEST_BATCH
 from planners.plan.updates import ARRIVAL
-from simulator.engine.collecting import no_collecting
+from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (

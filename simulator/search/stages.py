@@ -17,8 +17,7 @@ from planners.pipeline import Level, Paper, Profile, ProfileNode, plan_stages, s
 from planners.pipeline.staging import cut_into, micro_batch
 from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.worker_records import doings
-from simulator.engine.jobs import ints
-from simulator.engine.links import Links
+from simulator.engine.jobs import Links, ints
 from simulator.engine.operations import Itinerary, Operation, Part, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Timeline
@@ -184,7 +183,6 @@ def stages_bound(timeline: Timeline) -> StepBound | None:
 
 def _exchanges(timeline: Timeline) -> list[int]:
     """Of workers without overlap: how long their exchanges take at least, sends left out (ps)."""
-    rows = timeline.rows.followed
     least = np.array(
         [
             0
@@ -194,10 +192,10 @@ def _exchanges(timeline: Timeline) -> list[int]:
         ]
     )
     found = []
-    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
+    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
         waits = worker.itinerary is not None and not worker.itinerary.overlap
         joined = mine.joined if waits else mine.joined[:0]
-        spent = least[ints(rows.columns.operation)[joined]] * timeline.rows.often[joined]
+        spent = least[ints(timeline.columns.operation)[joined]]
         found.append(int(spent.sum()))
     return found
 

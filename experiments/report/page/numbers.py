@@ -13,7 +13,7 @@ from experiments.report.page.markup import Markup, number, section, table, tag
 from experiments.studies import occupancy
 from experiments.studies.throughput import conventions
 from simulator.analysis.memory_timeline import at_rest, filled, fullest
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 
 GIB = 2.0**30
 ALL = "all"

@@ -14,8 +14,8 @@ import simpy
 from simulator.asynchronous.algorithm import Algorithm, within
 from simulator.asynchronous.run import Process, Run
 from simulator.asynchronous.waiting import when
-from simulator.engine.cores import Done
 from simulator.engine.operations import Operation
+from simulator.engine.resources import Done
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from simulator.asynchronous.algorithm import Algorithm, seeded, within
 from simulator.asynchronous.run import Process, Run
-from simulator.engine.cores import Done
 from simulator.engine.operations import Operation
+from simulator.engine.resources import Done
 
 GROUPS = ("random", "buffer", "division", "static")
 

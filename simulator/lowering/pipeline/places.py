@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from simulator.analysis.memory_timeline import peak
-from simulator.engine.occupancy import MOVING, DeviceMemory, all_classes
-from simulator.engine.operations import Part, Task, Worker
+from simulator.engine.operations import MOVING, DeviceMemory, Part, Task, Worker, all_classes
 from simulator.lowering.step.training_step import Tree
 
 

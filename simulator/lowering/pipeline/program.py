@@ -20,8 +20,15 @@ from planners.legality import check_nodes
 from planners.plan import COPIES, Pipeline
 from planners.plan.updates import kept_in_parts
 from simulator.engine.errors import OutOfMemoryError
-from simulator.engine.occupancy import DeviceMemory, overflow
-from simulator.engine.operations import Action, Itinerary, Program, Site, Worker
+from simulator.engine.operations import (
+    Action,
+    DeviceMemory,
+    Itinerary,
+    Program,
+    Site,
+    Worker,
+    overflow,
+)
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.connections import Chunk, Joints
 from simulator.lowering.pipeline.places import merged, stage_memory

@@ -21,8 +21,7 @@ from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
-from simulator.engine.occupancy import DeviceMemory, overflow
-from simulator.engine.operations import Operation
+from simulator.engine.operations import DeviceMemory, Operation, overflow
 from simulator.lowering.step import order
 from simulator.lowering.step.exchanges import ExchangesOnWires
 from simulator.lowering.step.order import Wrapped, units_of

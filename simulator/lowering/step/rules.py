@@ -15,8 +15,7 @@ from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import MemoryUse
-from simulator.engine.occupancy import DeviceMemory
-from simulator.engine.operations import Operation
+from simulator.engine.operations import DeviceMemory, Operation
 from simulator.lowering.execution import Execution
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Division, Mesh

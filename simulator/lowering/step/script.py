@@ -73,7 +73,7 @@ class Script:
 
         What it holds it goes on holding behind the ``last`` operation of the product.
         """
-        of = (v, operation.phase)
+        of = (v, Phase(operation.phase))
         held, once = self.held.get(of, NOTHING_HELD), self.once.get(of, 0.0)
         if not last:
             held, once = held.released, 0.0

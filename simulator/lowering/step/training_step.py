@@ -13,8 +13,7 @@ from dataclasses import replace
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.collectives.symmetry import byte_s, links_of
-from simulator.engine.occupancy import DeviceMemory
-from simulator.engine.operations import Operation, Program, Site, Worker
+from simulator.engine.operations import DeviceMemory, Operation, Program, Site, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.step.dataflow import MADE, Dataflow
 from simulator.lowering.step.rules import Rules

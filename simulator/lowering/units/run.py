@@ -15,11 +15,11 @@ from typing import NamedTuple
 from hardware import Device
 from planners.order import Kind
 from simulator.analysis.period import steady_period, turn_ends
-from simulator.engine.cores import Done
 from simulator.engine.errors import SimulationError
 from simulator.engine.machine import Machine
 from simulator.engine.operations import Operation, Program, Worker
 from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
 from simulator.lowering.units.list_scheduling import UnitTask, list_schedule
 

@@ -15,7 +15,7 @@ from experiments.explain.path import STEPS_END, Paths, Spent, paths_of
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import explain
 from experiments.studies.case import Case, step_of
-from hardware import load_array
+from hardware import Wires, load_array
 from simulator import Execution, Timeline
 from tests.strategies import timelines
 from workloads import Layer, Network, Tensor, load_network
@@ -132,7 +132,7 @@ def test_links_by_what_they_join(tmp_path: Path) -> None:
     assert kinds["tier 0, switch"].count == 2 * 8
     ring = kinds["tier 1, ring"]
     wires = timeline.program.wires
-    assert wires is not None
+    assert isinstance(wires, Wires)
     across = [i for i, name in enumerate(wires.names) if name.startswith("tier 1")]
     assert ring.count == len(across)
     assert ring.bytes == pytest.approx(sum(timeline.link_bytes[across]))

@@ -10,7 +10,7 @@ from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.model_options import with_options
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, Timeline
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 from workloads import load_network
 
 GPT = "gpt3-125m:layers=2:seq=128"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import accelarray
 from accelarray import UsageError
 from experiments.face.result import LONGEST, Result
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 from tests.experiments.face import SMALL
 from tests.experiments.pages import EVIL
 from workloads import Builder

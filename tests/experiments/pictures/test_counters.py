@@ -15,11 +15,11 @@ from experiments.cli import main
 from experiments.pictures.resources import chosen, sites
 from experiments.pictures.trace import trace_events, write_trace
 from experiments.studies.case import Case, step_of
-from hardware import load_array
+from hardware import Wires, load_array
 from planners import Staging
 from simulator import DEPLOYED, Execution, Timeline
-from simulator.engine.occupancy import CLASSES
-from simulator.engine.rows import NO_ROW
+from simulator.engine.operations import CLASSES
+from simulator.engine.records import NO_ROW
 from tests import trace_checker
 from tests.experiments.pictures.test_trace import event
 from tests.strategies import timelines
@@ -72,7 +72,7 @@ def test_arrows_are_what_was_waited_for(timeline: Timeline) -> None:
 def test_links_carry_all_bytes_and_nothing_in_the_end(timeline: Timeline) -> None:
     """The area under each kind's counter is what the engine counted on its links."""
     wires = timeline.program.wires
-    assert wires is not None
+    assert isinstance(wires, Wires)
     wanted: dict[str, float] = defaultdict(float)
     if timeline.moved:
         for subnet in wires.subnets:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.cli import main
 from experiments.report.page.area import in_columns, stacked, ticks
 from experiments.studies.throughput import ALL_COMPUTED, CONVENTION
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 from tests.experiments.pages import Parsed
 
 NETWORK = "gpt3-125m:layers=2:seq=128"

@@ -11,7 +11,7 @@ from experiments.studies.occupancy import FREES, in_words
 from experiments.studies.sweep import Grid, sweep
 from experiments.studies.vary import parse_vary
 from simulator import DEPLOYED
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 from workloads import load_network
 
 SMALL = ["--array", "tpu-v2-8", "--set", "devices.0.hbm.capacity=1 GiB", "--execution", "deployed"]

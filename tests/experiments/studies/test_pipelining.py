@@ -1,4 +1,4 @@
-"""What results say of a pipeline: how much of it was simulated, and what no schedule undercuts."""
+"""What results say of a pipeline: what no schedule undercuts."""
 
 from __future__ import annotations
 
@@ -26,27 +26,13 @@ def said(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return capsys.readouterr().out
 
 
-def test_so_many_micro_batches_were_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unfolded_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     folded = asked(capsys, "--micro-batches", "64")
     whole = asked(capsys, "--micro-batches", "64", "--unfolded")
-    few = folded["pipeline"]["followed"]
-    assert few < 24
     assert folded["pipeline"]["turns"] == whole["pipeline"]["turns"] == 64
-    assert whole["pipeline"]["followed"] == 64
-    assert (64 - few) % folded["pipeline"]["repeat_turns"] == 0
-    assert whole["pipeline"]["repeat_turns"] is whole["pipeline"]["repeat_s"] is None
     assert folded["iteration_s"] == whole["iteration_s"]
     assert folded["operations"] == whole["operations"]
-    for one, other in zip(folded["pipeline"]["stages"], whole["pipeline"]["stages"], strict=True):
-        assert one == other
-
-
-def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    words = "are proven to repeat: "
-    assert said(capsys, "--micro-batches", "64").count(words) == 1
-    assert said(capsys, "--micro-batches", "256", "--schedule", "pipedream").count(words) == 1
-    assert words not in said(capsys, "--micro-batches", "64", "--unfolded")
-    assert words not in said(capsys, "--micro-batches", "64", "--schedule", "gpipe")
+    assert folded["pipeline"]["stages"] == whole["pipeline"]["stages"]
 
 
 def test_a_pipeline_has_a_lower_bound(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,8 +25,7 @@ from simulator.analysis.memory_timeline import (
     peak,
     peak_bytes,
 )
-from simulator.engine.occupancy import CLASSES
-from simulator.engine.operations import Holding, Operation, Part, Task, Worker
+from simulator.engine.operations import CLASSES, Holding, Operation, Part, Task, Worker
 from tests.simulator.engine.programs import compute, cores
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Network, load_network, partition_graph

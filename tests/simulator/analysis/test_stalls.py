@@ -4,7 +4,6 @@ from collections import Counter
 
 from hypothesis import given, settings
 
-from planners.order import Kind
 from simulator import Operation, Timeline
 from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.stalls import core_steps
@@ -43,7 +42,7 @@ def test_published_each_exchange_is_exposed_as_long_as_its_link_is_busy(timeline
         for wait in step.waits:
             if wait.exchange:
                 spent[wait.exchange] += wait.exposed * step.cores
-    totals: Counter[tuple[str, Kind]] = Counter()
+    totals: Counter[tuple[str, str]] = Counter()
     for operation, ps in spent.items():
         totals[operation.phase, operation.kind] += ps
     assert {key: total.core_ps for key, total in timeline.totals().items() if total.core_ps} == {

@@ -14,7 +14,7 @@ from simulator.asynchronous.registry import load_algorithm
 from simulator.asynchronous.run import Run
 from simulator.asynchronous.stragglers import Slowdowns
 from simulator.asynchronous.waiting import Hang
-from simulator.engine.cores import Done
+from simulator.engine.resources import Done
 from workloads import Network, load_network
 
 PORT, LATENCY = 1e9, 2e-6

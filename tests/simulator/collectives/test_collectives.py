@@ -12,7 +12,7 @@ from simulator import CollectiveError, chosen, closed_form, run_alone
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.choice import ALGORITHMS, jobs, members_of, offer
 from simulator.collectives.offers import MOST_DIRECT
-from simulator.engine.fair import fair_rates
+from simulator.engine.interconnect import fair_rates
 from simulator.engine.jobs import Load
 from tests.wiring import KINDS, nodes, wires
 

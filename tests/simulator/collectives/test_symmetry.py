@@ -19,7 +19,7 @@ from simulator.collectives.lattice import Rows
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine.jobs import Ints
-from simulator.plain import VARIABLE
+from simulator.engine.plain import VARIABLE
 from tests.simulator.collectives import slow_collectives as slow
 from tests.wiring import KINDS, device, nodes, wires
 

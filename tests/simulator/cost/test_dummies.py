@@ -15,7 +15,7 @@ from simulator.cost.memory import MemoryUse, memory_use
 from simulator.cost.operators import Operators
 from simulator.cost.roofline import Core, core_of
 from simulator.cost.training_operators import operators
-from simulator.engine.occupancy import CLASSES
+from simulator.engine.operations import CLASSES
 from tests.simulator.cost.test_transformer_blocks import PLAIN, shards
 from workloads import Network, Transformer, transformer
 

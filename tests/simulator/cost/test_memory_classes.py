@@ -12,7 +12,7 @@ from simulator import DEPLOYED, simulate
 from simulator.cost.memory import memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
-from simulator.engine.occupancy import CLASSES, MOVING
+from simulator.engine.operations import CLASSES, MOVING
 from tests.simulator.cost.test_transformer_blocks import PLAIN, shards
 from workloads import Transformer, load_network, transformer
 

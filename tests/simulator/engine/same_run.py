@@ -28,7 +28,7 @@ def assert_same_run(one: Timeline, other: Timeline) -> None:
         assert np.array_equal(mine, theirs), name
     assert one.makespan_ps == other.makespan_ps
     assert len(one) == len(other)
-    assert one.rows.turns == other.rows.turns
+    assert one.turns == other.turns
     assert_same_sums(one, other)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardware import Wires
 from planners.order import Kind, Phase
 from simulator import Machine, Operation, Program, Site
 from simulator.engine.jobs import Job, Load
@@ -33,7 +34,7 @@ def under_one_split(program: Program) -> Program:
 
 def ring_links(program: Program) -> list[int]:
     """Links of the ring, not of HBMs."""
-    assert program.wires is not None
+    assert isinstance(program.wires, Wires)
     return [i for i, name in enumerate(program.wires.names) if "hbm" not in name.lower()]
 
 

@@ -12,8 +12,8 @@ import pytest
 from simulator import Machine, Timeline, shares
 from simulator.analysis.critical_path import critical_path
 from simulator.analysis.period import steady_period, turn_ends
-from simulator.engine.cores import Done
 from simulator.engine.machine import Process
+from simulator.engine.resources import Done
 from simulator.engine.timeline import Period
 from tests.simulator.engine.programs import compute, cores, exchange
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Wires
-from simulator.engine.fair import fair_rates
-from simulator.engine.interconnect import Interconnect
+from simulator.engine.interconnect import Interconnect, fair_rates
 from simulator.engine.jobs import Job, Load
 from tests.simulator.slow_network import PS, Transfer, fair, finish_times
 from tests.wiring import wires

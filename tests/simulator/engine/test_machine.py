@@ -9,7 +9,7 @@ from hardware import load_array
 from planners import load_planner
 from simulator import DEPLOYED, DeadlockError, Execution, Machine, run, shares, simulate
 from simulator.engine.machine import Process
-from simulator.engine.rows import NO_ROW
+from simulator.engine.records import NO_ROW
 from tests.simulator.engine.programs import (
     DEVICE,
     OTHER,

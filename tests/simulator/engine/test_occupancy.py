@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simulator import DeviceMemory, overflow
-from simulator.engine.occupancy import readable
+from simulator.engine.operations import readable
 
 GIB = 2.0**30
 FULL = DeviceMemory("small", 3 * GIB, 2 * GIB, "conv forward", 8, 5)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from simulator import Machine, Operation, Program, Site, Task, Timeline, Worker
 from simulator.analysis.critical_path import critical_path
 from simulator.engine.machine import Process
+from simulator.engine.records import NO_ROW
 from simulator.engine.replay import replay
-from simulator.engine.rows import NO_ROW
 from tests.simulator.engine.programs import CORE, compute, exchange
 from tests.simulator.slow_engine import Item, times
 

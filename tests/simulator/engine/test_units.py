@@ -103,11 +103,11 @@ def test_what_never_comes_is_a_deadlock_with_its_name(turns: int) -> None:
         run(Program((mine,), hbms=(RATE,)))
 
 
-def test_units_are_no_chains() -> None:
+def test_units_are_no_blocks() -> None:
     machine = Machine(Program((worker(),), hbms=(RATE,)))
-    assert machine.chains.chain(0, (compute(0, 3), compute(1, 4))) is None
+    assert machine.block(0, (compute(0, 3), compute(1, 4))) is None
     plain = Worker(DEVICE, unit="core", units=NAMES)
-    assert Machine(Program((plain,))).chains.chain(0, (compute(0, 3), compute(1, 4))) is None
+    assert Machine(Program((plain,))).block(0, (compute(0, 3), compute(1, 4))) is None
 
 
 def test_an_idle_core_is_one_whose_units_did_nothing() -> None:

@@ -38,7 +38,7 @@ def test_one_node_as_accpar_with_these_types_alone() -> None:
     assert [root.types, root.halves[0] and root.halves[0].types] == [tp, tp]
 
 
-def moved(axes: str) -> dict[tuple[Phase, Kind], float]:
+def moved(axes: str) -> dict[tuple[str, str], float]:
     """Bytes received in a whole step of a small model on one node, by phase and kind."""
     array, network = load_array("ripples-16", ["devices.0.count=1"]), load_network(GPT)
     plan = planned_by_axes(network, by_core(array), BATCH, Axes.parse(axes))

@@ -15,7 +15,7 @@ from simulator import DEPLOYED, Execution, Timeline, simulate
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Builder, Network, partition_graph
 
-Sent = dict[tuple[Phase, Kind], float]
+Sent = dict[tuple[str, str], float]
 EXCHANGES = (Kind.SUMS, Kind.BOUNDARY)
 
 
@@ -57,7 +57,7 @@ def test_each_exchange_scales_with_one_format(
         "weight": of(2.0, 2.0 * times, 2.0),
         "gradient": of(2.0, 2.0, 2.0 * times),
     }
-    owner = {Phase.FORWARD: "activation", Phase.BACKWARD: "activation"}
+    owner: dict[str, str] = dict.fromkeys((Phase.FORWARD, Phase.BACKWARD), "activation")
     owner |= {Phase.GRADIENT: "gradient", Phase.UPDATE: "weight", Phase.RECOMPUTE: "activation"}
     for (phase, kind), bytes_ in base.items():
         if phase is Phase.GRADIENT and operands_by_positions(network, plan):

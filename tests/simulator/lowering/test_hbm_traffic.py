@@ -113,6 +113,7 @@ def test_bytes_move_while_their_core_computes(case: tuple[Network, Plan, Array])
     slices = {
         f"core{number}": core_of(worker.device).hbm_bytes_per_s
         for number, worker in enumerate(timeline.program.workers)
+        if isinstance(worker.device, Device)
     }
     moving = [record for record in timeline if record.kind == Kind.MEMORY]
     for r in moving:

@@ -98,7 +98,7 @@ def test_it_goes_when_errors_come() -> None:
     """Not before: else each would be held from forward on."""
     timeline = run("none")
     columns = timeline.columns
-    start: dict[tuple[str, Phase, Kind], int] = {}
+    start: dict[tuple[str, str, str], int] = {}
     for row, number in enumerate(columns.operation):
         op = timeline.operations[number]
         key = op.layer, op.phase, op.kind

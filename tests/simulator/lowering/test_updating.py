@@ -148,7 +148,8 @@ def test_layers_that_are_not_shared_out_stay_as_they_are() -> None:
     mixed = [SHARDED, REPLICATED, SHARDED, SHARDED, REPLICATED, REPLICATED, SHARDED, SHARDED]
     shared = replace(plan, updates=updates_of(mixed))
     timeline = simulate(net, shared, array, replace(EXACT, bucket_bytes=1e12))
-    of = {(Phase.GRADIENT, Kind.SUMS): list[str](), (Phase.UPDATE, Kind.WEIGHTS): list[str]()}
+    wanted = (Phase.GRADIENT, Kind.SUMS), (Phase.UPDATE, Kind.WEIGHTS)
+    of: dict[tuple[str, str], list[str]] = {key: [] for key in wanted}
     for operation in timeline.operations:
         of.get((operation.phase, operation.kind), []).append(operation.layer)
     assert of[Phase.UPDATE, Kind.WEIGHTS] == ["conv1 and 4 more"]

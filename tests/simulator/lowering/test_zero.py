@@ -35,7 +35,7 @@ class Slow:
     """A step with weights in parts, unit by unit; seconds as the simulator's picoseconds."""
 
     units: Sequence[Unit]
-    took: dict[tuple[Phase, int], int]
+    took: dict[tuple[str, int], int]
     parameters: Sequence[int]
     exchange: Callable[[str, float], int]
 
@@ -190,7 +190,7 @@ def test_bytes_are_those_of_the_parameters(turns: int, overlap: bool) -> None:
     }
 
 
-def gathered(axes: Axes, recompute: str = "none") -> dict[Phase, float]:
+def gathered(axes: Axes, recompute: str = "none") -> dict[str, float]:
     """Bytes of weights in a step of GPT-2 with two micro-batches, each layer outside a unit."""
     network = load_network("gpt2:seq=16")
     staging = Staging(parallel=axes, micro_batch=1)

@@ -1,0 +1,178 @@
+"""Blocks: what a worker computes in one go is one event, and is written down at once.
+
+An acceleration, switched off by ``ACCELARRAY_PLAIN=blocks`` (or ``1``, see
+``simulator.engine.plain``).
+
+It assumes that a worker's cores take one operation at a time, in the order of the lines; that
+nobody else uses its HBM, or that none is followed; and that neither pace nor units make an
+operation's time depend on when it runs. Then of lines k, k + 1, ... of which each but the first
+needs nothing but computations, and exchanges that a line before has waited for already, each
+begins when the one before ends: begin_(k+1) = end_k. What they need else is over by then, as
+cores compute in order. So when the first begins, all ends are known, and nobody can tell when
+the inner ones fire: an exchange, or another worker, waits for a line that ends a block or is
+behind one. (An exchange that needs an inner line comes behind the block in the worker's own
+order, and would have been given no earlier: the worker waits for each of its computations.)
+
+    a (3 ps), b (needs a; 4 ps; 10 B of HBM at 2 B/ps), x (an exchange), c (needs x), d, e (x)
+    (a, b): from t on   a ends at t + 3, b at t + 3 + max(4, 10 / 2) = t + 8
+    (c, d, e): from the end of x on
+"""
+
+from __future__ import annotations
+
+from array import array as column
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine.jobs import Ints, ints
+from simulator.engine.operations import Operation, Task
+from simulator.engine.picoseconds import whole_ps
+
+ACCELERATION = "blocks"
+
+
+def blocks_of(template: Sequence[Task], lines: Iterable[int]) -> list[tuple[int, ...]]:
+    """Lines in their order, those that compute in one go together.
+
+    a, b, x (of two), c (needs x), d, e (needs x)     (a, b), (x), (c, d, e)
+    """
+    order = list(lines)
+    ahead = {line for line in order if not template[line].computes}
+    waited = set[int]()
+    found, block = list[tuple[int, ...]](), list[int]()
+    for line in order:
+        if not template[line].computes:
+            ahead.discard(line)
+            found += [tuple(block), (line,)] if block else [(line,)]
+            block = []
+            continue
+        needed = {need for need in template[line].needs if not template[need].computes}
+        if block and not needed <= waited:
+            found.append(tuple(block))
+            block = []
+        waited |= needed - ahead
+        block.append(line)
+    return [*found, tuple(block)] if block else found
+
+
+class Block:
+    """Some operations on cores with HBM of a ``bandwidth``, by their ``numbers`` in the log.
+
+    Its lines are the operations, then what they move in HBM, numbered by ``traffic``.
+    Columns say of each line its number, when it begins and ends in picoseconds from the
+    block's begin, and ``after`` which line that is (-1: none of these). ``count`` are the
+    operations.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        numbers: Sequence[int],
+        bandwidth: float | None = None,
+        traffic: Mapping[Operation, int] = MappingProxyType({}),
+    ) -> None:
+        self.count = len(operations)
+        durations = [operation.duration_ps for operation in operations]
+        crossing, through_ps = list[int](), list[int]()
+        if bandwidth is not None:
+            crossing = [place for place, one in enumerate(operations) if one.hbm_bytes]
+            through_ps = [whole_ps(operations[at].hbm_bytes / bandwidth) for at in crossing]
+            for place, time in zip(crossing, through_ps, strict=True):
+                durations[place] = max(durations[place], time)
+        ends = list(accumulate(durations))
+        begins = [0, *ends[:-1]]
+        self.duration_ps = ends[-1]
+        self.hbm_bytes = sum((operations[place].hbm_bytes for place in crossing), 0.0)
+        self.numbers = [*numbers, *(traffic[operations[place]] for place in crossing)]
+        self.begin = begins + [begins[place] for place in crossing]
+        moved = zip(crossing, through_ps, strict=True)
+        self.end = ends + [begins[place] + time for place, time in moved]
+        self.after = [place - 1 for place in (*range(self.count), *crossing)]
+
+
+class Unrolled(NamedTuple):
+    """The lines of all blocks: their numbers, what records say of each, and where it was done.
+
+    ``said`` are operation, turn, start, end and cause; ``moved`` are those on a memory.
+    """
+
+    number: Ints
+    said: tuple[Ints, ...]
+    resource: Ints
+    moved: NDArray[np.bool_]
+
+
+class BlockLog:
+    """All blocks that were written, each as often as it was: a line here, many in the end."""
+
+    def __init__(self) -> None:
+        self._offset: dict[Block, int] = {}
+        self._operation, self._after = column("i"), column("i")
+        self._begin, self._end = column("q"), column("q")
+        self._moved = column("b")
+        # above a block's lines from its offset on, below what is said whenever it is written
+        self._line, self._size = column("i"), column("i")
+        self._turn, self._start, self._cause, self._first = (column(kind) for kind in "iqii")
+        self._core, self._memory = column("i"), column("i")
+        self.lines = 0
+        """Of all of them together."""
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def write(
+        self, block: Block, on: tuple[int, int], turn: int, start_ps: int, cause: int, first: int
+    ) -> None:
+        """A block that waited for the number ``cause``; its lines have those from ``first`` on.
+
+        It was done ``on`` a core and a memory, by their numbers.
+        """
+        offset, lines = self._offset.get(block), len(block.numbers)
+        if offset is None:
+            offset = self._offset[block] = len(self._end)
+            self._operation.extend(block.numbers)
+            self._begin.extend(block.begin)
+            self._end.extend(block.end)
+            self._after.extend(block.after)
+            self._moved.extend([place >= block.count for place in range(lines)])
+        self._line.append(offset)
+        self._size.append(lines)
+        self._turn.append(turn)
+        self._start.append(start_ps)
+        self._cause.append(cause)
+        self._first.append(first)
+        core, memory = on
+        self._core.append(core)
+        self._memory.append(memory)
+        self.lines += lines
+
+    def unroll(self) -> Unrolled:
+        """All lines, each as often as it was written.
+
+        Block c has lines of two operations, 5 and 7, of 3 and 4 ps, and was written twice:
+
+            start  first     number     0 1 9 10
+              10      0      operation  5 7 5  7
+              40      9      end        13 17 43 47
+        """
+        size = ints(self._size)
+        which = np.repeat(np.arange(len(size)), size)
+        place = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
+        line = ints(self._line)[which] + place
+        first, start = ints(self._first)[which], ints(self._start)[which]
+        after = ints(self._after)[line]
+        moved = ints(self._moved)[line] > 0
+        said = (
+            ints(self._operation)[line],
+            ints(self._turn)[which],
+            start + ints(self._begin)[line],
+            start + ints(self._end)[line],
+            np.where(after < 0, ints(self._cause)[which], first + after),
+        )
+        resource = np.where(moved, ints(self._memory)[which], ints(self._core)[which])
+        return Unrolled(first + place, said, resource, moved)

@@ -1,0 +1,301 @@
+"""What workers have and where they meet: cores, HBMs and links by name, and who is busy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import simpy
+
+from simulator.engine.blocks import Block
+from simulator.engine.operations import Board, Operation, Program, Worker
+from simulator.engine.records import NO_ROW, Log
+
+
+class Resource(NamedTuple):
+    """A core, unit of a core, HBM or link that stands for ``multiplicity`` alike ones.
+
+    ``cores`` is how many of the array's cores wait while it is busy (all that
+    a core stands for; those on both sides of the splits a link stands for).
+    """
+
+    kind: str
+    name: str
+    multiplicity: int
+    cores: int = 0
+    device: Board | None = None
+
+
+class Station(NamedTuple):
+    """Where a worker stands: its name, and the numbers of its resources.
+
+    ``links`` are those of the splits above it, the top one first; ``units`` those of
+    its core, if it has several.
+    """
+
+    name: str
+    cores: tuple[int, ...]
+    memories: tuple[int, ...]
+    links: tuple[int, ...]
+    units: tuple[int, ...] = ()
+
+    @property
+    def lanes(self) -> tuple[tuple[int, ...], ...]:
+        """What does one operation at a time: each unit, or the cores, which all do the same."""
+        return tuple((unit,) for unit in self.units) or (self.cores,)
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Every resource but the links."""
+        return self.cores + self.units + self.memories
+
+
+class Stations(NamedTuple):
+    """Every resource of a program's array, a station for each worker, and each site's link."""
+
+    resources: tuple[Resource, ...]
+    workers: tuple[Station, ...]
+    links: tuple[int, ...]
+
+
+def stations(program: Program) -> Stations:
+    """Name and number what a program's workers have.
+
+    A link comes before what is under it, and a chip's cores before its HBM;
+    links that are nobody's own come last.
+    """
+    resources: list[Resource] = []
+    found: list[Station] = []
+    links: dict[int, int] = {}
+    names = Counter[int]()
+    under = Counter[int]()
+    for worker in program.workers:
+        under.update(dict.fromkeys(worker.sites, worker.cores))
+
+    def link(site: int) -> int:
+        if site not in links:
+            level, multiplicity, name = program.sites[site]
+            links[site] = len(resources)
+            if not name:
+                name = f"link{level}.{names[level]}"
+                names[level] += 1
+            resources.append(Resource("link", name, multiplicity, under[site]))
+        return links[site]
+
+    for number, worker in enumerate(program.workers):
+        above = tuple(map(link, worker.sites))
+        first = len(resources)
+        resources += _own(worker, f"{worker.unit}{number}")
+        mine = range(first, len(resources))
+        found.append(
+            Station(
+                f"{worker.unit}{number}",
+                tuple(i for i in mine if resources[i].kind == "core"),
+                tuple(i for i in mine if resources[i].kind == "hbm"),
+                above,
+                tuple(i for i in mine if resources[i].kind == "unit"),
+            )
+        )
+    every = tuple(map(link, range(len(program.sites))))
+    return Stations(tuple(resources), tuple(found), every)
+
+
+def _own(worker: Worker, name: str) -> Iterator[Resource]:
+    """A worker's cores and HBMs; one that stands for others has their number."""
+    device, count = worker.device, worker.multiplicity
+    if worker.unit == "core":  # a single core, and its slice of the HBM
+        yield Resource("core", f"{name}.core", count, count, device)
+        for unit in worker.units:
+            yield Resource("unit", f"{name}.{unit}", count, count, device)
+        yield Resource("hbm", f"{name}.hbm", count, device=device)
+        return
+    chips_each = count * device.chips // worker.chips
+    cores_each = chips_each * device.cores_per_chip // worker.cores_per_chip
+    for chip in range(worker.chips):
+        place = f"{name}.chip{chip}"
+        for core in range(worker.cores_per_chip):
+            yield Resource("core", f"{place}.core{core}", cores_each, cores_each, device)
+        yield Resource("hbm", f"{place}.hbm", chips_each, device=device)
+
+
+def names_of(stations: Stations, doing: Mapping[int, object]) -> dict[str, str]:
+    """Workers by name and device, in their order, with what each does, as text."""
+    found = {}
+    for number, what in sorted(doing.items(), key=lambda item: item[0]):
+        station = stations.workers[number]
+        device = stations.resources[station.cores[0]].device
+        found[f"{station.name} ({device.name if device else ''})"] = str(what)
+    return found
+
+
+class Done(simpy.Event):
+    """The end of an operation: once it fires, ``number`` is its own in the log.
+
+    It ends at ``end_ps``.
+    """
+
+    end_ps: int
+    number: int
+
+
+def latest(events: Sequence[Done]) -> Done | None:
+    """What ended last of these, the first named among equals: what one had to wait for."""
+    found: Done | None = None
+    for event in events:
+        if found is None or event.end_ps > found.end_ps:
+            found = event
+    return found
+
+
+def pending(events: Sequence[Done]) -> list[Done]:
+    """Those that have not fired yet."""
+    return [event for event in events if event.callbacks is not None]
+
+
+def once(events: Sequence[Done], then: Callable[[], object]) -> None:
+    """Do something when all events have fired, none of which has yet."""
+    missing = len(events)
+
+    def fired(_: simpy.Event) -> None:
+        nonlocal missing
+        missing -= 1
+        if not missing:
+            then()
+
+    for event in events:
+        event.callbacks.append(fired)
+
+
+def at_once(event: simpy.Event) -> None:
+    """Tell who waits for an event that it is over, without a place in the queue."""
+    waiting, event.callbacks = event.callbacks, None  # type: ignore[assignment]  # as SimPy does
+    for callback in waiting:
+        callback(event)
+
+
+def number_of(done: Done | None) -> int:
+    """Its number in the log, or NO_ROW."""
+    return NO_ROW if done is None else done.number
+
+
+class Span(Done):
+    """One operation's time on a worker's cores.
+
+    A timeout that begins later than it is made: what will wait for its end,
+    the cores' own processes first, can do so before it has begun.
+    """
+
+    operation: int
+    turn: int
+    start_ps: int
+    cause: Done | None
+    """Forgotten once it is written down, or each would keep all that was before it."""
+    next: Span
+    block: Block | None = None
+    first: int
+    core: int
+    """The number of its first core."""
+
+
+class Cores:
+    """Cores that run the same operations together.
+
+    A SimPy process serves each of them and writes its records. An operation
+    is one event, whose end wakes all of them.
+    """
+
+    __slots__ = ("_env", "_free", "_log", "_memory", "last", "resources")
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        station: Station,
+        log: Log,
+        resources: Sequence[int],
+    ) -> None:
+        self._env = env
+        self._memory = next(iter(station.memories), NO_ROW)
+        self._log = log
+        self.resources = resources
+        self.last: Span | None = None
+        self._free = Span(env)
+        for resource in resources:
+            env.process(self._serve(resource, self._free))
+
+    def take(self) -> Span:
+        """The next operation's span, for which the cores' processes wait or will wait."""
+        span = self.last = self._free
+        span.core = self.resources[0]
+        self._free = span.next = Span(self._env)
+        return span
+
+    def _serve(self, resource: int, span: Span) -> Generator[simpy.Event, Any, None]:
+        log, first = self._log, resource == self.resources[0]
+        resources, done = log.resource.append, log.done.append
+        while True:
+            yield span
+            if span.block is not None:
+                if first:
+                    cause = number_of(span.cause)
+                    on = resource, self._memory
+                    span.first = log.block(span.block, on, span.turn, span.start_ps, cause)
+                    span.number = span.first + span.block.count - 1
+                    span.cause = None
+                else:
+                    log.rows(resource, span.first, span.block.count)
+                span = span.next
+                continue
+            if first:
+                span.number = log.over(
+                    span.operation, span.turn, span.start_ps, span.end_ps, number_of(span.cause)
+                )
+                span.cause = None
+            resources(resource)
+            done(span.number)
+            span = span.next
+
+
+class Meeting(Done):
+    """An exchange: where its parties come together, and the event of its end.
+
+    ``came`` has who came, in the order in which they did, until it is over: each party's
+    worker and what it had waited for.
+    """
+
+    operation: Operation
+    turn: int
+    link: int
+    start_ps: int
+
+    def __init__(self, env: simpy.Environment, log: Log, name: Hashable, parties: int) -> None:
+        super().__init__(env)
+        self._log = log
+        self.callbacks.append(self._over)
+        self.name = name
+        self.missing = parties
+        self.came: list[tuple[int, Done | None]] = []
+        self.opened = False
+
+    def open(self, operation: Operation, turn: int, link: int) -> None:
+        """Say what is exchanged, and on which link it is recorded."""
+        self.operation, self.turn, self.link = operation, turn, link
+        self.opened = True
+
+    def _over(self, _: simpy.Event) -> None:
+        """Its record, and who took part in it after what."""
+        log = self._log
+        last: Done | None = None
+        first_worker = -1
+        for worker, waited in self.came:
+            # who came last decided when it began; of those at once, the first worker
+            if waited is not None and (
+                last is None or (waited.end_ps, -worker) > (last.end_ps, -first_worker)
+            ):
+                last, first_worker = waited, worker
+            log.worker.append(worker)
+            log.waited_for.append(number_of(waited))
+        link, operation, turn = self.link, self.operation, self.turn
+        self.number = log.note(link, operation, turn, self.start_ps, self.end_ps, last)
+        log.met.extend([self.number] * len(self.came))
+        self.came = []  # what they waited for is forgotten, as a core's is
