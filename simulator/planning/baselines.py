@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from hardware import Array
 from planners import TIME, Objective, Plan, PlanError
-from planners.data_parallel import data_parallel
+from planners.built_in import data_parallel
 from planners.hierarchy.fixed_types import priced
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.planning.candidates import planned, with_one_share
