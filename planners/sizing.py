@@ -1,7 +1,7 @@
 """The sizes of all nodes of a graph at once, for the shards of one split or of many.
 
-What ``planners.partition.sizes`` says of one node, with the same operations in the
-same order: each number is the same to the last bit.
+``tests/planners/slow_sizes.py`` says it of one node, with the same operations in the same
+order: each number is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from planners.partition import (
     Partition,
     PartitionType,
     Shard,
+    Sizes,
     is_operand,
     legal,
 )
@@ -101,6 +102,19 @@ class Sizing:
         if shards.size > KEPT_SHARDS:
             return self._of(batch, shards, fused=fused)
         return self._kept(batch, shards.shape, shards.tobytes(), fused=fused)
+
+    def each(self, batch: int, shards: Floats, *, fused: bool = False) -> list[Sizes]:
+        """The sizes of every node as plain numbers, for the shards of one group."""
+        found = self.of(batch, shards, fused=fused)
+        reads = [list[float]() for _ in self._join]
+        for reader, elements in zip(self.reader.tolist(), found.reads.tolist(), strict=True):
+            reads[reader].append(elements)
+        columns = (found.weights, found.input, found.output, found.pooled)
+        flops = zip(*(one.tolist() for one in found.flops), strict=True)
+        values = (column.tolist() for column in columns)
+        operand = found.operand.tolist()
+        rows = zip(*values, flops, map(tuple, reads), operand, strict=True)
+        return [Sizes(*row) for row in rows]
 
     def _again(self, batch: int, shape: tuple[int, ...], shards: bytes, *, fused: bool) -> AllSizes:
         return self._of(batch, np.frombuffer(shards).reshape(shape), fused=fused)
@@ -195,7 +209,7 @@ def shares_of(partitions: Sequence[Partition]) -> Floats:
 
 
 def kept(shards: Floats, types: Ints, shares: Floats) -> tuple[Floats, Floats]:
-    """What each side of a split keeps of every node (``planners.partition.shrunk``)."""
+    """What each side of a split keeps of every node."""
     nodes = np.arange(len(types))
     first, second = shards.copy(), shards.copy()
     first[nodes, types] *= shares

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Partition, PartitionType
-from planners.partition import III, IV, I, Shard, Sizes, V, legal, partial_sums, shrunk, sizes
+from planners.partition import III, IV, I, Shard, Sizes, V, legal, partial_sums
 from planners.sizing import AllSizes, array_of, kept, shares_of, sizing, types_of, whole
+from tests.planners.slow_sizes import shrunk, sizes
 from tests.strategies import networks
 from workloads import NETWORKS, Builder, Graph, Network, load_network, partition_graph
 

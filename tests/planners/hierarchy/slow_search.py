@@ -32,9 +32,9 @@ from planners.partition import (
     partial_sums,
     producer_type,
     shrink,
-    sizes,
 )
 from planners.plan.split import Split
+from tests.planners.slow_sizes import sizes
 from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]
