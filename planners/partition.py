@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from workloads import Node
@@ -198,7 +197,6 @@ def partial_sums(type_: PartitionType, size: Sizes, *, pooled: bool = False) -> 
     return size.input if type_ is III else 0.0
 
 
-@lru_cache(maxsize=1 << 14)
 def boundary(
     producer: PartitionType,
     consumer: PartitionType,
