@@ -89,10 +89,12 @@ class Published(Rules):
 
     @cached_property
     def _sizes(self) -> dict[tuple[int, Shard], Sizes]:
-        """The sizes of every node for what each part of the mesh has of it."""
+        """The sizes of every node for what each part of the mesh has of it, idle ones too."""
         found, fused = sizing(self.graph), self.array.group.arithmetic.fused
         table = dict[tuple[int, Shard], Sizes]()
-        for part in working(self.root):
+        parts = [self.root]
+        for part in parts:  # grows as it goes
+            parts += part.distinct()
             shards = array_of([part.shards], len(self.graph))[0]
             sizes = found.each(self.plan.batch, shards, fused=fused)
             table |= zip(enumerate(part.shards), sizes, strict=True)
