@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planners.cost.tied_weights import tied_sums
 from planners.partition import (
     II,
     III,
@@ -25,6 +24,7 @@ from planners.partition import (
     is_operand,
     partial_sums,
     producer_type,
+    tied_sums,
 )
 from planners.plan.updates import Kept, Updates, sharded
 from workloads import Graph

@@ -10,13 +10,10 @@ Everything here counts elements of tensors; bytes and seconds come later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
-from planners.cost.flops import NO_FLOPS, fused_flops, layer_flops, matmul_flops
 from workloads import Node
 from workloads.layer_types import DIMENSIONS
 
@@ -155,18 +152,6 @@ def sequence(node: Node) -> bool:
     return node.out_area > 1 and (alike or node.routes)
 
 
-def shrunk(
-    shards: Sequence[Shard], partitions: Sequence[Partition]
-) -> tuple[tuple[Shard, ...], tuple[Shard, ...]]:
-    """What each side of a split keeps of every node."""
-    pairs = list(zip(shards, partitions, strict=True))
-    alike = {(id(shard), id(p)): (shard, p) for shard, p in pairs}  # many are one object
-    first = {key: shrink(shard, p.type, p.share) for key, (shard, p) in alike.items()}
-    second = {key: shrink(shard, p.type, 1.0 - p.share) for key, (shard, p) in alike.items()}
-    keys = [(id(shard), id(p)) for shard, p in pairs]
-    return tuple(first[key] for key in keys), tuple(second[key] for key in keys)
-
-
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Elements of one node's tensors, and FLOPs of its three products.
@@ -184,44 +169,6 @@ class Sizes:
     flops: tuple[float, float, float]
     reads: tuple[float, ...] = ()
     operand: float = 0.0
-
-
-def sizes(node: Node, batch: int, shard: Shard, *, fused: bool = False) -> Sizes:
-    """Sizes of a node for a batch, cut down to ``shard``; a join has no weights, no FLOPs.
-
-    ``inputs`` and ``outputs`` are channels of all groups that are left. A dot
-    product of n terms is 2n - 1 FLOPs (AccPar), or 2n where multiply-adds are ``fused``.
-    """
-    rows = batch * shard.rows * shard.positions
-    inputs = node.in_channels * shard.inputs * shard.groups
-    outputs = node.out_channels * shard.outputs * shard.groups
-    kept = shard.inputs * shard.groups
-    reads = tuple(
-        (batch * shard.rows if is_operand(node, edge) else rows)
-        * (tensor.channels * kept)
-        * tensor.area
-        for edge, tensor in enumerate(node.reads)
-    )
-    source = rows * inputs * node.in_area
-    if node.join:
-        return Sizes(0.0, source, source, source, NO_FLOPS, reads)
-    saved = 0 if fused else 1
-    depth = node.in_channels * shard.inputs / node.groups
-    output = rows * outputs * node.out_area
-    pooled = rows * outputs * node.pooled_area
-    operand = batch * shard.rows * node.operand * shard.groups
-    if node.computed and any(node.fused):
-        flops = fused_flops(node, rows, shard.groups)
-        return Sizes(0.0, source, output, pooled, flops, reads, operand)
-    if node.computed:
-        flops = matmul_flops(node, operand, shard.positions, source, output, saved)
-        return Sizes(0.0, source, output, pooled, flops, reads, operand)
-    weights = depth * outputs * node.kernel_area
-    if node.type.gathers:  # a gather: nothing to multiply, and ids have no error
-        return Sizes(weights, 0.0, output, pooled, NO_FLOPS, reads)
-    channels = shard.inputs, shard.outputs
-    flops = layer_flops(node, rows, channels, source, output, weights, saved)
-    return Sizes(weights / node.block, source, output, pooled, flops, reads)
 
 
 def is_operand(node: Node, edge: int) -> bool:
@@ -250,7 +197,29 @@ def partial_sums(type_: PartitionType, size: Sizes, *, pooled: bool = False) -> 
     return size.input if type_ is III else 0.0
 
 
-@lru_cache(maxsize=1 << 14)
+def tied_sums(
+    node: Node,
+    owner: Node,
+    types: tuple[PartitionType, PartitionType],
+    weights: float,
+    owners: float,
+) -> tuple[float, float]:
+    """What the second use of a weight exchanges behind its gradient, by (its, its owner's) types.
+
+    ``weights`` and ``owners`` are the elements that are left of it for either.
+    Returns (fixed, swap) in elements: a side with share a receives
+    ``fixed + a * (1 - a) * swap``. Two replicas exchange the sum of both
+    gradients once, with the owner. Where each cuts another dimension, the part
+    of the gradient that the owner keeps and the part of the new weights that
+    this use needs change hands.
+    """
+    turned = node.type.gathers != owner.type.gathers  # its rows are the columns of its head
+    own, other = (AS_TURNED if turned else AS_WEIGHT)[types[0]], AS_WEIGHT[types[1]]
+    if own is III:
+        return max(0.0, weights - (owners if other is III else 0.0)), 0.0
+    return 0.0, 0.0 if other in (III, own) else 2 * weights
+
+
 def boundary(
     producer: PartitionType,
     consumer: PartitionType,

@@ -7,13 +7,9 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hardware import Array
-from planners.accpar import accpar
+from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
-from planners.data_parallel import data_parallel
 from planners.errors import PlanError
-from planners.hypar import hypar
-from planners.model_parallel import model_parallel
-from planners.owt import owt
 from planners.plan import Plan
 from workloads import Network
 

@@ -1,14 +1,13 @@
 """The sizes of all nodes of a graph at once, for the shards of one split or of many.
 
-What ``planners.partition.sizes`` says of one node, with the same operations in the
-same order: each number is the same to the last bit.
+``tests/planners/slow_sizes.py`` says it of one node, with the same operations in the same
+order: each number is the same to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -19,14 +18,13 @@ from planners.partition import (
     Partition,
     PartitionType,
     Shard,
+    Sizes,
     is_operand,
     legal,
 )
 from workloads import Graph
 from workloads.kept import once_for_each
 
-KEPT_SHARDS = 2048
-"""Numbers in shards up to which sizes are kept: one group's, of 400 nodes."""
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -63,7 +61,6 @@ class Sizing:
         def column(values: Iterable[float]) -> Floats:
             return np.array([*values], dtype=np.float64)
 
-        self._kept = lru_cache(maxsize=256)(self._again)
         self._inputs = column(node.in_channels for node in graph)
         self._outputs = column(node.out_channels for node in graph)
         self._groups = column(node.groups for node in graph)
@@ -93,19 +90,7 @@ class Sizing:
         self._types = np.array([[one in legal(node) for one in PartitionType] for node in graph])
 
     def of(self, batch: int, shards: Floats, *, fused: bool = False) -> AllSizes:
-        """The sizes for shards whose last two axes are the nodes and the fields of ``Shard``.
-
-        The last ones are kept: planners of one network halve it alike, on small arrays and
-        large ones.
-        """
-        if shards.size > KEPT_SHARDS:
-            return self._of(batch, shards, fused=fused)
-        return self._kept(batch, shards.shape, shards.tobytes(), fused=fused)
-
-    def _again(self, batch: int, shape: tuple[int, ...], shards: bytes, *, fused: bool) -> AllSizes:
-        return self._of(batch, np.frombuffer(shards).reshape(shape), fused=fused)
-
-    def _of(self, batch: int, shards: Floats, *, fused: bool) -> AllSizes:
+        """The sizes for shards whose last two axes are the nodes and the fields of ``Shard``."""
         samples, ins, outs, groups, positions = (batch * shards[..., 0], *_fields(shards)[1:])
         rows = samples * positions
         outputs = self._outputs * outs * groups
@@ -121,6 +106,19 @@ class Sizing:
         flops = self._flops(rows, operand, shards, source, made, weights, 0 if fused else 1)
         weights, source = weights / self._block, np.where(self._gather, 0.0, source)
         return AllSizes(weights, source, made, pooled, flops, reads, operand)
+
+    def each(self, batch: int, shards: Floats, *, fused: bool = False) -> list[Sizes]:
+        """The sizes of every node as plain numbers, for the shards of one group."""
+        found = self.of(batch, shards, fused=fused)
+        reads = [list[float]() for _ in self._join]
+        for reader, elements in zip(self.reader.tolist(), found.reads.tolist(), strict=True):
+            reads[reader].append(elements)
+        columns = (found.weights, found.input, found.output, found.pooled)
+        flops = zip(*(one.tolist() for one in found.flops), strict=True)
+        values = (column.tolist() for column in columns)
+        operand = found.operand.tolist()
+        rows = zip(*values, flops, map(tuple, reads), operand, strict=True)
+        return [Sizes(*row) for row in rows]
 
     def _flops(
         self,
@@ -195,7 +193,7 @@ def shares_of(partitions: Sequence[Partition]) -> Floats:
 
 
 def kept(shards: Floats, types: Ints, shares: Floats) -> tuple[Floats, Floats]:
-    """What each side of a split keeps of every node (``planners.partition.shrunk``)."""
+    """What each side of a split keeps of every node."""
     nodes = np.arange(len(types))
     first, second = shards.copy(), shards.copy()
     first[nodes, types] *= shares

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from hardware import Array, Device, Group, Model
 from planners import Partition, Plan, Split, Update
-from planners.partition import WHOLE, Shard, legal, shrunk
+from planners.partition import WHOLE, Shard, legal
 from planners.plan.updates import updates_of
 from simulator import Execution, Timeline, simulate
+from tests.planners.slow_sizes import shrunk
 from workloads import Builder, Layer, Network, Sides, Tensor, partition_graph
 
 SMALL = st.sampled_from((1, 2, 4))

@@ -15,7 +15,7 @@ from hardware.device import Device
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
 from hardware.interconnect.faults import faults_of
-from hardware.interconnect.switch import Switch
+from hardware.interconnect.one_hop import Switch
 from hardware.interconnect.topologies import DESIGNS, joined
 from hardware.interconnect.torus import Grid
 from hardware.topology import near_square

@@ -15,7 +15,7 @@ import numpy as np
 
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Level, Nodes, tally
-from hardware.interconnect.full import FullyConnected
+from hardware.interconnect.one_hop import FullyConnected
 from hardware.interconnect.torus import Grid
 from hardware.topology import Tier, Topology, near_cubic
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardware.interconnect.bus import Bus
 from hardware.interconnect.fabric import Fabric, Nodes
-from hardware.interconnect.full import FullyConnected
-from hardware.interconnect.switch import Switch
+from hardware.interconnect.one_hop import Bus, FullyConnected, Switch
 from hardware.interconnect.tiers import Joined, tiers_of
 from hardware.interconnect.torus import Grid
 from hardware.interconnect.tree import Tree

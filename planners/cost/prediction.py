@@ -17,10 +17,11 @@ from planners.order import (
     received,
     shared_out,
 )
-from planners.partition import WHOLE, Communication, Shard, Sizes, shrunk, sizes
+from planners.partition import Communication, Sizes
 from planners.plan import Plan
 from planners.plan.split import Split
 from planners.plan.updates import Kept, kept_by, kept_by_sides
+from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
 from workloads import Graph, Network, partition_graph
 
 
@@ -69,10 +70,9 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     check_medium(array, plan)
     graph = partition_graph(network)
     exchanges: list[_Exchange] = []
-    shards = (WHOLE,) * len(graph)
     shared = shared_out(graph, plan.updates)
     following = _Following(bisection_of(array), graph, plan.batch, shared, exchanges)
-    clocks = following.down(plan.root, array.group, shards, [1.0] * len(graph))
+    clocks = following.down(plan.root, array.group, whole(graph), [1.0] * len(graph))
     for item in gathered_order(shared):
         for exchange in reversed(exchanges):
             exchange.meet(item, graph, plan.communication)
@@ -97,29 +97,28 @@ class _Following:
     exchanges: list[_Exchange]
 
     def down(
-        self, split: Split | None, group: Group, shards: Sequence[Shard], updated: Sequence[float]
+        self, split: Split | None, group: Group, shards: Floats, updated: Sequence[float]
     ) -> list[_Clock]:
         """Clocks of a group, its exchanges appended parents first.
 
         Of the weights that it holds it updates the fraction ``updated`` of every node.
         """
         arithmetic = group.arithmetic
-        pairs = zip(self.graph, shards, strict=True)
-        size = [sizes(node, self.batch, shard, fused=arithmetic.fused) for node, shard in pairs]
+        size = sizing(self.graph).each(self.batch, shards, fused=arithmetic.fused)
         if split is None:
             return [_Clock(group.peak_flops_per_s, size)]
         sides = self.bisection.halves(group)
-        kept = shrunk(shards, split.partitions)
+        left = kept(shards, types_of(split.partitions), shares_of(split.partitions))
         below = (split.halves[0], split.halves[-1])
         if split.idle:  # nobody to exchange anything with
             (i,) = split.working
-            return self.down(below[i], sides[i].group, kept[i], updated)
+            return self.down(below[i], sides[i].group, left[i], updated)
         own = self._updated(split, (sides[0].group, sides[1].group), updated)
         first, second = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
         exchange = _Exchange(split, (first, second), size, own)
         self.exchanges.append(exchange)
         for i, half in enumerate(split.halves):
-            exchange.clocks += self.down(half, sides[i].group, kept[i], kept_by(i, own, updated))
+            exchange.clocks += self.down(half, sides[i].group, left[i], kept_by(i, own, updated))
         return exchange.clocks
 
     def _updated(

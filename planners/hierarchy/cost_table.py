@@ -18,11 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.cost.objective import Objective, Prices, edge
-from planners.cost.tied_weights import tied_sums
 from planners.hierarchy.bounds import bounded
 from planners.hierarchy.min_sum import Elimination, TooWideError, factors_of
 from planners.order import SUMMED_IN, Phase
-from planners.partition import AS_PRODUCER, Communication, Partition, PartitionType, is_operand
+from planners.partition import (
+    AS_PRODUCER,
+    Communication,
+    Partition,
+    PartitionType,
+    is_operand,
+    tied_sums,
+)
 from planners.sizing import AllSizes
 from workloads import Graph
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hardware import Array, Device, Group, Topology
 from hardware.array import Unit
-from planners.data_parallel import data_parallel
+from planners.built_in import data_parallel
 from planners.order import Kind, Phase
 from simulator.engine.operations import DeviceMemory, Operation
 from simulator.engine.picoseconds import duration_ps

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardware import Wires
-from hardware.interconnect.full import FullyConnected
+from hardware.interconnect.one_hop import FullyConnected, Switch
 from hardware.interconnect.routing import Subnet
-from hardware.interconnect.switch import Switch
 from hardware.interconnect.torus import Grid
 from hardware.interconnect.tree import Tree
 from simulator.collectives.ring_order import boxes

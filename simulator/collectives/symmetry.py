@@ -52,7 +52,7 @@ from operator import and_
 import numpy as np
 
 from hardware import Wires
-from hardware.interconnect.full import FullyConnected
+from hardware.interconnect.one_hop import FullyConnected
 from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import cached

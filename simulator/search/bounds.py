@@ -18,8 +18,9 @@ from hardware.array import cores_in
 from planners import Plan
 from planners.order import Phase
 from planners.order import flops as flops_of
-from planners.partition import WHOLE, Shard, sizes, usual
+from planners.partition import Shard
 from planners.plan.updates import bucket_words
+from planners.sizing import sizing, usual, whole
 from simulator.cost.roofline import Core, core_of, flops, traffic
 from simulator.cost.training_operators import operators
 from simulator.engine.machine import no_collecting
@@ -70,8 +71,9 @@ def _published_flops(network: Network) -> Callable[[int, int], list[tuple[float,
     @lru_cache(maxsize=8)
     def of(batch: int, phases: int) -> list[tuple[float, float]]:
         work = []
-        for node in partition_graph(network):
-            once, fused = (sizes(node, batch, WHOLE, fused=saved) for saved in (False, True))
+        graph = partition_graph(network)
+        each, every = sizing(graph).each, whole(graph)
+        for once, fused in zip(each(batch, every), each(batch, every, fused=True), strict=True):
             for phase in PHASES[:phases]:
                 full = flops_of(phase, fused)
                 work.append((full, full - flops_of(phase, once)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hardware import Array, Group
 from planners import TIME, Objective, Plan, PlanError, Split
-from planners.data_parallel import data_parallel
+from planners.built_in import data_parallel
 from planners.hierarchy.fixed_types import priced
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.candidates import (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from planners import Communication, Partition, PartitionType
 from planners.order import Item, Kind, Phase, consumers, flops, published_order, received
-from planners.partition import WHOLE, Shard, legal, sizes
+from planners.partition import WHOLE, Shard, legal
+from tests.planners.slow_sizes import sizes
 from tests.strategies import networks
 from workloads import Builder, Graph, Network, partition_graph
 

@@ -21,9 +21,8 @@ from planners.partition import (
     partial_sums,
     producer_type,
     shrink,
-    shrunk,
-    sizes,
 )
+from tests.planners.slow_sizes import shrunk, sizes
 from workloads import Node, load_network, partition_graph
 
 SIDE = 12

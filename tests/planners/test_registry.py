@@ -18,8 +18,8 @@ from planners import (
     planner_names,
     registry,
 )
+from planners.built_in import owt
 from planners.hierarchy import plan_hierarchy
-from planners.owt import owt
 from planners.registry import callable_as_planner, imported
 from workloads import Network, load_network
 
@@ -50,7 +50,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> No
 def test_other_packages_planners_come_behind_in_alphabetical_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "from planners.owt import owt as plan\n"
+    text = "from planners.built_in import owt as plan\n"
     install(tmp_path, monkeypatch, zebra=text, alpaca=text)
     assert planner_names() == [*PLANNERS, "alpaca", "zebra"]
     with pytest.raises(PlanError, match=r"'zebr'; did you mean zebra\?"):
@@ -92,7 +92,7 @@ def test_baselines_can_be_named_and_are_not_compared() -> None:
 
 LENET, ARRAY = load_network("lenet"), load_array("ring-8")
 MODULE = """
-from planners.owt import owt as plan
+from planners.built_in import owt as plan
 number = 3
 class Planners:
     nested = staticmethod(plan)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Partition, PartitionType
-from planners.partition import III, IV, I, Shard, Sizes, V, legal, partial_sums, shrunk, sizes
+from planners.partition import III, IV, I, Shard, Sizes, V, legal, partial_sums
 from planners.sizing import AllSizes, array_of, kept, shares_of, sizing, types_of, whole
+from tests.planners.slow_sizes import shrunk, sizes
 from tests.strategies import networks
 from workloads import NETWORKS, Builder, Graph, Network, load_network, partition_graph
 
@@ -18,40 +19,19 @@ FUSED = partition_graph(load_network("gpt2:layers=1:seq=16:attention=fused"))
 FAMILIES = ["resnet18", "mobilenet-v2", "gpt2:seq=8", "gnmt:seq=4", "llama3-8b:seq=8", "bert-base"]
 
 
-def rows(found: AllSizes, graph: Graph, at: tuple[int, ...] = ()) -> list[Sizes]:
-    edges = np.cumsum([len(node.reads) for node in graph])[:-1]
-    reads = [tuple(part.tolist()) for part in np.split(found.reads[at], edges)]
-    flops = zip(*(one[at].tolist() for one in found.flops), strict=True)
-    columns = (found.weights, found.input, found.output, found.pooled)
-    values = (column[at].tolist() for column in columns)
-    operand = found.operand[at].tolist()
-    return [Sizes(*row) for row in zip(*values, flops, reads, operand, strict=True)]
-
-
 def check(graph: Graph, batch: int, groups: list[list[Shard]]) -> None:
     shards = array_of(groups, len(graph))
     for fused in (False, True):
         found = sizing(graph).of(batch, shards, fused=fused)
         for number, group in enumerate(groups):
             wanted = [sizes(n, batch, s, fused=fused) for n, s in zip(graph, group, strict=True)]
-            assert rows(found, graph, (number,)) == wanted
+            assert sizing(graph).each(batch, shards[number], fused=fused) == wanted
             alone = sizing(graph).of(batch, shards[number], fused=fused)
-            assert rows(alone, graph) == wanted
+            assert (found.flops[0][number] == alone.flops[0]).all()
+            assert (found.reads[number] == alone.reads).all()
             for pooled in (False, True):
                 sums = [[partial_sums(t, s, pooled=pooled) for t in PartitionType] for s in wanted]
                 assert alone.sums(pooled=pooled).tolist() == sums
-
-
-def test_what_was_sized_lately_is_kept_by_all_that_it_depends_on() -> None:
-    graph = partition_graph(load_network("lenet"))
-    shards = whole(graph)
-    first = sizing(graph).of(8, shards)
-    assert sizing(graph).of(8, shards.copy()) is first
-    assert sizing(graph).of(8, shards, fused=True).flops[0].sum() > first.flops[0].sum()
-    assert (sizing(graph).of(16, shards).output == 2 * first.output).all()
-    shards[:, 0] /= 2
-    assert (sizing(graph).of(8, shards).output == first.output / 2).all()
-    assert sizing(graph).of(8, whole(graph)[np.newaxis]).output.shape == (1, len(graph))
 
 
 @settings(deadline=None)

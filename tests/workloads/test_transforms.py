@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hardware import Device, load_device
-from planners.partition import WHOLE, Shard, sizes
+from planners.partition import WHOLE, Shard
 from planners.sizing import sizing
 from simulator.cost.roofline import core_of, flops, traffic
 from simulator.cost.training_operators import operators
+from tests.planners.slow_sizes import sizes
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, partition_graph
 from workloads.transforms import (
     circulant,

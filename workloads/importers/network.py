@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.importers import attention, einsum, gathers, matmuls, sequences, windows
+from workloads.importers import einsum, gathers, matmuls, sequences, windows
 from workloads.importers.assembler import Assembler
 from workloads.importers.neutral import Constant, Model, ModelOperation
 from workloads.network import Network
@@ -17,7 +17,7 @@ VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "mean": windows.mean,
     "matmul": matmuls.matmul,
     "einsum": einsum.einsum,
-    "attention": attention.attention,
+    "attention": matmuls.attention,
     "experts": matmuls.experts,
     "embedding": gathers.embedding,
     "embedding_bag": gathers.embedding_bag,

@@ -24,15 +24,15 @@ from planners.order import (
     received,
     shared_out,
 )
-from planners.partition import SAME_WEIGHTS, Shard, Sizes, sizes
+from planners.partition import SAME_WEIGHTS, Shard, Sizes
 from planners.plan.updates import Kept
+from planners.sizing import array_of, sizing
 from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.step.rules import Exchange, Rules
 from simulator.sharding.mesh import Counting, Division, Mesh, working
 from simulator.sharding.updates import boards, updated
-from workloads import Node
 
 
 class Published(Rules):
@@ -60,7 +60,7 @@ class Published(Rules):
                 sides = bisection.halves(part.group)
                 rates = sides[0].link_bytes_per_s, sides[1].link_bytes_per_s
                 joules = [transfer_j_per_byte(side.group) for side in sides]
-                sizes = list(map(self._size, self.graph, part.shards))
+                sizes = [self._sizes[key] for key in enumerate(part.shards)]
                 found.append(_Split(part, rates, (joules[0], joules[1]), sizes, kept(part)))
         return found
 
@@ -87,8 +87,18 @@ class Published(Rules):
 
         return kept
 
-    def _size(self, node: Node, shard: Shard) -> Sizes:
-        return sizes(node, self.plan.batch, shard, fused=self.array.group.arithmetic.fused)
+    @cached_property
+    def _sizes(self) -> dict[tuple[int, Shard], Sizes]:
+        """The sizes of every node for what each part of the mesh has of it, idle ones too."""
+        found, fused = sizing(self.graph), self.array.group.arithmetic.fused
+        table = dict[tuple[int, Shard], Sizes]()
+        parts = [self.root]
+        for part in parts:  # grows as it goes
+            parts += part.distinct()
+            shards = array_of([part.shards], len(self.graph))[0]
+            sizes = found.each(self.plan.batch, shards, fused=fused)
+            table |= zip(enumerate(part.shards), sizes, strict=True)
+        return table
 
     def _division(self) -> Division:
         """Boards, down to single ones, each with fractions of everything."""
@@ -105,7 +115,7 @@ class Published(Rules):
         del updated
         if phase is Phase.UPDATE:
             return None
-        work = flops(phase, self._size(self.graph[v], shard))
+        work = flops(phase, self._sizes[v, shard])
         share = work / device.cores
         return Operation(
             Kind.COMPUTE,
@@ -120,7 +130,7 @@ class Published(Rules):
         """A(W) of a node that has weights of its own."""
         if self.graph[v].join or self.graph[v].computed or self.graph[v].tied is not None:
             return 0.0
-        weights = sizes(self.graph[v], self.plan.batch, shard).weights
+        weights = self._sizes[v, shard].weights
         return weights * self.array.group.arithmetic.element_bytes
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:

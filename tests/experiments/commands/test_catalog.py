@@ -52,7 +52,7 @@ def test_a_planner_from_another_package_is_listed_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = '''
-from planners.owt import owt
+from planners.built_in import owt
 def plan(*args):
     """Theirs, in one line.
 

@@ -103,7 +103,7 @@ def test_a_plan_of_another_network_of_the_same_name(
 def test_a_function_is_named_by_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "my_own.py").write_text("from planners.owt import owt as plan\n")
+    (tmp_path / "my_own.py").write_text("from planners.built_in import owt as plan\n")
     monkeypatch.chdir(tmp_path)
     own = found(capsys, "simulate", "lenet", "--planner", "my_own:plan")
     assert own["planner"] == "my_own:plan"

@@ -31,8 +31,7 @@ from planners import (
     load_planner,
     planner_name,
 )
-from planners.accpar import accpar
-from planners.data_parallel import data_parallel
+from planners.built_in import accpar, data_parallel
 from planners.hierarchy import plan_hierarchy
 from simulator import DEPLOYED, PUBLISHED
 from tests.experiments.installed import install

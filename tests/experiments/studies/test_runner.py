@@ -25,7 +25,7 @@ from experiments.studies.runner import Runner
 from experiments.studies.store import Store, StoreError
 from experiments.studies.workers import RunError, Spread, call, here, on_cores
 from hardware import load_array
-from planners.owt import owt
+from planners.built_in import owt
 from workloads import Network, load_network
 
 LENET = load_network("lenet")

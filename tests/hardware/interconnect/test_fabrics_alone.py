@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware.interconnect.bus import Bus
-from hardware.interconnect.full import FullyConnected
-from hardware.interconnect.switch import Switch
+from hardware.interconnect.one_hop import Bus, FullyConnected, Switch
 from hardware.interconnect.tree import Subtrees, Tree
 from tests.hardware.interconnect.slow_routes import subtrees
 

@@ -8,7 +8,7 @@ import pytest
 
 from hardware import SpecError, Topology, bisection_of, by_core, load_array, wires_of
 from hardware.interconnect.fabric import Nodes
-from hardware.interconnect.switch import Switch
+from hardware.interconnect.one_hop import Switch
 from hardware.interconnect.topologies import DESIGNS, Design, fabric_of
 from hardware.topology import near_square
 from tests.wiring import KINDS

@@ -18,9 +18,10 @@ from planners import (
 )
 from planners.hierarchy.fixed_types import plan_of_types as with_types
 from planners.order import Item, Kind, Phase, flops, received
-from planners.partition import WHOLE, boundary, partial_sums, sizes
+from planners.partition import WHOLE, boundary, partial_sums
 from tests.planners.cost.by_coordinates import KEPT, Chain, part, step_s, summed
 from tests.planners.cost.by_coordinates import flops as counted_flops
+from tests.planners.slow_sizes import sizes
 from workloads import Builder, Network, partition_graph
 
 BATCH, CHANNELS = 4, (8, 4, 12)

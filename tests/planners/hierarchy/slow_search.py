@@ -15,7 +15,6 @@ import numpy as np
 
 from hardware import Array, Bisection, Group, bisection_of
 from planners.cost.objective import Objective, Prices, edge
-from planners.cost.tied_weights import tied_sums
 from planners.hierarchy.bounds import bounded
 from planners.hierarchy.cost_table import Domains
 from planners.hierarchy.min_sum import Factor, TooWideError, minimise
@@ -32,9 +31,10 @@ from planners.partition import (
     partial_sums,
     producer_type,
     shrink,
-    sizes,
+    tied_sums,
 )
 from planners.plan.split import Split
+from tests.planners.slow_sizes import sizes
 from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]

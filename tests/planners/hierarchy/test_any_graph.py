@@ -12,8 +12,9 @@ from experiments.cli import main
 from experiments.studies.comparison import compare
 from hardware import Array, Group, load_array
 from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
-from planners.partition import WHOLE, Shard, Sizes, legal, shrunk, sizes
+from planners.partition import WHOLE, Shard, Sizes, legal
 from tests.planners.graphs import added_at_random, every_pair_added, general, series_parallel
+from tests.planners.slow_sizes import shrunk, sizes
 from tests.strategies import port_bytes_per_s
 from workloads import Graph, Network, Node, partition_graph
 

@@ -19,7 +19,8 @@ from planners import (
     Split,
     load_planner,
 )
-from planners.partition import WHOLE, I, Sizes, boundary, sizes, usual
+from planners.partition import WHOLE, I, Sizes, boundary, usual
+from tests.planners.slow_sizes import sizes
 from tests.strategies import arrays, networks, port_bytes_per_s
 from workloads import Graph, Network, load_network, partition_graph
 

@@ -12,10 +12,11 @@ from planners import TIME, TRAFFIC, Communication, Objective, PartitionType
 from planners.cost.objective import Prices, edge
 from planners.hierarchy import plan_hierarchy
 from planners.hierarchy.cost_table import Choices, CostTable, Terms
-from planners.partition import WHOLE, sizes
+from planners.partition import WHOLE
 from planners.sizing import sizing, whole
 from tests.planners.graphs import every_pair_added, general
 from tests.planners.hierarchy.slow_search import Allowed, SlowChoice, slow_root
+from tests.planners.slow_sizes import sizes
 from workloads import Network, Node, Tensor, load_network
 
 

@@ -17,9 +17,10 @@ from planners.hierarchy import plan_hierarchy
 from planners.hierarchy.cost_table import CostTable
 from planners.hierarchy.min_sum import TooWideError
 from planners.hierarchy.search import Search
-from planners.partition import LAYOUTS, WHOLE, legal, sizes
+from planners.partition import LAYOUTS, WHOLE, legal
 from planners.sizing import whole
 from tests.planners.graphs import every_pair_added, general
+from tests.planners.slow_sizes import sizes
 from workloads import Builder, Network, load_network, partition_graph
 
 I, II, III, IV, V = PartitionType  # noqa: E741

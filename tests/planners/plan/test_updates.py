@@ -25,7 +25,7 @@ from planners import (
     predict,
 )
 from planners.order import Item, Kind, Phase, received
-from planners.partition import II, III, WHOLE, I, sizes
+from planners.partition import II, III, WHOLE, I
 from planners.plan.updates import (
     UPDATE_ORDERS,
     bucket_words,
@@ -37,6 +37,7 @@ from planners.plan.updates import (
     updates_of,
 )
 from simulator import Timeline, simulate
+from tests.planners.slow_sizes import sizes
 from workloads import Builder, Network, load_network, partition_graph
 
 REPLICATED, SHARDED, *_ = Update

@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 
 from hardware import Group
 from planners import Plan, Split, predict
-from planners.partition import (
-    WHOLE,
-    I,
-    Shard,
-    Sizes,
-    V,
-    boundary,
-    producer_type,
-    shrunk,
-    sizes,
-)
+from planners.partition import WHOLE, I, Shard, Sizes, V, boundary, producer_type
 from simulator import Timeline, shares, simulate
+from tests.planners.slow_sizes import shrunk, sizes
 from tests.strategies import arrays, networks, plans, port_bytes_per_s
 from workloads import Graph, partition_graph
 

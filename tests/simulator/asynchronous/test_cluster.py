@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hardware import load_array
-from planners.data_parallel import data_parallel
+from planners.built_in import data_parallel
 from simulator import DEPLOYED, PUBLISHED, closed_form, simulate
 from simulator.asynchronous.cluster import Cluster, Setting
 from simulator.asynchronous.errors import TrainingError

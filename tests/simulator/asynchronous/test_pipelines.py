@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from hardware import load_array
 from planners import Staging
-from planners.data_parallel import data_parallel
+from planners.built_in import data_parallel
 from simulator import DEPLOYED, Timeline, simulate
 from simulator.analysis.stages import passes
 from simulator.asynchronous.errors import TrainingError

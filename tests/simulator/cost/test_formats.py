@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from hardware import Arithmetic, Device, load_device
 from planners.order import Phase
-from planners.partition import WHOLE, Shard, sizes
+from planners.partition import WHOLE, Shard
 from simulator.cost.memory import memory_use, parameters
 from simulator.cost.number_bytes import NumberBytes, number_bytes
 from simulator.cost.operators import Operators
 from simulator.cost.roofline import Core, core_of, cost, flops, map_bytes, traffic
 from simulator.cost.training_operators import operators
+from tests.planners.slow_sizes import sizes
 from tests.simulator.shapes import BYTES, PLAIN, unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Network, load_network

@@ -6,10 +6,11 @@ from itertools import product
 
 from hardware import Array
 from planners import Partition, Plan, Split
-from planners.partition import WHOLE, Shard, legal, shrunk
+from planners.partition import WHOLE, Shard, legal
 from planners.plan.updates import UPDATE_ORDERS
 from simulator import Execution, simulate
 from simulator.search.candidates import leaves_of, lifted
+from tests.planners.slow_sizes import shrunk
 from workloads import Network, partition_graph
 
 

@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 import accelarray
-from planners.partition import IV, I, Shard, V, legal, sizes
+from planners.partition import IV, I, Shard, V, legal
 from simulator.cost.training_operators import operators
+from tests.planners.slow_sizes import sizes
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, partition_graph
 
 Floats = NDArray[np.float64]
