@@ -20,8 +20,8 @@ from planners.errors import PlanError
 from planners.order import Item, Kind, Phase, consumers
 from planners.partition import SAME_WEIGHTS, Shard, is_operand
 from planners.plan.updates import kept_in_parts, sharded
-from simulator.collectives.choice import offer
 from simulator.collectives.cache import cached
+from simulator.collectives.choice import offer
 from simulator.collectives.offers import Jobs, cheapest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import receiving_j
