@@ -21,8 +21,8 @@ from hardware import Array, Device
 from planners import Plan
 from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, usual
-from simulator.cost.alike import sorts_of
 from simulator.cost.memory import parameters
+from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, map_bytes
 from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS
