@@ -120,7 +120,8 @@ def members_of(wires: Wires, groups: Members | ArrayLike) -> Groups:
 
 def predicted_ps(wires: Wires, sequence: Jobs) -> int:
     """Duration of jobs one after the other when nobody else uses their links."""
-    return sum(job.alone_ps(wires.bandwidth) for job in sequence)
+    every = (replace(job, load=job.load.everywhere()) for job in sequence)
+    return sum(job.alone_ps(wires.bandwidth) for job in every)
 
 
 def run_alone(wires: Wires, sequence: Jobs) -> tuple[float, Floats]:

@@ -126,7 +126,8 @@ class Symmetry:
         """The load of classes, from crossings by representative messages (point 2 above)."""
         flows = crossings * (1 << np.bitwise_count(copied & ~self.own[links]).astype(np.int64))
         keys, place = np.unique(self.signature[links] & ~copied, return_inverse=True)
-        return Load(keys, np.bincount(place, flows, len(keys)), Classes(self, copied))
+        spread: Floats = np.bincount(place, flows, len(keys)).astype(np.float64)
+        return Load(keys, spread, Classes(self, copied))
 
     def _crossed(self, wires: Wires, sources: Ints, targets: Ints) -> Iterator[tuple[Ints, Floats]]:
         """Links of every subnet and how many of the messages cross them."""
@@ -196,9 +197,10 @@ def summed(parts: Sequence[tuple[Load, float]]) -> Load:
 
 def _refined(parts: Sequence[tuple[Load, float]]) -> Load:
     """Loads that are invariant under different flips, on classes under those of all."""
-    if len(symmetries := _symmetries(load for load, _ in parts)) != 1:
+    symmetries = _symmetries(load for load, _ in parts)
+    symmetry = symmetries.pop() if len(symmetries) == 1 else None
+    if symmetry is None:
         return summed([(load.everywhere(), weight) for load, weight in parts])
-    (symmetry,) = symmetries
     widened = [(_widened(load, symmetry), weight) for load, weight in parts]
     common = reduce(and_, (copied for (_, copied), _ in widened))
     keys, _, _ = _classes(symmetry, common)
@@ -216,7 +218,7 @@ def _symmetries(loads: Iterable[Load]) -> set[Symmetry | None]:
 def _classes(symmetry: Symmetry, copied: int) -> tuple[Ints, Ints, Ints]:
     """The classes of links under some flips: signature, a link of each, and every link's class."""
     keys = symmetry.signature & ~copied
-    return np.unique(keys, return_index=True, return_inverse=True)  # type: ignore[return-value]
+    return np.unique(keys, return_index=True, return_inverse=True)
 
 
 def _widened(load: Load, symmetry: Symmetry) -> tuple[Load, int]:
@@ -332,7 +334,8 @@ def _is_one_to_one(found: Symmetry) -> bool:
     representative = found.signature >> BITS
     links = np.bincount(representative, minlength=len(representative))
     same = found.own == found.own[representative]
-    return bool((same & (links[representative] == 1 << np.bitwise_count(found.own))).all())
+    images = 1 << np.bitwise_count(found.own).astype(np.int64)
+    return bool((same & (links[representative] == images)).all())
 
 
 class _Table:
@@ -343,7 +346,7 @@ class _Table:
     """
 
     def __init__(self, subnet: Subnet, region: Ints, node: Ints) -> None:
-        nodes = np.count_nonzero(np.diff(node)) + 1
+        nodes = int(np.count_nonzero(np.diff(node))) + 1
         each = len(node) // nodes
         if len(node) % nodes or (np.repeat(node[::each], each) != node).any():
             each = 1
@@ -383,7 +386,7 @@ class _Table:
         sides = labels.reshape(-1, 2, nodes)
         there = sides >= 0
         changes = (sides[:, 0] != sides[:, 1])[there[:, 0]]
-        if (there[:, 0] != there[:, 1]).any() or changes.any() != (changes.all() and changes.size):
+        if (there[:, 0] != there[:, 1]).any() or (changes.any() and not changes.all()):
             return None
         return bool(changes.any())
 

@@ -37,7 +37,7 @@ def test_rings_of_a_dgx_1(gpus: int, rings: int) -> None:
     found = strung(DGX_1, np.arange(gpus)[np.newaxis])
     assert found is not None
     assert found.rings == rings
-    loads = found.carried.flows[found.carried.flows > 0]
+    loads = found.flows[found.flows > 0]
     assert (loads == 1).all()
     assert len(loads) == 2 * ((gpus if gpus > 2 else 1) * rings if rings else gpus - 1)
 
@@ -94,7 +94,7 @@ def test_no_more_rings_fit_than_brute_force_finds(data: st.DataObject) -> None:
         assert most == 0
         return
     assert found.rings == most
-    assert found.carried.flows.max() == 1
+    assert found.flows.max() == 1
 
 
 def test_the_time_of_rings_is_the_formulas() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,51 +12,33 @@ from hypothesis import strategies as st
 from hardware import Wires
 from hardware.interconnect.torus import Grid
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
-from simulator.collectives.groups import Anywhere, Box
+from simulator.collectives.groups import Groups
 from simulator.collectives.messages import Carried
 from simulator.engine.jobs import Ints
-from simulator.sharding.regions import Messages
 from tests.wiring import nodes, wires
 
 Pairs = list[tuple[int, int]]
 """Cores that send, and to whom."""
 
 
-class Listening(Anywhere):
+@dataclass(frozen=True, eq=False)
+class Listening(Groups):
     """Groups that remember who sent, a list for each time that some do."""
 
-    def __init__(self, on: Wires, rows: Ints, sent: list[Pairs]) -> None:
-        super().__init__(on, rows)
-        self.sent = sent
+    sent: list[Pairs] = field(default_factory=list)
 
-    def carry(self, messages: Messages) -> Carried:
-        everybody = np.arange(self.size)
-        ends = messages.of(self.size)
-        if messages.everyone:
-            ends = np.repeat(everybody, self.size), np.tile(everybody, self.size)
-        sources, targets = (self.rows[:, side].ravel().tolist() for side in ends)
-        self.sent.append([(a, b) for a, b in zip(sources, targets, strict=True) if a != b])
-        return super().carry(messages)
+    def _carry(self, sources: Ints, targets: Ints, copied: int) -> Carried:
+        ends = zip(sources.ravel().tolist(), targets.ravel().tolist(), strict=True)
+        self.sent.append([(a, b) for a, b in ends if a != b])
+        return super()._carry(sources, targets, copied)
 
-    @property
-    def ring(self) -> Listening:
-        return Listening(self.wires, super().ring.rows, self.sent)
 
-    @property
-    def chain(self) -> Listening:
-        return Listening(self.wires, super().chain.rows, self.sent)
-
-    @property
-    def box(self) -> Box | None:
-        found = super().box
-        if found is None:
-            return None
-        rows = found.groups.rows
-        return Box(Listening(self.wires, rows, self.sent), found.sides)
+def listening_to(on: Wires, groups: list[list[int]]) -> Listening:
+    return Listening(on, np.array(groups), len(groups), strided=False)
 
 
 def heard(on: Wires, algorithm: str, groups: list[list[int]]) -> list[Pairs]:
-    listening = Listening(on, np.array(groups), [])
+    listening = listening_to(on, groups)
     FLAT[algorithm].steps(listening)
     return listening.sent
 
@@ -159,7 +143,7 @@ def test_nobody_writes_to_another_group(data: st.DataObject) -> None:
     groups = [list(cores[i : i + size]) for i in range(0, on.cores - size + 1, size)]
     group_of = {core: number for number, group in enumerate(groups) for core in group}
     algorithm = FLAT[data.draw(st.sampled_from(sorted(FLAT)))]
-    listening = Listening(on, np.array(groups), [])
+    listening = listening_to(on, groups)
     if algorithm.refusal(data.draw(st.sampled_from(COLLECTIVES)), listening) is not None:
         return
     algorithm.steps(listening)

@@ -1,4 +1,4 @@
-"""One copy counted for all, against every message counted: the same jobs, bit for bit."""
+"""The acceleration "symmetry": one message for all its copies, or each counted: the same jobs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from hardware.topology import Tier
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.choice import ALGORITHMS, chosen, offer, predicted_ps
+from simulator.collectives.groups import groups_of
+from simulator.collectives.lattice import Rows
 from simulator.collectives.swaps import swap
+from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine.jobs import Ints
+from simulator.plain import VARIABLE
 from tests.simulator.collectives import slow_collectives as slow
 from tests.wiring import KINDS, device, nodes, wires
 
@@ -209,3 +213,77 @@ def test_swaps_are_those_of_every_message(w: Wires, data: st.DataObject) -> None
     assert job.load.links.tolist() == used.tolist()
     assert job.load.flows.tolist() == flows[used].tolist()
     assert (job.flow_bytes, job.latency_s) == (largest, latency_s)
+
+
+def test_the_example_of_the_modules_text() -> None:
+    """16 boards on a tree, each exchanges with its neighbour: 16 links up and 16 down, by one."""
+    w = nodes(16, "tree")
+    symmetry = symmetry_of(w, 0)
+    assert symmetry is not None
+    assert symmetry.flips == {1: 1, 2: 2, 4: 4, 8: 8}
+    load = groups_of(w, Rows(np.arange(16)[np.newaxis])).exchange(1).load
+    assert load.on is not None
+    up, down = load.links
+    assert symmetry.own[[up >> BITS, down >> BITS]].tolist() == [15, 15]
+    assert load.flows.tolist() == [1.0, 1.0]
+    every = load.everywhere()
+    assert len(every.links) == 32
+    assert (every.flows == 1.0).all()
+
+
+def test_what_is_followed_grows_with_the_levels_of_a_tree() -> None:
+    sizes = {}
+    for boards in (256, 1024, 4096):
+        w = Wires(load_array("accpar-homogeneous", [f"devices.0.count={boards}"]))
+        members = groups_of(w, Rows(np.arange(w.cores)[np.newaxis]))
+        loads = members.everyone().load, members.exchange(w.cores // 2).load
+        sizes[boards] = [load.flows.size for load in loads]
+    # a level of the tree more for twice the boards: a link up and one down
+    assert sizes[1024] == [size + 4 for size in sizes[256]]
+    assert sizes[4096] == [size + 4 for size in sizes[1024]]
+    assert max(sizes[4096]) < 60
+
+
+ROWS = np.arange(512).reshape(-1, 8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_strided_groups_of_like_cores_are_followed_once(kind: str) -> None:
+    w = Wires(load_array("accpar-homogeneous", ["devices.0.count=64", f"topology.kind={kind}"]))
+    for rows in (ROWS, ROWS.T, ROWS[::2], ROWS[:, ::4], ROWS[8:16, :4]):
+        assert groups_of(w, Rows(rows)).symmetry is not None
+
+
+def test_groups_over_unlike_cores_and_unevenly_fast_links_are_followed_one_by_one() -> None:
+    w = Wires(load_array("accpar-mixed"))
+    other = int(np.argmax(w.kind))
+    assert groups_of(w, Rows(np.array([[0, other], [1, other + 1]]))).symmetry is None
+    counts = ["devices.0.count=8", "devices.1.count=8"]
+    for kind, flips in (("ring", 1), ("tree", 4)):
+        # half of a ring of both kinds has half of the bandwidth: boards along it differ
+        mixed = Wires(load_array("accpar-mixed", [*counts, f"topology.kind={kind}"]))
+        symmetry = groups_of(mixed, Rows(np.arange(64).reshape(8, 8))).symmetry
+        assert symmetry is not None
+        assert len(symmetry.flips) == flips  # cores of a chip, and boards on a tree
+
+
+@pytest.mark.parametrize("off", ["1", "symmetry"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_switched_off_every_message_is_counted_and_jobs_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, kind: str, off: str
+) -> None:
+    w = Wires(load_array("accpar-homogeneous", ["devices.0.count=16", f"topology.kind={kind}"]))
+    for rows in (np.arange(128).reshape(16, 8), np.arange(128).reshape(16, 8).T):
+        for collective in ("all-reduce", "all-to-all"):
+            monkeypatch.delenv(VARIABLE, raising=False)
+            assert symmetry_of(w, 0) is not None
+            name, fast = chosen(w, collective, rows, S)
+            monkeypatch.setenv(VARIABLE, off)
+            assert symmetry_of(w, 0) is None
+            assert groups_of(w, Rows(rows)).symmetry is None
+            plain_name, plain = chosen(w, collective, rows, S)
+            assert name == plain_name
+            for job, other in zip(fast, plain, strict=True):
+                assert job.load.links.tolist() == other.load.links.tolist()
+                assert job.load.flows.tolist() == other.load.flows.tolist()
+                assert (job.flow_bytes, job.latency_s) == (other.flow_bytes, other.latency_s)
