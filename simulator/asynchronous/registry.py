@@ -9,15 +9,15 @@ from typing import Any
 
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
-from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical
-from simulator.asynchronous.algorithms.async_parameter_server import (
-    AsyncParameterServer,
-    StaleSynchronous,
-)
+from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical, LocalSgd
 from simulator.asynchronous.algorithms.d_psgd import DPsgd
 from simulator.asynchronous.algorithms.hop import Hop
-from simulator.asynchronous.algorithms.local_sgd import LocalSgd
-from simulator.asynchronous.algorithms.parameter_server import Backup, ParameterServer
+from simulator.asynchronous.algorithms.parameter_server import (
+    AsyncParameterServer,
+    Backup,
+    ParameterServer,
+    StaleSynchronous,
+)
 from simulator.asynchronous.algorithms.prague import Prague
 from simulator.asynchronous.errors import TrainingError
 

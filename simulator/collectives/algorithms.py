@@ -17,8 +17,14 @@ import numpy as np
 
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Box, Groups
-from simulator.collectives.messages import Carried, add, following
-from simulator.collectives.phases import CollectivePhase, Pattern, phase_of
+from simulator.collectives.messages import (
+    Carried,
+    CollectivePhase,
+    Pattern,
+    add,
+    following,
+    phase_of,
+)
 from simulator.collectives.wired import (
     cable_rings,
     cables,

@@ -86,15 +86,6 @@ def offer(
     )
 
 
-def every_offer(
-    wires: Wires, collective: str, groups: Members, size_bytes: float, algorithm: str = "auto"
-) -> list[Offer]:
-    """All ways among which ``offer`` takes the fastest; the one that is named, if one is."""
-    if algorithm != "auto":
-        return [offer(wires, collective, groups, size_bytes, algorithm)]
-    return _every(members_of(wires, groups), collective, size_bytes)
-
-
 def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
     tiers = (how(members, collective, size_bytes) for how in TIERED.values())
     found = [way for way in tiers if not isinstance(way, str)]

@@ -1,7 +1,8 @@
-"""Who sends to whom in a group at once, by members' numbers, and what links then carry."""
+"""Who sends to whom in a group at once, what links then carry, and phases made of that."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -67,3 +68,33 @@ def add(parts: list[tuple[Carried, float]]) -> Carried:
         np.concatenate(side) for side in zip(*(c.far for c, _ in parts), strict=True)
     )
     return Carried(summed([(c.load, weight) for c, weight in parts]), (sources, targets))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectivePhase:
+    """Alike steps in a row: ``share`` of a collective's bytes per flow, over all of them.
+
+    ``far`` are ends of messages of which one has the longest latency, and that
+    is one of the ``count`` steps'. A pipelined phase is cut into chunks, which
+    pass ``stages`` more members after the first.
+    """
+
+    load: Load
+    far: Ends
+    share: float
+    count: int = 1
+    stages: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Of its arrays."""
+        return self.load.nbytes + 2 * self.far[0].nbytes
+
+
+Pattern = tuple[CollectivePhase, ...]
+"""What a collective is, one phase after the other."""
+
+
+def phase_of(carried: Carried, share: float, count: int = 1) -> CollectivePhase:
+    """So many alike steps in which flows move a share of the bytes, all together."""
+    return CollectivePhase(carried.load, carried.far, share, count)

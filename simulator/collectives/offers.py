@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.phases import CollectivePhase
+from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s
 from simulator.engine.jobs import Job
 from simulator.engine.picoseconds import whole_ps

@@ -9,8 +9,7 @@ import numpy as np
 from simulator.collectives.cable_rings import Strung, strung
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.messages import Carried, following
-from simulator.collectives.phases import Pattern, phase_of
+from simulator.collectives.messages import Carried, Pattern, following, phase_of
 
 
 def nothing(groups: Groups) -> str | None:  # noqa: ARG001

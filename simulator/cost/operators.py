@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -10,7 +10,8 @@ from typing import NamedTuple
 from planners.order import Phase
 from planners.partition import PartitionType
 from simulator.cost.number_bytes import NumberBytes
-from workloads import Graph
+from workloads import Graph, Node
+from workloads.kept import once_for_each
 
 
 class Moved(NamedTuple):
@@ -194,3 +195,35 @@ class Operators:
             yield from node.gradient
         for node in self.nodes:
             yield from node.update
+
+
+@once_for_each
+def sorts_of(step: Operators) -> tuple[int, ...]:
+    """A number for each node of the partition graph: equal for nodes that cost the same."""
+    known: dict[Hashable, int] = {}
+    pairs = zip(step.graph, step.nodes, strict=True)
+    return tuple(known.setdefault(sort_of(*pair), len(known)) for pair in pairs)
+
+
+def sort_of(node: Node, operators: NodeOperators) -> Hashable:
+    """Equal for nodes that cost the same in every state."""
+    return _numbers_of(node), tuple(
+        (phase, _numbers_of_operator(operator))
+        for phase in Phase
+        for operator in operators.of(phase)
+    )
+
+
+def _numbers_of(node: Node) -> Node:
+    """A node without what says where it is, on which its costs do not depend."""
+    return replace(node, name="", producers=(), main=None, tied=None, reads=())
+
+
+def _numbers_of_operator(operator: Operator) -> Operator:
+    return replace(
+        operator,
+        name="",
+        node=0,
+        reads=tuple(replace(tensor, tensor="") for tensor in operator.reads),
+        writes=tuple(replace(tensor, tensor="") for tensor in operator.writes),
+    )

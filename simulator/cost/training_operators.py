@@ -7,11 +7,10 @@ read, is a compiler's doing: the table of docs/roofline.md, found to predict mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from planners.order import Phase
-from simulator.cost.head import with_wide_head
 from simulator.cost.operands import Operands
 from simulator.cost.operators import Map, Moved, NodeOperators, Operator, Operators
 from simulator.cost.recompute import NONE, recomputed
@@ -227,3 +226,25 @@ class _TrainingOperators:
             attention=layer.type.softmax_kernel,
             spectral=step.products * spectral / pairs,
         )
+
+
+def with_wide_head(of: Operators) -> Operators:
+    """The same, where no logits are made in fp8 or fp4, as nobody makes them.
+
+    Recipes of Transformer Engine and torchtitan leave a model's output head as it is, and
+    DeepSeek-V3 does (DeepSeek-AI 2024, section 3.3.1): 7 % of the FLOPs of Llama-3-8B.
+    """
+    if of.logits is None:
+        return of
+
+    def wide(some: Sequence[Operator]) -> tuple[Operator, ...]:
+        return tuple(replace(one, wide=bool(one.macs)) for one in some)
+
+    head = of.nodes[of.logits]
+    head = replace(
+        head,
+        forward=wide(head.forward),
+        backward=wide(head.backward),
+        gradient=wide(head.gradient),
+    )
+    return replace(of, nodes=(*of.nodes[: of.logits], head, *of.nodes[of.logits + 1 :]))

@@ -18,18 +18,17 @@ from hardware.array import cores_in
 from planners import Plan
 from planners.order import Phase
 from planners.order import flops as flops_of
-from planners.partition import Shard
+from planners.partition import Shard, usual
 from planners.plan.updates import bucket_words
-from planners.sizing import sizing, usual, whole
+from planners.sizing import sizing, whole
 from simulator.cost.roofline import Core, core_of, flops, traffic
 from simulator.cost.training_operators import operators
 from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
-from simulator.search.layout_search import FEW_CORES
 from simulator.search.layouts import first_cores, layout_of, tables_of
 from simulator.search.relaxation import Chain, by_themselves
-from simulator.search.states import MANY_LEVELS, States, filled, is_state
+from simulator.search.states import FEW_CORES, MANY_LEVELS, States, filled, is_state
 from simulator.search.tables import Cores, Tables
 from workloads import Network, partition_graph
 from workloads.kept import once_for_each

@@ -35,7 +35,7 @@ from simulator.search.judge import Judge
 from simulator.search.layouts import first_cores, layouts, tables_of
 from simulator.search.relaxation import Chain, Near, by_themselves, floor_s
 from simulator.search.shares import Shares, with_better_shares
-from simulator.search.states import MANY_LEVELS
+from simulator.search.states import FEW_CORES, MANY_LEVELS
 from simulator.search.tables import Floats, Ints, Tables
 
 
@@ -203,8 +203,6 @@ def _first(gains: Floats, states: Ints, taken: NDArray[np.bool_]) -> Near:
 
 FAR = 1.2
 """Layouts are looked for that should take at most so many times as long as the best."""
-FEW_CORES = 8
-"""Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
 MOST_LAYOUTS = 6
 """Of a number of cores that are simulated."""
 MOST_IMPROVED = 2

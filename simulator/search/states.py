@@ -19,6 +19,8 @@ Types = tuple[PartitionType, ...]
 
 MOST = 3**5
 """States up to which a node has all; where they were more, its types change less often."""
+FEW_CORES = 8
+"""Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
 RUNS, MANY_LEVELS = (3, 2), 7
 """Most runs of one type then, from the outermost level to the innermost: on up to so many levels,
 and on more."""

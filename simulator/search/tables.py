@@ -28,8 +28,8 @@ from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Groups
 from simulator.collectives.lattice import Lattice
-from simulator.cost.alike import sorts_of
 from simulator.cost.memory import parameters
+from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, map_bytes
 from simulator.cost.training_operators import operators
 from simulator.engine.picoseconds import PICOSECONDS

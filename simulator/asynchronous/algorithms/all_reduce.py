@@ -1,4 +1,4 @@
-"""Synchronous data parallelism: everybody's gradients are summed by an all-reduce, flat or not."""
+"""An all-reduce of everybody: of gradients in each step, or of models after several (local SGD)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from simulator.asynchronous.algorithm import Algorithm
+from simulator.asynchronous.algorithm import Algorithm, within
 from simulator.asynchronous.run import Process, Run
 
 
@@ -43,3 +43,38 @@ class Hierarchical(AllReduce):
     """Hierarchical all-reduce: reduced inside nodes, then between them, then gathered inside."""
 
     algorithm: str = "hierarchical"
+
+
+@dataclass(frozen=True)
+class LocalSgd(Algorithm):
+    """Local SGD: after every ``steps`` iterations an all-reduce of the models."""
+
+    steps: int = 4
+    algorithm: str = "auto"
+    source: ClassVar[str] = "Stich, Local SGD converges fast and communicates little, ICLR 2019"
+
+    def check(self, workers: int) -> None:  # noqa: ARG002, D102
+        within("steps", self.steps, 1)
+
+    def start(self, run: Run) -> None:  # noqa: D102
+        everybody = tuple(range(run.n))
+        operation = run.cluster.all_reduce(
+            everybody, run.cluster.model_bytes, "models", self.algorithm
+        )
+        average = partial(run.note, "average", everybody)
+
+        def worker(w: int) -> Process:
+            iteration = 0
+            while True:
+                step = run.step(w, iteration)
+                yield step
+                run.note("update", w)
+                run.staleness[0] += 1
+                iteration += 1
+                if iteration % self.steps == 0:
+                    models = run.together(w, operation, run.n, iteration, [step], then=average)
+                    yield from run.exchanged(w, models, everybody)
+                run.finish(w)
+
+        for w in everybody:
+            run.work(w, worker(w))

@@ -1,12 +1,17 @@
-"""Synchronous parameter servers, and with backup workers: a round ends when enough have come.
+"""Parameter servers: each of S servers has an equal shard of the weights.
 
-Each of S servers has an equal shard of the weights. A worker pushes a gradient to all of
-them and waits for new weights from all.
+Synchronous: a worker pushes a gradient to all of them and waits for new weights from all; a
+round ends when enough have come (with backup workers late ones are dropped).
+
+Asynchronous, and stale-synchronous: nobody's gradient waits for another. A server reads one
+gradient after the other, in the order in which they are sent to it, applies each by itself,
+and sends the weights back to its worker. Others wait in its queue meanwhile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
 from typing import ClassVar
 
 import simpy
@@ -14,7 +19,6 @@ import simpy
 from simulator.asynchronous.algorithm import Algorithm, within
 from simulator.asynchronous.run import Process, Run
 from simulator.asynchronous.waiting import when
-from simulator.engine.operations import Operation
 from simulator.engine.resources import Done
 
 
@@ -39,7 +43,7 @@ class ParameterServer(Algorithm):
         within("backup", self.late, 0, workers - 1, "or no round would wait for anybody")
 
     def start(self, run: Run) -> None:  # noqa: D102
-        shards = [_Shard(run, s, self.shards, run.n - self.late) for s in range(self.shards)]
+        shards = [_RoundServer(run, s, self.shards, run.n - self.late) for s in range(self.shards)]
 
         def worker(w: int) -> Process:
             iteration = 0
@@ -71,29 +75,102 @@ class Backup(ParameterServer):
         return self.backup
 
 
-@dataclass
-class _Shard:
-    """One server: the round that it is in, and whose gradients have come for it."""
+@dataclass(frozen=True)
+class AsyncParameterServer(Algorithm):
+    """Asynchronous parameter server: ``shards`` servers, each with a queue of gradients."""
 
-    run: Run
-    number: int
-    shards: int
-    enough: int
-    round: int = 0
-    updated: int = 0
-    """The last round whose update is done: a next one may have begun."""
-    came: list[int] = field(default_factory=list)
-    tag: dict[int, int] = field(default_factory=dict)
-    """The round whose weights each worker has."""
-    pulled: dict[int, simpy.Event] = field(default_factory=dict)
+    shards: int = 1
+    source: ClassVar[str] = "textbook; Dean et al., Large scale distributed deep networks, 2012"
 
-    def __post_init__(self) -> None:
-        cluster, n = self.run.cluster, self.run.n
-        size = cluster.gradient_bytes / self.shards
-        self._push = [cluster.push(w, self.number, size) for w in range(n)]
-        size = cluster.model_bytes / self.shards
-        self._pull = [cluster.pull(w, self.number, size) for w in range(n)]
-        self._update: Operation = cluster.server_update(self.number, size, self.enough)
+    @property
+    def servers(self) -> int:  # noqa: D102
+        return self.shards
+
+    @property
+    def most_ahead(self) -> int | None:
+        """Iterations that one may be ahead of the last worker; None: as many as come."""
+        return None
+
+    def check(self, workers: int) -> None:  # noqa: ARG002, D102
+        within("shards", self.shards, 1)
+
+    def start(self, run: Run) -> None:  # noqa: D102
+        shards = [_QueueServer(run, s, self.shards) for s in range(self.shards)]
+        for shard in shards:
+            run.machine.process(shard.serve(), run.n + shard.number)
+        most = self.most_ahead
+
+        def worker(w: int) -> Process:
+            iteration = 0
+            while True:
+                step = run.step(w, iteration)
+                yield step
+                pulled = [shard.push(w, iteration, step) for shard in shards]
+                for event in pulled:
+                    yield from run.wait(w, event, "the server")
+                iteration += 1
+                before = run.slowest
+                run.finish(w)
+                if most is not None:
+                    if run.slowest > before:
+                        for other in range(run.n):
+                            run.ring(other)
+                    yield from run.until(
+                        w,
+                        lambda: iteration - run.slowest <= most,  # noqa: B023
+                        "the last worker",
+                        lambda: [v for v in range(run.n) if run.at[v] == run.slowest],
+                    )
+
+        for w in range(run.n):
+            run.work(w, worker(w))
+
+
+@dataclass(frozen=True)
+class StaleSynchronous(AsyncParameterServer):
+    """Stale-synchronous: asynchronous, but nobody more than ``bound`` ahead of the last worker."""
+
+    bound: int = 3
+    source: ClassVar[str] = (
+        "Ho et al., More effective distributed ML via a stale synchronous parallel server, 2013"
+    )
+
+    @property
+    def most_ahead(self) -> int | None:  # noqa: D102
+        return self.bound
+
+    def check(self, workers: int) -> None:  # noqa: D102
+        super().check(workers)
+        within("bound", self.bound, 0)
+
+
+class _Server:
+    """One server of a run: what moves to and from each worker, and its update."""
+
+    def __init__(self, run: Run, number: int, shards: int, gradients: int) -> None:
+        """The server has the ``number``-th of ``shards`` parts, updated by so many gradients."""
+        self.run, self.number = run, number
+        cluster, n = run.cluster, run.n
+        size = cluster.gradient_bytes / shards
+        self._push = [cluster.push(w, number, size) for w in range(n)]
+        size = cluster.model_bytes / shards
+        self._pull = [cluster.pull(w, number, size) for w in range(n)]
+        self._update = cluster.server_update(number, size, gradients)
+
+
+class _RoundServer(_Server):
+    """A server's round, and whose gradients have come for it; ``enough`` end it."""
+
+    def __init__(self, run: Run, number: int, shards: int, enough: int) -> None:
+        super().__init__(run, number, shards, enough)
+        self.enough = enough
+        self.round = 0
+        self.updated = 0
+        """The last round whose update is done: a next one may have begun."""
+        self.came: list[int] = []
+        self.tag: dict[int, int] = {}
+        """The round whose weights each worker has."""
+        self.pulled: dict[int, simpy.Event] = {}
 
     def push(self, w: int, iteration: int, step: Done) -> None:
         """Send a gradient; what comes back fires ``pulled``."""
@@ -136,3 +213,44 @@ class _Shard:
         pulled = self.pulled[w]
         sent = self.run.alone(w, self._pull[w], iteration, after)
         when(sent, pulled.succeed)
+
+
+class _QueueServer(_Server):
+    """A server's queue of gradients, its version, and the one that each worker has."""
+
+    def __init__(self, run: Run, number: int, shards: int) -> None:
+        super().__init__(run, number, shards, 1)
+        self.version = 0
+        self.has: dict[int, int] = {}
+        self.queue: deque[tuple[int, int, Done, simpy.Event]] = deque()
+        self.idle: simpy.Event | None = None
+
+    def push(self, w: int, iteration: int, step: Done) -> simpy.Event:
+        """Stand in the queue; the event fires when the new weights are there."""
+        pulled = self.run.env.event()
+        self.queue.append((w, iteration, step, pulled))
+        if self.idle is not None:
+            idle, self.idle = self.idle, None
+            idle.succeed()
+        return pulled
+
+    def serve(self) -> Process:
+        """One gradient after the other; weights go back while the next one comes."""
+        run, server = self.run, self.run.n + self.number
+        while True:
+            if not self.queue:
+                self.idle = run.env.event()
+                yield self.idle
+            w, iteration, step, pulled = self.queue.popleft()
+            push = run.alone(w, self._push[w], iteration, [step])
+            yield push
+            update = run.machine.compute(server, self._update, self.version, [push])
+            yield update
+            if self.number == 0:
+                run.staleness[self.version - self.has.get(w, 0)] += 1
+            self.version += 1
+            run.note("update at server", (w,), self.number)
+            self.has[w] = self.version
+            run.note("pull", w, self.number)
+            back = run.alone(w, self._pull[w], iteration, [update])
+            when(back, pulled.succeed)

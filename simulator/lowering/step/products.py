@@ -12,15 +12,15 @@ from dataclasses import replace
 from hardware import Device
 from planners.order import Kind, Phase
 from planners.partition import Shard
-from simulator.cost.alike import sorts_of
 from simulator.cost.energy import computing_j
 from simulator.cost.many_shards import seconds_of
-from simulator.cost.operators import Operator
+from simulator.cost.operators import Operator, sorts_of
 from simulator.cost.roofline import Core, OperatorCost, bounds, core_of, cost, costs
 from simulator.cost.training_operators import operators
 from simulator.cost.units.pricing import price
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
+from simulator.engine.plain import accelerated
 from simulator.lowering.execution import Execution
 from workloads import Network
 from workloads.kept import once_for_each
@@ -71,7 +71,7 @@ class Products:
         sort, operators = self.sorts[v], self._step.nodes[v].of(phase)
         if not operators:
             return [0] * len(held)
-        if self.core.units is not None:
+        if self.core.units is not None or not accelerated("many_shards"):
             return [self.lasts_ps(v, phase, one) for one in held]
         known = self._lasts_ps
         new = [one for one in dict.fromkeys(held) if (sort, phase, one, 1.0) not in known]

@@ -9,9 +9,10 @@ from planners import PLANNERS, TIME
 from planners.order import Phase
 from planners.partition import Shard
 from simulator import DEPLOYED, Execution
-from simulator.cost.alike import sorts_of
+from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
+from simulator.engine.plain import VARIABLE
 from simulator.lowering.models import rules_of
 from simulator.lowering.step import products as module
 from simulator.lowering.step.products import Products, products_of
@@ -125,3 +126,14 @@ def test_on_units_many_take_what_each_does() -> None:
     held = [shard(1, 4), shard(1, 3)]
     each = [products.lasts_ps(1, Phase.FORWARD, one) for one in held]
     assert products.many_ps(1, Phase.FORWARD, held) == each
+
+
+def test_plain_many_take_what_they_take_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [shard(1, rows) for rows in (1, 7, 64)]
+    found: list[list[int]] = []
+    for plain in ("", "many_shards", "1"):
+        monkeypatch.setenv(VARIABLE, plain)
+        products = Products(NETWORK, DEVICE, DEPLOYED)
+        found.append([ps for phase in Phase for ps in products.many_ps(1, phase, held)])
+        assert bool(products._known) is bool(plain)
+    assert found[0] == found[1] == found[2]
