@@ -65,6 +65,7 @@ def test_speedup_needs_no_baseline_among_its_planners(capsys: pytest.CaptureFixt
     assert row["planner"] == "owt"
 
 
+@pytest.mark.core
 def test_speedup_as_csv_and_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
