@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,11 @@ class Topology:
     def shared(self) -> bool:
         """Whether all that is sent shares one medium."""
         return self.kind == "bus"
+
+    @property
+    def routes(self) -> Topology:
+        """The same without what says how fast its links are: routes do not depend on that."""
+        return replace(self, factor=PUBLISHED.factor, bytes_per_s=None, latency_s=None)
 
     def shape_of(self, nodes: int) -> tuple[int, ...]:
         """Sides of a ring, torus or mesh of so many nodes."""

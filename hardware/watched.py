@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from itertools import count
 from typing import Any, TypeVar, cast
 
 from hardware.array import Array, Group
@@ -59,8 +60,9 @@ KEYS = {
 """A field to the keys that may give its value: the first that a spec has does (no peaks)."""
 OF_TRAINING = ("precision", "optimizer", "stack")
 """Keys of an array that say nothing but other keys' values, whose sources begin with them."""
-_ASKED_WHOLE = {"shared"}
-"""Properties that ask for less than the field they look at: a bus, or any other kind."""
+_ASKED_WHOLE = {"shared", "routes"}
+"""Properties that ask for less than the fields they look at: a bus, or any other kind."""
+_NUMBERS = count()
 _OF_THE_ARRAY = ("nodes", "device", "count", "extends", "execution")
 """What decides which array there is: every model is run on that one."""
 
@@ -71,10 +73,10 @@ def watched(array: Array, seen: set[str]) -> Array:
     Watched parts equal only others that note in the same place: no answer that was
     kept of the plain array is taken for theirs.
     """
-    kinds_of = dict[type, type]()
+    kinds_of, number = dict[type, type](), next(_NUMBERS)
 
     def copy(part: T, prefix: str) -> T:
-        cls = kinds_of.setdefault(type(part), _watcher(type(part), prefix, seen))
+        cls = kinds_of.setdefault(type(part), _watcher(type(part), prefix, seen, number))
         made: Any = object.__new__(cls)
         for field in fields(cast("Any", part)):
             value = getattr(part, field.name)
@@ -89,8 +91,8 @@ def watched(array: Array, seen: set[str]) -> Array:
     )
 
 
-def _watcher(base: type, prefix: str, seen: set[str]) -> type:
-    """A subclass of a frozen dataclass that notes which fields are read."""
+def _watcher(base: type, prefix: str, seen: set[str], number: int) -> type:
+    """A subclass of a frozen dataclass that notes which fields are read; ``number`` is its own."""
     names = {field.name for field in fields(base)}
     compared = [field.name for field in fields(base) if field.compare]
 
@@ -109,11 +111,15 @@ def _watcher(base: type, prefix: str, seen: set[str]) -> type:
     def equal(self: object, other: object) -> bool:
         return type(self) is type(other) and values(self) == values(other)
 
+    def shown(self: object) -> str:
+        return f"{base.__name__}, watched ({number}){values(self)}"
+
     body = {
         "__slots__": (),
         "__getattribute__": read,
         "__eq__": equal,
-        "__hash__": lambda self: hash((id(seen), values(self))),
+        "__hash__": lambda self: hash((number, values(self))),
+        "__repr__": shown,
     }
     return type(base.__name__, (base,), body)
 

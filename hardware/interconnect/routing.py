@@ -18,7 +18,7 @@ from hardware.interconnect.faults import faults_of
 from hardware.interconnect.switch import Switch
 from hardware.interconnect.topologies import DESIGNS, joined
 from hardware.interconnect.torus import Grid
-from hardware.topology import Topology, near_square
+from hardware.topology import near_square
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,9 +168,7 @@ class Wires:
         Arrays that differ only in how fast things are have the same one.
         """
         counts = [(d.chips, d.cores_per_chip, count) for d, count in self.array.group.kinds]
-        factor = Topology(self.topology.kind).factor
-        plain = replace(self.topology, factor=factor, bytes_per_s=None, latency_s=None)
-        return _digest((counts, plain))
+        return _digest((counts, self.topology.routes))
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -19,11 +19,11 @@ from simulator.engine.collecting import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.planning.given import layout_of
 from simulator.planning.hollow import filled
+from simulator.planning.layout_search import FEW_CORES
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.least import Size, at_most_s, least_s
 from simulator.planning.lifting import leaves_of
 from simulator.planning.states import MANY_LEVELS, States, is_state
-from simulator.planning.subsets import FEW_CORES
 from simulator.planning.tables import Cores
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph

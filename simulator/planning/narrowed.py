@@ -32,15 +32,6 @@ def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
     return _without(chain, kept)
 
 
-def by_pairs(chain: Chain, weights: Sequence[float], limit_s: float) -> Tables | None:
-    """The same with all that is between neighbours."""
-    kept = [np.ones(len(costs.states), dtype=np.bool_) for costs in chain.nodes]
-    for weight in weights:
-        for one, marginal in zip(kept, chain.marginals(weight), strict=True):
-            one &= marginal < limit_s
-    return _without(chain, kept)
-
-
 def _without(chain: Chain, kept: Sequence[Kept]) -> Tables | None:
     """Nodes that cost the same keep the same states, those that any of them needs."""
     needed: dict[int, Kept] = {}

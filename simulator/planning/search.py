@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from operator import truediv
 
 from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
@@ -26,13 +25,11 @@ from simulator.planning.candidates import (
 )
 from simulator.planning.given import least_s
 from simulator.planning.judge import Judge
+from simulator.planning.layout_search import LayoutSearch, with_layouts_and_shares
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import alone, powers_of_two
-from simulator.planning.placed import Placing
 from simulator.planning.placements import blank
 from simulator.planning.shares import with_better_shares
-from simulator.planning.subsets import FAR
-from simulator.planning.together import together_s, with_layouts_and_shares
 from simulator.planning.work_bound import work_bound_s
 from workloads import Network, partition_graph
 
@@ -112,20 +109,11 @@ def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
 
 
 def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
-    """A few cores first, then all kinds together: what they take rules most others out, or none.
-
-    In proportion to peaks, and to HBM bandwidths if that may lead to the best: where every kind
-    has 0.8 at least of the samples that it has by peaks, it takes not much less than 0.8 as long.
-    """
-    peaks, hbm, *_ = proportions(judge.array.group)
-    placing = Placing(judge, like, byte_s)
-    if len(judge.array.group.kinds) > 1:
-        placing.few()
-    found_s = together_s(judge, like, peaks, byte_s)
-    placing.subsets()
-    gain = max(map(truediv, peaks, hbm)) * sum(hbm) / sum(peaks)
-    if found_s <= FAR * gain * judge.best_s or judge.execution.strict_memory:
-        together_s(judge, like, hbm, byte_s)
+    """Of one kind, and of all in proportion to peaks and to HBM bandwidths."""
+    found = LayoutSearch(judge, like, byte_s)
+    found.of_one_kind()
+    for shares in proportions(judge.array.group)[:2]:
+        found.of_all_kinds(shares)
 
 
 def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:

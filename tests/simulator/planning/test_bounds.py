@@ -1,6 +1,7 @@
 """Bounds against every plan there is, and the search against the best of them."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,11 +12,14 @@ from planners import PLANNERS, TIME
 from planners.partition import II
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.planning.bounds import is_layout, layouts_bound, step_bound
+from simulator.planning.chain import Chain
+from simulator.planning.layouts import first_cores, tables_of
+from simulator.planning.least import Size, at_most_s, least_s
+from simulator.planning.narrowed import by_themselves
 from simulator.planning.search import search
 from simulator.planning.work_bound import work_bound_s
 from tests.simulator.planning.brute_force import all_layouts, best_s
 from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores, unlike_cores
-from tests.simulator.planning.matrix import CLUSTER
 from tests.strategies import arrays, networks, plans
 from workloads import Network, load_network
 from workloads.transforms import transformed
@@ -75,17 +79,6 @@ def test_no_layout_of_one_kind_of_two_undercuts_the_bound(
         assert is_layout(network, plan, array)
         step_s = simulate(network, plan, whole, execution).iteration_s
         assert near.seconds <= step_s * ROUNDING
-
-
-@pytest.mark.parametrize(("name", "most"), [("alexnet", 1.05), ("lenet", 1.1)])
-def test_the_bound_of_a_cluster_of_nodes_is_near(name: str, most: float) -> None:
-    """Streams and re-laid tensors share the ports of nodes: without that AlexNet is 35 % above."""
-    network, array = load_network(name), load_array(str(CLUSTER))
-    planned = DEPLOYED.planned(array)
-    plan = search(network, planned, 512, execution=DEPLOYED)
-    bound = step_bound(network, planned, 512, DEPLOYED, layout=True, bucket_bytes=plan.bucket_bytes)
-    assert bound is not None
-    assert 1 <= simulate(network, plan, array, DEPLOYED).iteration_s / bound.seconds <= most
 
 
 def test_more_than_eight_cores_have_a_part_of_every_layer() -> None:
@@ -202,3 +195,38 @@ def test_four_boards_share_the_work_of_one() -> None:
     assert quarter == pytest.approx(single / 4, rel=0.01)
     plan = PLANNERS["data_parallel"](network, arrays_[0], 512, TIME)
     assert single == pytest.approx(simulate(network, plan, arrays_[0]).iteration_s, rel=1e-6)
+
+
+def test_no_state_is_left_out_that_a_layout_below_the_limit_has() -> None:
+    board = DEPLOYED.planned(load_array("tpu-v3-8", ["devices.0.chip.cores=1"]))
+    cores = first_cores(board, board.group.kinds[0][0], 4)
+    assert cores is not None
+    chain = Chain(tables_of(load_network("lenet"), 64, cores, DEPLOYED), sure=True)
+    ranges = [range(len(costs.states)) for costs in chain.nodes]
+    limit_s = 1.1 * chain.least(0.0).bound_s
+    some = by_themselves(chain, limit_s)
+    assert some is not None
+    kept = [set(map(tuple, costs.states.types.tolist())) for costs in some.nodes]
+    below = [picks for picks in product(*ranges) if chain.seconds(picks, 0.0) < limit_s]
+    assert below
+    for v, costs in enumerate(chain.nodes):
+        needed = {tuple(costs.states.types[picks[v]].tolist()) for picks in below}
+        assert needed <= kept[v]
+    assert sum(map(len, kept)) < sum(len(costs.states) for costs in chain.nodes)
+    assert by_themselves(chain, 0.0) is None
+
+
+@SLOW
+@given(chains(3), like_cores(4), BATCHES, EXECUTIONS)
+def test_the_bound_of_layouts_is_the_least_sum_of_all(
+    network: Network, whole: Array, batch: int, execution: Execution
+) -> None:
+    """Limits and states that are left out change nothing but the effort."""
+    array = execution.planned(whole)
+    device, many = array.group.kinds[0][0], array.group.size
+    cores = first_cores(array, device, many)
+    assert cores is not None
+    size = Size(tables_of(network, batch, cores, execution), filled=False)
+    found_s = least_s([size])
+    assert found_s == pytest.approx(size.chain.best()[0].bound_s, rel=1e-9)
+    assert at_most_s([size], found_s / 2) == found_s / 2

@@ -1,22 +1,19 @@
 """From a good layout to a better one: what is tried, and how often."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
 
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.planning.chain import Chain
-from simulator.planning.judge import Judge
 from simulator.planning.layouts import first_cores, tables_of
 from simulator.planning.lifting import whole
-from simulator.planning.local import FEW, MANY, Judged, Picks, _ranked, improve
-from simulator.planning.subsets import subset_of
+from simulator.planning.local import Effort, Judged, Picks, _ranked, improve
 from workloads import Builder, load_network
 
 NODES = 16
-EVERY = FEW._replace(changes=100_000)
+EVERY = Effort(100_000, (0.4, 0.8))
 """More than there are."""
 
 
@@ -48,7 +45,7 @@ def test_changes_are_tried_on_top_of_those_that_helped() -> None:
         return sum({begin: 1.0, end: 0.0}.get(state, 10.0) for state, begin, end in places)
 
     changes = 2 * NODES + 4 * (NODES - 1)
-    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), effort=EVERY)
+    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), EVERY)
     assert found == {0: wanted}
     assert many <= 1 + 3 * changes
 
@@ -78,44 +75,32 @@ def test_effort_is_limited() -> None:
         many += 1
         return math.fsum(one[0])
 
-    improve({0: (2,) * NODES}, {0: chain}, Judged(judgement, lambda: many, 5))
+    improve({0: (2,) * NODES}, {0: chain}, Judged(judgement, lambda: many, 5), EVERY)
     assert many == 5
-
-
-def test_among_many_changes_are_better_ones() -> None:
-    """ResNet-18 on 64 cores: some that help are ranked far down by the chain."""
-    array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=8"]))
-    judge = Judge(load_network("resnet18"), array, DEPLOYED)
-    ((device, size),) = whole(array)
-    one = subset_of(judge, device, size, 512, 0.0, math.inf)
-    assert one is not None
-    picks = one.estimated()[0][1]
-    few, many = (one.improved(picks, one.judged(), number) for number in (FEW, MANY))
-    assert one.schedule.seconds(many) < one.schedule.seconds(few)
-    assert one.refined(picks) == (one, many)
-
-
-def leaves_cores_without(chain: Chain, picks: Sequence[int]) -> bool:
-    return any(node.hollow[pick] for node, pick in zip(chain.nodes, picks, strict=True))
 
 
 def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
     """LeNet's one input channel on 16 cores: its halves are near the first layout."""
     array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=2"]))
-    judge = Judge(load_network("lenet"), array, DEPLOYED)
     ((device, size),) = whole(array)
-    one = subset_of(judge, device, size, 128, 0.0, math.inf)
-    assert one is not None
-    picks = one.estimated()[0][1]
-    found = one.improved(picks, one.judged(EVERY.changes), EVERY)
-    assert one.schedule.seconds(found) < one.schedule.seconds(picks)
-    assert not leaves_cores_without(one.chain, found)
-    judged = one.judged(EVERY.changes)
-    tried = list[Picks]()
+    cores = first_cores(array, device, size)
+    assert cores is not None
+    tables = tables_of(load_network("lenet"), 128, cores, DEPLOYED)
+    tried: dict[bool, list[Picks]] = {}
+    for filled in (True, False):
+        chain = Chain(tables, filled=filled)
+        picks, some = chain.best()[0].picks, list[Picks]()
 
-    def judgement(some: Picks) -> float:
-        tried.append(some)
-        return judged.judgement(some)
+        def judgement(one: Picks, some: list[Picks] = some) -> float:
+            some.append(one)
+            return float(len(some))
 
-    improve({0: picks}, {0: one.loose}, Judged(judgement, judged.spent, judged.most), effort=EVERY)
-    assert not any(leaves_cores_without(one.chain, some[0]) for some in tried)
+        improve({0: picks}, {0: chain}, Judged(judgement, lambda: 0, 1), EVERY)
+        tried[filled] = some
+
+    def without(picks: Picks) -> bool:
+        """Whether some core has nothing of some node."""
+        return any(node.hollow[pick] for node, pick in zip(tables.nodes, picks[0], strict=True))
+
+    assert not any(map(without, tried[True]))
+    assert any(map(without, tried[False]))
