@@ -298,8 +298,22 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("line", "words"), list(zip(REFUSED[::2], REFUSED[1::2], strict=True)))
-def test_users_errors(capsys: pytest.CaptureFixture[str], line: str, words: str) -> None:
-    assert words in refuse(capsys, *shlex.split(line.removeprefix("$")))
+def test_users_errors(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    words: str,
+) -> None:
+    """Nothing is written; two broken files lie in the folder for those that name them."""
+    monkeypatch.chdir(tmp_path)
+    files = {"graph": "0 1\n2 3\n", "trace": "1 1 1 1 1 1 1 1\n" * 2}
+    for name, text in files.items():
+        Path(name).write_text(text, encoding="utf-8")
+    said = refuse(capsys, *shlex.split(line.removeprefix("$")))
+    assert words in said
+    assert ": error: " in said
+    assert {file.name for file in tmp_path.iterdir()} == set(files)
 
 
 @pytest.mark.parametrize(
