@@ -58,19 +58,19 @@ JUDGED = {
         "Named axes as --parallel says, as Megatron splits transformers; without any, samples.",
     ),
     "best_share": Judged(
-        "simulator.planning.baselines:best_share",
+        "simulator.search.shares:best_share",
         "Data parallelism on all devices, with the best single share for each kind of them.",
     ),
     "best_subset": Judged(
-        "simulator.planning.baselines:best_subset",
+        "simulator.search.shares:best_subset",
         "Data parallelism on the best power of two of one kind of device, or on all of them.",
     ),
     "pipedream": Judged(
-        "simulator.planning.pipedream:pipedream",
+        "simulator.search.stages:pipedream",
         "The pipeline with the least time of a minibatch by the paper's formula; exact.",
     ),
     "search": Judged(
-        "simulator.planning.search:search",
+        "simulator.search.search:search",
         "The plan whose simulated step is shortest, of all other planners' and of its own.",
     ),
 }

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     networks = networks_of(args)
     planners = planners_of(args)
     if args.baselines:
-        from simulator.planning.baselines import FAIRER
+        from simulator.search.shares import FAIRER
 
         planners = list(dict.fromkeys([*FAIRER, *planners]))
     if args.plot:

@@ -11,7 +11,7 @@ from planners import Plan, PlanError, Staging
 from simulator import DeviceMemory, SimulationError, Timeline, memory_of
 from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
 from simulator.engine.occupancy import CLASSES
-from simulator.planning.updates import with_updates
+from simulator.search.updates import with_updates
 
 LITTLE = 0.05
 """Of the peak: what holds less is not counted with a change, which could free no more."""

@@ -9,8 +9,7 @@ from experiments.studies.case import Case, simulated, step_of
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, load_planner
 from planners.plan.updates import bucket_words, update_order_words
-from simulator.planning.candidates import mean_shares, planned
-from simulator.planning.lifting import alone, lifted, shared
+from simulator.search.candidates import alone, lifted, mean_shares, planned, shared
 
 RIVAL = "accpar"
 MOST_NAMES = 4

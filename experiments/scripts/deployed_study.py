@@ -19,7 +19,7 @@ from experiments.studies.speedups import geometric_mean
 from hardware import Array, load_array
 from planners import PLANNERS
 from simulator import Execution
-from simulator.planning.baselines import FAIRER
+from simulator.search.shares import FAIRER
 from workloads import ZOO, Network, load_network
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from planners import (
 from planners.registry import plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
 from simulator.engine.collecting import no_collecting
-from simulator.planning.updates import with_updates
+from simulator.search.updates import with_updates
 from workloads import Layer, Network
 from workloads.kept import once_for_each
 

@@ -53,7 +53,7 @@ FILLING = 4
 """Micro-batches for each stage after which a pipeline repeats itself: 1 to 5 are usual."""
 
 SEARCH = "search"
-"""The planner's name (``simulator.planning.search``, which lists need not load)."""
+"""The planner's name (``simulator.search.search``, which lists need not load)."""
 SEARCHED = {"published": (0.01, 0.5e-3), "deployed": (0.1, 2e-3)}
 """Seconds of ``--planner search`` for each level of each kind of device, and for each node
 there: 0.4 s (ResNet-50, tpu-v3-8) to 12 s (llama-7b, tpu-mixed)."""

@@ -19,7 +19,7 @@ from planners.axes.node_types import experts
 from planners.axes.stage_cuts import blocks_of
 from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
-from simulator.planning.updates import AUTO
+from simulator.search.updates import AUTO
 from workloads import Network, partition_graph
 from workloads.kept import once_for_each
 

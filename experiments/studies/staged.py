@@ -27,7 +27,7 @@ from planners.registry import takes_execution
 from simulator import Execution, OutOfMemoryError, simulate
 from simulator.collectives.algorithms import CollectiveError
 from simulator.lowering.layer_times import layer_times
-from simulator.planning.updates import with_updates
+from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from experiments.studies.case import Case
 from planners import Plan
 from simulator import Timeline
-from simulator.planning.bounds import StepBound, is_layout, step_bound
-from simulator.planning.stages_bound import stages_bound
+from simulator.search.bounds import StepBound, is_layout, step_bound
+from simulator.search.stages import stages_bound
 
 FIELDS = ("lower_bound_s", "lower_bound_covers", "step_gap")
 NEAR = 1.0

@@ -12,8 +12,8 @@ from experiments.studies.case import Case, plan_of, simulated
 from hardware import Array, load_array, wires_of
 from planners import AXES, Axes, Staging, load_planner
 from simulator import DEPLOYED, program_of, run, simulate
-from simulator.planning.layouts import tables_of
-from simulator.planning.search import search
+from simulator.search.layouts import tables_of
+from simulator.search.search import search
 from workloads import load_network
 
 NETWORK = load_network("lenet")

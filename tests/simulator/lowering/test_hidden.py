@@ -12,8 +12,8 @@ from planners import Update, load_planner
 from planners.order import Phase
 from simulator import DEPLOYED, Timeline, simulate
 from simulator.lowering.execution import deployed
-from simulator.planning.bounds import layouts_bound
-from simulator.planning.search import search
+from simulator.search.bounds import layouts_bound
+from simulator.search.search import search
 from workloads import Transformer, load_network, transformer
 
 ARRAY = load_array("dgx-h100", ["topology.levels.0.latency=0 s", "topology.levels.0.half_size=1 B"])

@@ -11,7 +11,7 @@ from planners import PLANNERS, TIME
 from planners.order import Kind
 from simulator import DEPLOYED, Execution, simulate
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.planning.updates import with_updates
+from simulator.search.updates import with_updates
 from workloads import load_network
 
 LENET = load_network("lenet")

@@ -19,7 +19,7 @@ from simulator.cost.training_operators import operators
 from simulator.lowering.step.deployed import Deployed
 from simulator.lowering.step.training_step import Writer
 from simulator.lowering.units.cores import sites
-from simulator.planning.bounds import step_bound
+from simulator.search.bounds import step_bound
 from tests.simulator.lowering.slow_needs import Needs, before
 from tests.strategies import convolutional_networks, plans
 from workloads import Builder, Network, load_network

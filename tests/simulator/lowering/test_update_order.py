@@ -14,9 +14,9 @@ from planners.partition import II, III, I
 from planners.plan.updates import Update
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.lowering.execution import deployed
-from simulator.planning.hollow import filled
-from simulator.planning.placements import Piece, Placement, blank
-from tests.simulator.planning.cases import BATCHES, EXECUTIONS, chains, like_cores
+from simulator.search.candidates import Piece, Placement, blank
+from simulator.search.states import filled
+from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores
 from workloads import Network, load_network, partition_graph
 
 NETWORK, ARRAY = load_network("alexnet"), load_array("tpu-v3-8")

@@ -19,7 +19,7 @@ from planners.partition import II, III, I
 from planners.plan.updates import updates_of
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, program_of, simulate
 from simulator.cost.number_bytes import number_bytes
-from simulator.planning.updates import with_updates
+from simulator.search.updates import with_updates
 from workloads import Builder, Network, load_network
 
 EXACT = Execution("deployed", whole_shards=False)

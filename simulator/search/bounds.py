@@ -1,0 +1,306 @@
+"""What a step takes at least: a bound on the whole step, and which plans it covers.
+
+Two bounds. One covers every plan there is: the step's work, spread over all
+devices without any loss. The other covers layouts: plans that use the first
+2^j cores of one kind, halve them alike all the way down, and leave the rest
+idle. It counts every exchange that a core waits for, and is far nearer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from hardware import Array, Group
+from hardware.array import cores_in
+from planners import Plan
+from planners.order import Phase
+from planners.order import flops as flops_of
+from planners.partition import WHOLE, Shard, sizes, usual
+from planners.plan.updates import bucket_words
+from simulator.cost.roofline import Core, core_of, flops, traffic
+from simulator.cost.training_operators import operators
+from simulator.engine.collecting import no_collecting
+from simulator.lowering.execution import Execution
+from simulator.search.candidates import leaves_of
+from simulator.search.layout_search import FEW_CORES
+from simulator.search.layouts import first_cores, layout_of, tables_of
+from simulator.search.relaxation import Chain, by_themselves
+from simulator.search.states import MANY_LEVELS, States, filled, is_state
+from simulator.search.tables import Cores, Tables
+from workloads import Network, partition_graph
+from workloads.kept import once_for_each
+
+MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Weights that are tried: from those of peaks to those of HBM bandwidths."""
+PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT, Phase.UPDATE)
+
+
+def work_bound_s(network: Network, array: Array, batch: int, execution: Execution) -> float:
+    """Seconds that no plan of any types and shares undercuts, on all devices or on some."""
+    if execution.model == "published":
+        phases = 1 if execution.inference else 3
+        return _published_s(network, array.group, batch, phases)
+    return _deployed_s(network, array.group, batch, execution)
+
+
+def _published_s(network: Network, group: Group, batch: int, phases: int) -> float:
+    """All FLOPs of the first phases at the peak of all boards.
+
+    A dot product of n terms is 2n - 1 FLOPs, and cut in d parts 2n - d: so
+    that much less of each is sure.
+    """
+    parts = 0 if group.arithmetic.fused else group.size
+    found = _published_flops(network)(batch, phases)
+    work = (max(0.0, full - parts * saved) for full, saved in found)
+    return math.fsum(work) / group.peak_flops_per_s
+
+
+@once_for_each
+def _published_flops(network: Network) -> Callable[[int, int], list[tuple[float, float]]]:
+    """Of every product its FLOPs, fused, and how many fewer each part of it has.
+
+    By batch and number of phases.
+
+    Kept, as comparisons ask for it again for every planner and array.
+    """
+
+    @lru_cache(maxsize=8)
+    def of(batch: int, phases: int) -> list[tuple[float, float]]:
+        work = []
+        for node in partition_graph(network):
+            once, fused = (sizes(node, batch, WHOLE, fused=saved) for saved in (False, True))
+            for phase in PHASES[:phases]:
+                full = flops_of(phase, fused)
+                work.append((full, full - flops_of(phase, once)))
+        return work
+
+    return of
+
+
+def _deployed_s(network: Network, group: Group, batch: int, execution: Execution) -> float:
+    cores = [
+        (core_of(device, whole=execution.whole_shards), cores_in(device, group.unit) * count)
+        for device, count in group.kinds
+    ]
+    work = list(_work(network, batch, [core for core, _ in cores], inference=execution.inference))
+    return max(_weighted_s(work, cores, mix) for mix in MIXES)
+
+
+def _work(
+    network: Network, batch: int, cores: Sequence[Core], *, inference: bool
+) -> Iterator[tuple[float, float]]:
+    """FLOPs and HBM bytes of every operator, of whole layers and without padding.
+
+    FLOPs that are done faster than most (attention, Winograd) are counted as so many fewer.
+    """
+    plain = Core(1.0, 1.0, 1.0, 0.0, tile=False, pad_matrix_unit=0, bytes=cores[0].bytes)
+    step = operators(network, inference=inference)
+    for node, work in zip(step.graph, step.nodes, strict=True):
+        outputs = node.out_channels / node.groups
+        shard = Shard(batch, node.in_channels / node.groups, outputs, node.groups)
+        for phase in PHASES:
+            for operator in work.of(phase):
+                faster = max(core.rate(operator) / core.flops_per_s for core in cores)
+                yield flops(operator, shard) / faster, traffic(operator, shard, plain)
+
+
+def _weighted_s(
+    work: Sequence[tuple[float, float]], cores: Sequence[tuple[Core, int]], mix: float
+) -> float:
+    """The weighted mean of what cores take, for weights between those of FLOPs and of HBM."""
+    peak = sum(core.flops_per_s * many for core, many in cores)
+    hbm = sum(core.hbm_bytes_per_s * many for core, many in cores)
+    weights = [
+        (1 - mix) * core.flops_per_s / peak + mix * core.hbm_bytes_per_s / hbm for core, _ in cores
+    ]
+    pairs = [(weight, core) for weight, (core, _) in zip(weights, cores, strict=True)]
+    flop_s = min(weight / core.flops_per_s for weight, core in pairs)
+    byte_s = min(weight / core.hbm_bytes_per_s for weight, core in pairs)
+    if any(core.units is not None for core, _ in cores):  # one computes while another moves
+        flops, moved = (math.fsum(column) for column in zip(*work, strict=True))
+        return max(flops * flop_s, moved * byte_s)
+    return math.fsum(max(done * flop_s, moved * byte_s) for done, moved in work)
+
+
+RISE = 1.15
+"""From one limit to the next."""
+
+
+@dataclass(eq=False)
+class Size:
+    """So many cores; where ``filled``, no layout leaves any of them without some node."""
+
+    tables: Tables
+    filled: bool
+
+    @cached_property
+    def chain(self) -> Chain:
+        """Of all states."""
+        return Chain(self.tables, filled=self.filled, sure=True)
+
+    def least_s(self, limit_s: float) -> float:
+        """What no layout of so many cores undercuts, or the limit where that is more."""
+        tables = by_themselves(self.chain, limit_s)
+        if tables is None:
+            return limit_s
+        best, *_ = Chain(tables, filled=self.filled, sure=True).best()
+        return min(limit_s, best.bound_s)
+
+
+def least_s(sizes: Sequence[Size]) -> float:
+    """What no layout of any of these numbers of cores undercuts."""
+    limit_s = min(one.tables.products_s for one in sizes)
+    while True:
+        limit_s *= RISE
+        found_s = at_most_s(sizes, limit_s)
+        if found_s < limit_s:
+            return found_s
+
+
+def at_most_s(sizes: Sequence[Size], limit_s: float) -> float:
+    """The same, or the limit where that is less."""
+    for one in sorted(sizes, key=lambda one: one.tables.products_s):
+        if one.tables.products_s < limit_s:
+            limit_s = one.least_s(limit_s)
+    return limit_s
+
+
+EVERY_PLAN = "any plan: the step's work, spread over all devices without loss"
+LAYOUTS = "plans that treat the first 1, 2, 4, ... {} cores{} alike and leave the others idle"
+FILLED = ", of more than {} each with a part of every layer"
+FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
+RUNS = 3
+"""Of one type, where a layer has not got all types at all levels."""
+MOST_LEVELS = 10
+MOST_WORK = 20e6
+"""Nodes times pairs of states, up to which layouts are gone through for a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBound:
+    """Seconds that no step of the plans that it covers undercuts."""
+
+    seconds: float
+    covers: str
+
+    def gap(self, iteration_s: float) -> float:
+        """How far a step lies above, as a fraction of the bound."""
+        return iteration_s / self.seconds - 1.0
+
+
+@no_collecting()
+def step_bound(
+    network: Network,
+    array: Array,
+    batch: int,
+    execution: Execution,
+    *,
+    layout: bool,
+    bucket_bytes: float | None = None,
+    worth_s: float = 0.0,
+) -> StepBound | None:
+    """The best bound that covers a plan, which is a ``layout`` (``is_layout``) or is not.
+
+    ``array`` is as the execution model has it (``execution.planned``), ``bucket_bytes`` what the
+    plan says: then layouts with such buckets are covered. A bound of layouts that is below
+    ``worth_s`` is not looked for to the end. None where nothing takes any time.
+    """
+    found = [StepBound(work_bound_s(network, array, batch, execution), EVERY_PLAN)]
+    planned = execution.bucket_bytes is None and bucket_bytes is not None
+    if planned:
+        execution = replace(execution, bucket_bytes=bucket_bytes)
+    if layout and (near := layouts_bound(network, array, batch, execution, worth_s)):
+        said = f"{near.covers}, {bucket_words(execution.bucket_of())}"
+        found.append(replace(near, covers=said) if planned else near)
+    best = max(found, key=lambda bound: bound.seconds)
+    return best if best.seconds > 0 else None
+
+
+def layouts_bound(
+    network: Network, array: Array, batch: int, execution: Execution, worth_s: float = 0.0
+) -> StepBound | None:
+    """What no layout of like cores undercuts; None where it takes too long to find, or is unknown.
+
+    The least over all numbers of cores of each kind; None, too, where the layouts that
+    are looked at first show that it is below ``worth_s``.
+    """
+    first_s = _first_s(network, array, batch, execution)
+    if first_s is None or first_s < worth_s:
+        return None
+    return _of_all(network, array, batch, execution, first_s)
+
+
+@lru_cache(maxsize=64)
+def _first_s(network: Network, array: Array, batch: int, execution: Execution) -> float | None:
+    """The bound of the layouts that the search looks at first; None where none is found."""
+    cores = _cores(array)
+    if (
+        execution.model == "published"
+        or any(device.units is not None and execution.overlap for device, _ in array.group.kinds)
+        or max(one.levels for one in cores if one) > MOST_LEVELS
+        or None in cores
+    ):  # with units, the tables have one operator after the other
+        return None
+    how = network, batch, execution
+    if max(_pairs(_size(*how, one, RUNS)) for one in cores if one) > MOST_WORK:
+        return None
+    return least_s([_size(*how, one) for one in cores if one])
+
+
+@lru_cache(maxsize=64)
+def _of_all(
+    network: Network, array: Array, batch: int, execution: Execution, seconds: float
+) -> StepBound:
+    """That of all layouts that are covered, of which the first have one of so many seconds."""
+    cores, how = _cores(array), (network, batch, execution)
+    every = [_size(*how, one, RUNS) for one in cores if one]
+    levels = max(one.levels for one in cores if one)
+    if levels > MANY_LEVELS:
+        seconds = at_most_s(every, seconds)
+    covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
+    if 1 << levels > FEW_CORES:
+        covers += FILLED.format(FEW_CORES)
+    if not all(states.complete for one in every for states in _states(one)):
+        covers += FEW_RUNS.format(RUNS - 1)
+    return StepBound(seconds, covers)
+
+
+def _cores(array: Array) -> list[Cores | None]:
+    """The first 1, 2, 4, ... cores of each kind; None where they are no such."""
+    return [
+        first_cores(array, device, 1 << level)
+        for device, _ in array.group.kinds
+        for level in range(leaves_of(array.group, device).bit_length())
+    ]
+
+
+def _size(
+    network: Network, batch: int, execution: Execution, cores: Cores, runs: int | None = None
+) -> Size:
+    filled = 1 << cores.levels > FEW_CORES
+    return Size(tables_of(network, batch, cores, execution, runs=runs), filled)
+
+
+def _pairs(size: Size) -> int:
+    """Of nodes' states, with themselves."""
+    return sum(len(states) ** 2 for states in _states(size))
+
+
+def _states(size: Size) -> list[States]:
+    return [size.tables.states_of_node(v) for v in range(len(size.tables.graph))]
+
+
+def is_layout(network: Network, plan: Plan, array: Array) -> bool:
+    """Whether a plan is one of those that ``layouts_bound`` covers."""
+    layout = layout_of(plan, array)
+    if layout is None:
+        return False
+    cores, types = layout
+    return all(
+        is_state(usual(node), of_node, RUNS)
+        and (1 << cores.levels <= FEW_CORES or filled(node, plan.batch, of_node))
+        for node, of_node in zip(partition_graph(network), types, strict=True)
+    )

@@ -1,0 +1,150 @@
+"""The planner that asks the simulator: never slower than any other one's plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from hardware import Array, Device
+from planners import TIME, Objective, Plan, PlanError
+from planners.hierarchy.fixed_types import priced
+from planners.hierarchy.search import LARGEST_BATCH
+from planners.plan.updates import ARRIVAL
+from simulator.engine.collecting import no_collecting
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.search.bounds import work_bound_s
+from simulator.search.candidates import (
+    alone,
+    blank,
+    of_planners,
+    on_subset,
+    planned,
+    powers_of_two,
+    proportions,
+    with_one_share,
+)
+from simulator.search.judge import Judge
+from simulator.search.layout_search import LayoutSearch, with_layouts_and_shares
+from simulator.search.layouts import first_cores, tables_of
+from simulator.search.shares import best_share, with_better_shares, with_other_buckets
+from workloads import Network, partition_graph
+
+NAME = "search"
+FAIR = 1.5
+"""Data parallelism's share is improved where it takes less than so many times the best step.
+
+Improving gains less, where what a kind is worth lies between its number and its peak. Worst is a
+kind worth two of another that has a peak without end: an even share takes 1/2 where 1/3 is best.
+"""
+
+
+@no_collecting()
+def search(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    *,
+    execution: Execution | None = None,
+) -> Plan:
+    """The plan whose simulated step is shortest, of all other planners' and of its own.
+
+    Judged by the step itself under ``execution`` (None: deployed where the array
+    ends in cores, else published), folded; the objective prices the result, and is
+    what the other planners plan by. Candidates are the built-in planners' plans,
+    these with one share for all layers where kinds of devices part, data parallelism with
+    the best one, and the built-in planners' on
+    every power of two of each kind, all other devices idle; deployed also layouts
+    of its own; each with its updates as ``execution.update`` asks, as gradients arrive or,
+    where that may take longer, in either order, unless ``execution`` says which. The best also
+    have buckets of other sizes, unless ``execution`` says one. With strict memory only what
+    fits counts, if anything does.
+    """
+    if not 1 <= batch <= LARGEST_BATCH:
+        raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
+    if execution is None:
+        execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
+    trained = execution.model == "deployed" and not execution.inference
+    judge = Judge(network, array, execution, orders=trained and not execution.update_order)
+    if execution.model == "deployed":  # before the others, of which a good one rules most out
+        _layouts(judge, batch, objective)
+    for plan in of_planners(network, array, batch, objective):
+        for one in (plan, *with_one_share(plan, array.group)):
+            judge.seconds(one)
+    if len(array.group.kinds) > 1:
+        fairest = partial(best_share, execution=execution, enough_s=FAIR * judge.best_s)
+        fair = planned(fairest, network, array, batch, objective)
+        if fair is not None:
+            judge.seconds(fair)
+    _subsets(judge, batch, objective)
+    if execution.model == "deployed":
+        with_layouts_and_shares(judge, _blank(judge, batch, objective))
+    else:
+        with_better_shares(judge)
+    with_other_buckets(judge)
+    best = judge.best or judge.smallest
+    if best is None:
+        why = f": {judge.refused}" if judge.refused else ""
+        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}{why}")
+    return replace(priced(network, array, best, objective), planner=NAME)
+
+
+BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
+"""Of a core's whole memory, in the seconds of a step, tried in turn where a plan must fit."""
+
+
+def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
+    """Layouts of every subset, and of all kinds together; where some do not fit, smaller ones."""
+    like = _blank(judge, batch, objective)
+    _of_price(judge, like, 0.0)
+    if judge.unfit:
+        work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
+        whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
+        for price in BYTE_PRICES:
+            _of_price(judge, like, price * whole_s)
+
+
+def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
+    """Of one kind, and of all in proportion to peaks and to HBM bandwidths."""
+    found = LayoutSearch(judge, like, byte_s)
+    found.of_one_kind()
+    for shares in proportions(judge.array.group)[:2]:
+        found.of_all_kinds(shares)
+
+
+def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:
+    """The least HBM of a core of any kind."""
+    return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
+
+
+def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:
+    names = [node.name for node in partition_graph(judge.network)]
+    plan = blank(judge.network.name, names, batch, objective)
+    return replace(plan, update_order=ARRIVAL if judge.orders and not judge.tied else "")
+
+
+def _subsets(judge: Judge, batch: int, objective: Objective) -> None:
+    """The planners' plans for subsets whose work alone does not take longer than the best."""
+    network, array = judge.network, judge.array
+    for device, size in powers_of_two(array):
+        if _least_s(judge, batch, device, size) < judge.best_s:
+            for plan in on_subset(network, array, batch, objective, device, size):
+                judge.seconds(plan)
+
+
+def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
+    """What no plan that halves so many leaves evenly undercuts."""
+    network, execution = judge.network, judge.execution
+    part = alone(judge.array, device, size)
+    if part is None:
+        return math.inf
+    least_s = work_bound_s(network, part, batch, execution)
+    cores = first_cores(judge.array, device, size)
+    replicated = execution.update in ("", "replicated")
+    if execution.model == "published" or cores is None or not replicated:
+        return least_s
+    if least_s >= judge.best_s:  # enough: what products take at least is a longer way to find
+        return least_s
+    return tables_of(network, batch, cores, execution).products_s

@@ -1,0 +1,192 @@
+"""Shares of a split of unlike devices, and sizes of buckets, that the simulator likes best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hardware import Array, Group
+from planners import TIME, Objective, Plan, PlanError, Split
+from planners.data_parallel import data_parallel
+from planners.hierarchy.fixed_types import priced
+from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.search.candidates import (
+    alone,
+    leaves_of,
+    lifted,
+    mean_shares,
+    planned,
+    powers_of_two,
+    shared,
+    with_one_share,
+)
+from simulator.search.judge import Judge
+from workloads import Network
+
+FAIRER = ("best_share", "best_subset")
+"""The two, by name."""
+
+
+def best_share(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    *,
+    execution: Execution | None = None,
+    enough_s: float = math.inf,
+) -> Plan:
+    """Data parallelism on all devices, with the best single share for each kind of them.
+
+    PlanError where none of the shares it begins with takes less than ``enough_s``.
+    """
+    judge, plan = _start(network, array, batch, objective, execution, enough_s)
+    for other in with_one_share(plan, array.group):
+        judge.seconds(other)
+    with_better_shares(judge)
+    return _best(judge, objective, "best_share")
+
+
+def best_subset(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    *,
+    execution: Execution | None = None,
+) -> Plan:
+    """Data parallelism on the best power of two of one kind of device, or on all of them."""
+    judge, _ = _start(network, array, batch, objective, execution)
+    for device, size in powers_of_two(array):
+        part = alone(array, device, size)
+        some = None if part is None else planned(data_parallel, network, part, batch, objective)
+        if some is not None:
+            root = lifted(some.root, array.group, device, size, len(some.nodes))
+            judge.seconds(replace(some, root=root))
+    return _best(judge, objective, "best_subset")
+
+
+def _start(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    execution: Execution | None,
+    enough_s: float = math.inf,
+) -> tuple[Judge, Plan]:
+    """A judge that has seen the registered baseline, and that."""
+    if execution is None:
+        execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
+    judge = Judge(network, array, execution, best_s=enough_s)
+    plan = data_parallel(network, array, batch, objective)
+    judge.seconds(plan)
+    return judge, plan
+
+
+def _best(judge: Judge, objective: Objective, name: str) -> Plan:
+    best = judge.best or judge.smallest
+    if best is None:
+        why = f": {judge.refused}" if judge.refused else ""
+        raise PlanError(f"{name}: data parallelism cannot be run on {judge.array.name!r}{why}")
+    return replace(priced(judge.network, judge.array, best, objective), planner=name)
+
+
+FACTORS = (1.5, 1.2, 1.08, 1.03)
+"""By which a kind's share is made larger or smaller, in turn, as long as that helps."""
+MOST_STEPS, MOST_LINES = 40, 150_000
+"""Plans that are simulated, and lines of all their scripts: about ten seconds."""
+MULTIPLES = (1, 2, 4, 8)
+"""Of whole samples for each device of a kind: full tiles have no more than 8 rows."""
+
+Shares = tuple[float, ...]
+
+
+def with_better_shares(judge: Judge) -> None:
+    """Judge the best plan with other shares of each kind, all nodes alike."""
+    plan, group = judge.best, judge.array.group
+    if plan is None or len(group.kinds) == 1 or not _parts_work(plan.root, group):
+        return
+    shares = mean_shares(group, plan.root, 1.0)
+    best_s, steps, lines = judge.best_s, judge.evaluations + MOST_STEPS, judge.spent + MOST_LINES
+    best_s = min(best_s, judge.seconds(_with(plan, group, shares)))
+    shares, best_s = _with_whole_samples(judge, plan, shares, best_s)
+    kinds = range(len(shares) if len(shares) > 2 else 1)  # more for one of two: less for the other
+    for factor in FACTORS:
+        for kind in kinds:
+            for by in (factor, 1 / factor):
+                while judge.evaluations < steps and judge.spent < lines:
+                    other = tuple(s * (by if i == kind else 1) for i, s in enumerate(shares))
+                    found_s = judge.seconds(_with(plan, group, other))
+                    if found_s >= best_s:
+                        break
+                    shares, best_s = other, found_s
+    _with_whole_samples(judge, plan, shares, best_s)
+
+
+def _with_whole_samples(
+    judge: Judge, plan: Plan, shares: Shares, best_s: float
+) -> tuple[Shares, float]:
+    """Shares nearby of which every device of a kind has as many samples.
+
+    With 41 samples on some devices and 40 on others all wait for the former, and
+    where tiles have 8 rows these do as much as for 48.
+    """
+    group = judge.array.group
+    for other in whole_samples(group, plan.batch, shares):
+        found_s = judge.seconds(_with(plan, group, other))
+        if found_s < best_s:
+            shares, best_s = other, found_s
+    return shares, best_s
+
+
+def whole_samples(group: Group, batch: int, shares: Shares) -> Iterator[Shares]:
+    """The nearest shares of which each device of one kind has a multiple of some samples.
+
+    The other kinds have the rest, in proportion to what they have.
+    """
+    total = sum(shares)
+    found = set[Shares]()
+    for kind, (device, _) in enumerate(group.kinds):
+        many = leaves_of(group, device)
+        each = batch * shares[kind] / total / many
+        rest = total - shares[kind]
+        for step in MULTIPLES:
+            for rounded in (math.floor(each / step), math.ceil(each / step)):
+                own = rounded * step * many / batch
+                if 0 < own < 1 and rest > 0:
+                    other = tuple(
+                        own if i == kind else (1 - own) * share / rest
+                        for i, share in enumerate(shares)
+                    )
+                    if other not in found:
+                        found.add(other)
+                        yield other
+
+
+def _with(plan: Plan, group: Group, shares: Shares) -> Plan:
+    return replace(plan, root=shared(plan.root, group, shares))
+
+
+def _parts_work(split: Split | None, group: Group) -> bool:
+    """Whether more than one kind has something to do."""
+    return sum(share > 0 for share in mean_shares(group, split, 1.0)) > 1
+
+
+MIB = 2.0**20
+SIZES = (0.0, 1 * MIB, 5 * MIB, 100 * MIB)
+"""Bytes, besides the usual: each gradient by itself, some, and about all of most networks."""
+
+
+def sizes_of(execution: Execution) -> tuple[float, ...]:
+    """What a plan may say instead of the usual; nothing where a size is asked for, or none used."""
+    used = execution.model == "deployed" and not execution.inference
+    return SIZES if used and execution.bucket_bytes is None else ()
+
+
+def with_other_buckets(judge: Judge) -> None:
+    """Judge the best plan with buckets of other sizes."""
+    plan = judge.best
+    if plan is not None:
+        for size in sizes_of(judge.execution):
+            judge.seconds(replace(plan, bucket_bytes=size))

@@ -1,0 +1,254 @@
+"""Stages of a pipeline: PipeDream on our own costs, and what no schedule of stages undercuts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hardware import Array, wires_of
+from planners import Pipeline, Place, Plan, PlanError, Stage, Staging
+from planners.cost.objective import TIME, Objective
+from planners.order import Kind
+from planners.pipeline import Level, Paper, Profile, ProfileNode, plan_stages, states_of
+from planners.pipeline.staging import cut_into, micro_batch
+from simulator.analysis.exposed_communication import core_times
+from simulator.analysis.worker_records import doings
+from simulator.engine.jobs import ints
+from simulator.engine.links import Links
+from simulator.engine.operations import Itinerary, Operation, Part, Worker
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.timeline import Timeline
+from simulator.lowering.execution import Execution, usual
+from simulator.lowering.layer_times import LayerTime, layer_times, nodes_of
+from simulator.search.bounds import StepBound
+from workloads import Cut, Network, partition_graph
+
+SCHEDULE = "pipedream"
+
+
+class _Unit(NamedTuple):
+    """Layers that are never cut apart: one with weights, and those behind it that have none."""
+
+    first: int
+    seconds: tuple[float, float]
+    gradient_bytes: float
+    crossing_bytes: float
+
+
+def pipedream(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective = TIME,
+    /,
+    *,
+    execution: Execution | None = None,
+) -> Plan:
+    """The pipeline with the least time of a minibatch by the paper's formula; exact.
+
+    A batch has as many minibatches as the execution's staging says, or else as
+    there are accelerators. Cuts are between consecutive layers of the
+    partition graph; what crosses one are all tensors that a later layer reads. Layers
+    that share weights are in one stage, unless the staging says who sums their gradients.
+    Raises PlanError for an array of several kinds of devices.
+    """
+    execution = execution or usual(array)
+    if len(array.group.kinds) > 1:
+        names = ", ".join(device.name for device, _ in array.group.kinds)
+        raise PlanError(
+            f"pipedream plans for devices of one kind; {array.name!r} has {names}. Use --stages "
+            "with another planner"
+        )
+    staging = execution.staging or Staging(micro_batches=array.group.size)
+    if staging.stages > 1 or staging.virtual > 1 or staging.cuts:
+        raise PlanError("pipedream chooses stages, cuts and replicas itself: name none of them")
+    size = micro_batch(batch, staging.micro_batches)
+    plain = replace(execution, staging=None, strict_memory=False)
+    times = layer_times(network, array, size, plain)
+    units = list(_units(network, times, ties=not staging.tied))
+    found = plan_stages(states_of(_profile(network, units)), levels_of(array), Paper())
+    firsts, replicas = [], []
+    number = {str(unit.first): unit.first for unit in units}
+    for stage in found.stages:
+        firsts.append(min(number[name] for name in stage.nodes))
+        replicas.append(stage.replicas)
+    return _plan(network, batch, objective, staging, firsts, replicas)
+
+
+pipedream.plans_stages = True  # type: ignore[attr-defined]
+
+
+def levels_of(array: Array) -> list[Level]:
+    """The array as PipeDream sees it: so many of what is below, and the links between them."""
+    ((device, _),) = array.group.kinds
+    if array.group.leaf == "board":
+        return [Level(array.group.size, device.network_bytes_per_s)]
+    wires, first, cores = wires_of(array), array.first, array.group.size
+    found = []
+    inside = min(device.cores, cores)
+    if inside > 1:
+        one, other = range(first, first + 1), range(first + inside - 1, first + inside)
+        found.append(Level(inside, wires.injection_bytes_per_s(one, other)))
+    if cores > inside:
+        found.append(Level(cores // inside, device.network_bytes_per_s))
+    return found or [Level(1, device.network_bytes_per_s)]
+
+
+def _units(network: Network, times: Sequence[LayerTime], *, ties: bool) -> Iterator[_Unit]:
+    """In order. ``ties`` hold together a layer, all that use its weights, and what is between."""
+    graph = partition_graph(network)
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    begins = [v for v, node in enumerate(graph) if node.name in weighted]
+    begins[0] = 0
+    tied = [(node.tied, v) for v, node in enumerate(graph) if ties and node.tied is not None]
+    begins = [first for first in begins if not any(u < first <= v for u, v in tied)]
+    last_read = [
+        max((w for w, n in enumerate(graph) if v in n.producers), default=v)
+        for v in range(len(graph))
+    ]
+    for first, end in zip(begins, [*begins[1:], len(graph)], strict=True):
+        mine = times[first:end]
+        crossing = sum(times[v].output_bytes for v in range(end) if last_read[v] >= end)
+        yield _Unit(
+            first,
+            (sum(t.forward_s for t in mine), sum(t.backward_s for t in mine)),
+            sum(t.gradient_bytes for t in mine),
+            crossing,
+        )
+
+
+def _profile(network: Network, units: Sequence[_Unit]) -> Profile:
+    """The units as a chain, named by their first layers' numbers."""
+    nodes = tuple(
+        ProfileNode(str(unit.first), "", *unit.seconds, unit.crossing_bytes, unit.gradient_bytes)
+        for unit in units
+    )
+    return Profile(network.name, nodes, tuple((i, i + 1) for i in range(len(units) - 1)))
+
+
+def _plan(
+    network: Network,
+    batch: int,
+    objective: Objective,
+    staging: Staging,
+    firsts: Sequence[int],
+    replicas: Sequence[int],
+) -> Plan:
+    size, where = batch // staging.micro_batches, 0
+    places, stages = [], []
+    stage_networks: Cut = cut_into(network, firsts)
+    for k, (first, part, many) in enumerate(
+        zip(firsts, stage_networks.networks, replicas, strict=True)
+    ):
+        single = Plan("single", part.name, size, objective.name, nodes_of(part), None)
+        places.append(Place(where, many, many))
+        stages.append(Stage(first, k, single, staging.recomputes(k)))
+        where += many
+    pipeline = Pipeline(
+        tuple(stages),
+        tuple(places),
+        staging.schedule or SCHEDULE,
+        staging.micro_batches,
+        staging.tied,
+        staging.vertical_sync,
+        staging.batches,
+    )
+    names = nodes_of(network)
+    table = objective.communication
+    return Plan("pipedream", network.name, batch, objective.name, names, None, table, pipeline)
+
+
+THESE_STAGES = "any schedule of these stages: an accelerator's work, and what comes before it"
+
+
+def stages_bound(timeline: Timeline) -> StepBound | None:
+    """The bound of a step in stages, from a run of it; None where nothing is computed.
+
+    Of a run without a flush it is a batch's part of the work: what comes first is long ago.
+    Where no rhythm was seen the step is a mean of what was run, and nothing is known.
+    """
+    if timeline.batch_ps is not None and timeline.period is None:
+        return None
+    exchanged = _exchanges(timeline)
+    worked = [time.computing + ps for time, ps in zip(core_times(timeline), exchanged, strict=True)]
+    if timeline.batch_ps is None:
+        begins = _begins(timeline)
+        worked = [work + begin for work, begin in zip(worked, begins, strict=True)]
+    most_ps = max(worked, default=0) // timeline.batches
+    return StepBound(most_ps / PICOSECONDS, THESE_STAGES) if most_ps else None
+
+
+def _exchanges(timeline: Timeline) -> list[int]:
+    """Of workers without overlap: how long their exchanges take at least, sends left out (ps)."""
+    rows = timeline.rows.followed
+    least = np.array(
+        [
+            0
+            if operation.kind in (Kind.SEND, Kind.MEMORY)
+            else _least_ps(operation, timeline.links)
+            for operation in timeline.operations
+        ]
+    )
+    found = []
+    for worker, mine in zip(timeline.program.workers, doings(timeline, rows), strict=True):
+        waits = worker.itinerary is not None and not worker.itinerary.overlap
+        joined = mine.joined if waits else mine.joined[:0]
+        spent = least[ints(rows.columns.operation)[joined]] * timeline.rows.often[joined]
+        found.append(int(spent.sum()))
+    return found
+
+
+def _begins(timeline: Timeline) -> list[int]:
+    """When each worker computes at the earliest (ps); 0 for those that never do."""
+    workers, links = timeline.program.workers, timeline.links
+    found = [-1] * len(workers)
+    ends: dict[tuple[int, int], int] = {}
+    sent: dict[Operation, list[int]] = defaultdict(list)
+    for number, lines, itinerary in _forward(workers):
+        template = workers[number].template
+        for line in lines:
+            operation, needs, parties, *_ = template[line]
+            # what a worker needs of others at a meeting of its stage is left out: it is later
+            begin = max((ends[number, need] for need in needs if (number, need) in ends), default=0)
+            if template[line].receives:
+                begin = max(begin, min(sent[_way(itinerary, operation)], default=0))
+                ends[number, line] = begin
+                continue
+            ends[number, line] = begin + _least_ps(operation, links)
+            if parties:
+                sent[_way(itinerary, operation)].append(ends[number, line])
+            elif found[number] < 0 or begin < found[number]:
+                found[number] = begin
+    return [max(begin, 0) for begin in found]
+
+
+def _forward(workers: tuple[Worker, ...]) -> Iterator[tuple[int, tuple[int, ...], Itinerary]]:
+    """Each worker's forward lines of each stage, stage by stage."""
+    stages = sorted(
+        (stage, number)
+        for number, worker in enumerate(workers)
+        if worker.itinerary
+        for stage, part in worker.itinerary.lines
+        if part is Part.FORWARD
+    )
+    for stage, number in stages:
+        itinerary = workers[number].itinerary
+        if itinerary:
+            yield number, itinerary.lines[stage, Part.FORWARD], itinerary
+
+
+def _way(itinerary: Itinerary, operation: Operation) -> Operation:
+    """One of the sends of a tensor between replicas, by which all of them go here."""
+    ways = itinerary.routes.get(operation)
+    return ways[0].operation if ways else operation
+
+
+def _least_ps(operation: Operation, links: Links) -> int:
+    """How long it takes with everything for itself."""
+    if operation.jobs:
+        return sum(links.carry(job).alone_ps(links.bandwidth) for job in operation.jobs)
+    return operation.duration_ps

@@ -1,0 +1,86 @@
+"""The judge keeps the first of the fastest plans, and simulates none twice."""
+
+from dataclasses import replace
+
+from hardware import load_array
+from planners import BASELINES, PLANNERS, TIME
+from simulator import DEPLOYED, simulate
+from simulator.lowering.models import rules_of
+from simulator.search.candidates import shared
+from simulator.search.judge import HOPELESS, Judge
+from workloads import load_network
+
+NETWORK = load_network("alexnet")
+ARRAY = DEPLOYED.planned(load_array("tpu-v3-8"))
+
+
+def test_the_fastest_is_kept() -> None:
+    judge = Judge(NETWORK, ARRAY, DEPLOYED)
+    plans = [PLANNERS[name](NETWORK, ARRAY, 512, TIME) for name in PLANNERS]
+    taken = [simulate(NETWORK, plan, ARRAY, DEPLOYED).iteration_s for plan in plans]
+    for plan in plans:
+        judge.seconds(plan)
+    assert judge.best_s == min(taken)
+    assert judge.best is plans[taken.index(min(taken))]
+
+
+def test_the_same_splits_are_simulated_once() -> None:
+    judge = Judge(NETWORK, ARRAY, DEPLOYED)
+    plan = PLANNERS["accpar"](NETWORK, ARRAY, 512, TIME)
+    first = judge.seconds(plan)
+    spent = judge.spent
+    assert judge.seconds(replace(plan, planner="another")) == first
+    assert (judge.evaluations, judge.spent) == (1, spent)
+
+
+def test_steps_that_are_alike_are_simulated_once() -> None:
+    """Shares of 512 samples that cut alike, and buckets of all that there is; others are not."""
+    array = DEPLOYED.planned(load_array("tpu-mixed", ["devices.0.count=1", "devices.1.count=1"]))
+    plan = PLANNERS["data_parallel"](NETWORK, array, 512, TIME)
+    judge, spent = Judge(NETWORK, array, DEPLOYED), list[int]()
+    for share, bucket_bytes in [(200, 1e9), (200.2, 1e9), (200, 2e9), (200, 1e6), (201, 1e9)]:
+        root = shared(plan.root, array.group, (share, 512.0 - share))
+        one = replace(plan, root=root, bucket_bytes=bucket_bytes)
+        taken_s = judge.seconds(one)
+        spent.append(judge.spent)
+        if taken_s < float("inf"):
+            assert taken_s == simulate(NETWORK, one, array, DEPLOYED).iteration_s
+    assert judge.evaluations == 5
+    assert spent[0] == spent[1] == spent[2] < spent[3] < spent[4]
+
+
+def test_what_cannot_be_better_is_not_run() -> None:
+    """On one core of eight AlexNet computes longer than its whole step on eight takes."""
+    judge = Judge(NETWORK, ARRAY, DEPLOYED)
+    judge.seconds(PLANNERS["accpar"](NETWORK, ARRAY, 512, TIME))
+    from simulator.search.candidates import lifted
+
+    ((device, _),) = ARRAY.group.kinds
+    plan = PLANNERS["accpar"](NETWORK, ARRAY, 512, TIME)
+    alone = replace(plan, root=lifted(None, ARRAY.group, device, 1, len(plan.nodes)))
+    assert judge.seconds(alone) == float("inf")
+    assert simulate(NETWORK, alone, ARRAY, DEPLOYED).iteration_s > judge.best_s
+
+
+def test_a_hopeless_plan_is_not_written_to_its_end() -> None:
+    """Of a step that takes long for its exchanges, with a best that is far below."""
+    judge = Judge(NETWORK, ARRAY, DEPLOYED)
+    plan = BASELINES["model_parallel"](NETWORK, ARRAY, 512, TIME)
+    seconds = simulate(NETWORK, plan, ARRAY, DEPLOYED).iteration_s
+    judge.best_s = seconds / HOPELESS / 1.01
+    rules = rules_of(NETWORK, plan, ARRAY, DEPLOYED, folded=True)
+    assert judge._products_s(rules) < judge.best_s
+    assert judge.seconds(plan) == float("inf")
+    assert judge.spent == 0
+
+
+def test_a_plan_with_an_idle_half_is_another() -> None:
+    """A share of 1 that a planner ended at is charged, a half that sits out is not."""
+    boards = load_array("accpar-mixed", ["devices.0.count=1", "devices.1.count=1"])
+    plan = PLANNERS["data_parallel"](NETWORK, boards, 512, TIME)
+    assert plan.root is not None
+    only = tuple(replace(p, share=0.0) for p in plan.root.partitions)
+    judge = Judge(NETWORK, boards, replace(DEPLOYED, model="published"))
+    charged = judge.seconds(replace(plan, root=replace(plan.root, partitions=only)))
+    idle = judge.seconds(replace(plan, root=replace(plan.root, partitions=only, idle=True)))
+    assert idle < charged

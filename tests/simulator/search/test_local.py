@@ -1,0 +1,106 @@
+"""From a good layout to a better one: what is tried, and how often."""
+
+import math
+
+import pytest
+
+from hardware import load_array
+from simulator import DEPLOYED
+from simulator.search.candidates import whole
+from simulator.search.layout_search import Effort, Judged, Picks, _ranked, improve
+from simulator.search.layouts import first_cores, tables_of
+from simulator.search.relaxation import Chain
+from workloads import Builder, load_network
+
+NODES = 16
+EVERY = Effort(100_000, (0.4, 0.8))
+"""More than there are."""
+
+
+def small_chain() -> Chain:
+    """Fully connected layers of unlike widths on two cores: three states each."""
+    net = Builder("small", 8, 1, 1)
+    net.flatten("flatten")
+    for i in range(NODES):
+        net.fc(f"fc{i}", 8 * (i + 2))
+    array = DEPLOYED.planned(load_array("tpu-v3-8"))
+    cores = first_cores(array, array.group.kinds[0][0], 2)
+    assert cores is not None
+    return Chain(tables_of(net.build(), 64, cores, DEPLOYED))
+
+
+def test_changes_are_tried_on_top_of_those_that_helped() -> None:
+    """Every node has one state that helps, and one that harms: one sweep finds all that help.
+
+    Two more find nothing else. To begin anew with each that helps takes many more.
+    """
+    chain, many = small_chain(), 0
+    start = tuple(v % 3 for v in range(NODES))
+    wanted = tuple((v + 1 + v // 2 % 2) % 3 for v in range(NODES))
+
+    def judgement(one: Picks) -> float:
+        nonlocal many
+        many += 1
+        places = zip(one[0], start, wanted, strict=True)
+        return sum({begin: 1.0, end: 0.0}.get(state, 10.0) for state, begin, end in places)
+
+    changes = 2 * NODES + 4 * (NODES - 1)
+    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), EVERY)
+    assert found == {0: wanted}
+    assert many <= 1 + 3 * changes
+
+
+@pytest.mark.parametrize("changes", [5, 20, EVERY.changes])
+def test_changes_come_by_what_they_add_and_change_all_their_nodes(changes: int) -> None:
+    """By the chain's own sums: first what it finds cheapest; never what is not to be taken."""
+    chain, picks = small_chain(), (1,) * NODES
+    last = len(chain.nodes[-1].states) - 1
+    chain.nodes[-1].update_s[last] = math.inf
+    ranked = list(_ranked({0: picks}, {0: chain}, 0.5, changes))
+    assert len(ranked) == min(changes, 2 * NODES - 1 + 4 * (NODES - 1) - 2)
+    sums = []
+    for kind, change in ranked:
+        assert kind == 0
+        assert all(state != picks[node] for node, state in change.items())
+        assert change.get(NODES - 1) != last
+        sums.append(chain.seconds([change.get(v, pick) for v, pick in enumerate(picks)], 0.5))
+    assert sums == pytest.approx(sorted(sums))
+
+
+def test_effort_is_limited() -> None:
+    chain, many = small_chain(), 0
+
+    def judgement(one: Picks) -> float:
+        nonlocal many
+        many += 1
+        return math.fsum(one[0])
+
+    improve({0: (2,) * NODES}, {0: chain}, Judged(judgement, lambda: many, 5), EVERY)
+    assert many == 5
+
+
+def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
+    """LeNet's one input channel on 16 cores: its halves are near the first layout."""
+    array = DEPLOYED.planned(load_array("tpu-v3-pod", ["devices.0.count=2"]))
+    ((device, size),) = whole(array)
+    cores = first_cores(array, device, size)
+    assert cores is not None
+    tables = tables_of(load_network("lenet"), 128, cores, DEPLOYED)
+    tried: dict[bool, list[Picks]] = {}
+    for filled in (True, False):
+        chain = Chain(tables, filled=filled)
+        picks, some = chain.best()[0].picks, list[Picks]()
+
+        def judgement(one: Picks, some: list[Picks] = some) -> float:
+            some.append(one)
+            return float(len(some))
+
+        improve({0: picks}, {0: chain}, Judged(judgement, lambda: 0, 1), EVERY)
+        tried[filled] = some
+
+    def without(picks: Picks) -> bool:
+        """Whether some core has nothing of some node."""
+        return any(node.hollow[pick] for node, pick in zip(tables.nodes, picks[0], strict=True))
+
+    assert not any(map(without, tried[True]))
+    assert any(map(without, tried[False]))
