@@ -15,11 +15,21 @@ settings.load_profile("alike" if "CI" in os.environ else "new")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A background job of a shell inherits SIGINT as ignored, and so would the commands under test."""
 
+CORE = (
+    "tests/simulator/engine/",
+    "tests/simulator/collectives/test_closed_forms.py",
+    "tests/simulator/lowering/test_closed_form",
+    "tests/simulator/asynchronous/test_closed_forms.py",
+)
+"""How the paths begin of what runs with ``-m core``; single tests say so by their marks."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those who share what their module makes once run in one process (with -n)."""
+    """Mark the core; those who share what their module makes once run in one process (with -n)."""
     for item in items:
+        if item.nodeid.startswith(CORE) and not item.get_closest_marker("slow"):
+            item.add_marker("core")
         info = getattr(item, "_fixtureinfo", None)
         found = info.name2fixturedefs.values() if info else ()
         if any(definition.scope == "module" for made in found for definition in made):

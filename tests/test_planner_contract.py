@@ -67,6 +67,7 @@ def test_pure_whole_and_readable(
     assert (plan.planner, plan.network, plan.objective) == (planner, network.name, objective.name)
 
 
+@pytest.mark.core
 @every_planner_and_array
 @every_network
 def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
@@ -93,6 +94,7 @@ def parts(network: Network, plan: Plan, array: Array) -> Iterator[tuple[Network,
         yield part, stage.plan, array.part(place.first, place.each)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("planner", sorted(ONE_KIND))
 @pytest.mark.parametrize("array", [ARRAYS["mixed"], ARRAYS["odd"]], ids=["mixed", "odd"])
 def test_planners_for_one_kind_say_so(planner: str, array: Array) -> None:
@@ -100,6 +102,7 @@ def test_planners_for_one_kind_say_so(planner: str, array: Array) -> None:
         load_planner(planner)(NETWORKS["lenet"], array, 256)
 
 
+@pytest.mark.core
 @every_planner
 @pytest.mark.parametrize("network", CHAINS.values(), ids=list(CHAINS))
 def test_one_device_takes_serial_time(planner: str, network: Network) -> None:
@@ -169,6 +172,7 @@ def test_planning_is_linear_in_layers(name: str) -> None:
     assert calls(lambda: load_planner("accpar")(network, array, 512)) < 1000 * levels * nodes
 
 
+@pytest.mark.core
 def test_the_traffic_objective_ignores_the_machine() -> None:
     slow = load_array("accpar-homogeneous", ["network.bandwidth=1 kbit/s"])
     fast = load_array("accpar-homogeneous", ["network.bandwidth=1 Tbit/s"])
@@ -188,6 +192,7 @@ def test_the_time_objective_follows_the_machine() -> None:
     assert shares[1] == pytest.approx([0.3] * 8, abs=0.01)  # 180 / (180 + 420)
 
 
+@pytest.mark.core
 def test_a_plan_for_three_kinds() -> None:
     (first, _), (second, _) = ARRAYS["mixed"].group.kinds
     third = replace(first, name="third", network_bytes_per_s=3e9)

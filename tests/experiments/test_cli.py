@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,7 @@ def test_speedup_needs_no_baseline_among_its_planners(capsys: pytest.CaptureFixt
     assert row["planner"] == "owt"
 
 
+@pytest.mark.core
 def test_speedup_as_csv_and_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,73 +289,39 @@ def test_names_from_files_are_shown_as_text(
     assert "[red]:smile:[/red]" in out
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("simulate", "resnet-50", "--planner", "owt"), "did you mean resnet50?"),
-        (("simulate", "lenet", "--planner", "acpar"), "did you mean accpar?"),
-        (("simulate", "lenet", "--planner", "owt", "--array", "accpar-mixd"), "accpar-mixed"),
-        (
-            ("simulate", "lenet", "--planner", "owt", "--array", "no.toml"),
-            "no.toml: cannot be read",
-        ),
-        (("simulate", "lenet", "--planner", "owt", "--batch", "0"), "batch 0 is out of range"),
-        (("simulate", "lenet", "--planner", "owt", "--batch", "x"), "invalid int value"),
-        (("simulate", "lenet", "--planner", "owt", "--set", "a"), "expected KEY=VALUE"),
-        (("simulate", "lenet", "--planner", "owt", "--set", "network.bandwidth=8"), "needs a unit"),
-        (("simulate", "nothing.txt", "--planner", "owt"), "nothing.txt: cannot be read"),
-        (("simulate", "lenet"), "--planner"),
-        (("plan", "--planner", "owt"), "name a NETWORK or give --layers"),
-        (("plan", "lenet", "--planner", "owt", "--levels", "17"), "within 0...16"),
-        (
-            ("plan", "lenet", "--planner", "owt", "--levels", "1", "--array", "x"),
-            "one or the other",
-        ),
-        (("plan", "lenet", "--planner", "owt", "--objective", "joy"), "invalid choice"),
-        (
-            (
-                "simulate",
-                "vgg16",
-                "--planner",
-                "data_parallel",
-                "--set",
-                "network.bandwidth=100 B/s",
-            ),
-            "106 days",
-        ),
-        (
-            (
-                "simulate",
-                "lenet",
-                "--planner",
-                "owt",
-                "--unfolded",
-                "--set",
-                "devices.0.chips=4096",
-            ),
-            "too many processes",
-        ),
-        (("speedup", "--networks", "lenet,lenet.txt"), "lenet.txt: cannot be read"),
-        (("speedup", "--output", "a\0b"), "cannot be written"),
-        (("speedup", "--output", "x" * 300), "cannot be written: File name too long"),
-        (("speedup", "--networks", ","), "name at least one of lenet"),
-        (("speedup", "--networks", "gpt2:seq=x"), "expected seq=N"),
-        (("show", "gpt2:seq=2000"), "beyond its 1024 positions"),
-        (("plan", "resnet50:seq=8", "--planner", "owt"), "'resnet50' takes no option"),
-        (("speedup", "--networks", "lenet", "--planners", "x"), "unknown planner 'x'"),
-        (("speedup", "--plot", "bars.gif"), "must end in .png"),
-        (("speedup", "--output", "/nowhere/x.csv"), "cannot be written: No such file"),
-        (("speedup", "--output", "/tmp"), "cannot be written: it is a folder"),  # noqa: S108
-        (("show", "accpar-mixd"), "did you mean accpar-mixed?"),
-        (("show", "lenet", "--set", "a=b"), "--set changes specs"),
-        (("list", "cores"), "invalid choice"),
-        ((), "COMMAND"),
-    ],
+REFUSED = (
+    (Path(__file__).parent.parent / "golden" / "refusals.txt")
+    .read_text(encoding="utf-8")
+    .splitlines()
 )
+"""By turns a command's words and what is said of it."""
+
+
+@pytest.mark.parametrize(("line", "words"), list(zip(REFUSED[::2], REFUSED[1::2], strict=True)))
 def test_users_errors(
-    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    words: str,
 ) -> None:
-    assert words in refuse(capsys, *args)
+    """Nothing is written; two broken files lie in the folder for those that name them."""
+    monkeypatch.chdir(tmp_path)
+    files = {"graph": "0 1\n2 3\n", "trace": "1 1 1 1 1 1 1 1\n" * 2}
+    for name, text in files.items():
+        Path(name).write_text(text, encoding="utf-8")
+    said = refuse(capsys, *shlex.split(line.removeprefix("$")))
+    assert words in said
+    assert ": error: " in said
+    assert {file.name for file in tmp_path.iterdir()} == set(files)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("a\0b", "cannot be written"), ("x" * 300, "cannot be written: File name too long")],
+)
+def test_names_no_file_can_have(capsys: pytest.CaptureFixture[str], name: str, words: str) -> None:
+    assert words in refuse(capsys, "speedup", "--output", name)
 
 
 def test_a_broken_layer_file_names_its_line(

@@ -84,36 +84,6 @@ def test_axes_are_varied(tmp_path: Path) -> None:
     assert len({row["iteration_s"] for row in rows}) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--parallel", "dp=4"], "dp 4 is 4, and 'tpu-v3-8' has 8 accelerators; dp=8 would fill"),
-        (["--parallel", "tp=8"], "has 12 heads (of keys, where queries share them)"),
-        (["--parallel", "ep=2"], "ep=2: the network has no experts"),
-        (["--parallel", "zz=2"], "no axis 'zz'"),
-        (["--parallel", "pp=2", "--stages", "4"], "say pp=… and vp=… instead"),
-        (["--parallel", "pp=2", "--axis-order", "pp,tp,dp"], "axis-order=pp,tp,dp: name each"),
-        (["--parallel", "pp=2", "--micro-batch", "3"], "is no multiple of 12 samples"),
-        (["--parallel", "pp=2", "--micro-batch", "x"], "micro-batch=x: must be a whole number"),
-        (["--parallel", "dp=8", "--zero", "4"], "zero=4: take 0, 1 (the optimizer's state"),
-        (
-            ["--parallel", "dp=4,pp=2", "--zero", "3"],
-            "2 stages and schedule '1f1b' take zero=2",
-        ),
-        (
-            ["--parallel", "dp=8", "--zero", "3", "--micro-batches", "2", "--schedule", "gpipe"],
-            "with one stage and schedule 'gpipe' take zero=2",
-        ),
-        (["--parallel", "dp=1", "--zero", "2", "--execution", "published"], "take --zero 1 or"),
-        (["--parallel", "dp=8", "--zero", "1", "--update", "auto"], "say one of the two"),
-        (["--planner", "accpar", "--micro-batch", "2"], "micro-batch belongs to named axes"),
-        (["--planner", "accpar", "--axis-order", "tp,dp,pp"], "axis-order belongs to named axes"),
-    ],
-)
-def test_one_message(capsys: pytest.CaptureFixture[str], options: list[str], words: str) -> None:
-    assert words in mistake(capsys, *STEP, *options)
-
-
 def test_some_planner_must_read_axes(capsys: pytest.CaptureFixture[str]) -> None:
     step = ["speedup", "--networks", "lenet", "--array", "tpu-v3-8", "--parallel", "tp=8"]
     said = mistake(capsys, *step, "--planners", "accpar")

@@ -79,33 +79,6 @@ def test_the_commands_collectives_are_the_engines() -> None:
     assert COLLECTIVES == THE_ENGINES
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--bytes", "1 Mb"], "'Mb' is not a unit of B"),
-        (["--bytes", "-3"], "--bytes '-3'"),
-        (["--bytes", "0"], "outside 1..."),
-        (["--bytes", "1.5"], "or a whole number of bytes"),
-        (["--bytes", "1", "--algorithm", "rong"], "unknown algorithm 'rong'; one of ring"),
-        (["--bytes", "1", "--algorithm", "torus"], "groups that are boxes"),
-        (["--bytes", "1", "--array", "nope"], "unknown array 'nope'"),
-        (["--bytes", "1", "--set", "topology.kind=moebius"], "'moebius'"),
-        (
-            ["--bytes", "1", "--algorithm", "direct", "--set", "devices.0.count=9000"],
-            "9,128 nodes: messages between all pairs are too many",
-        ),
-    ],
-)
-def test_errors_are_one_message(
-    capsys: pytest.CaptureFixture[str], args: list[str], words: str
-) -> None:
-    assert main(["collective", "all-reduce", *args]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert words in captured.err
-    assert "Traceback" not in captured.err
-
-
 def test_a_collective_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["collective", "all-reduces", "--bytes", "1"])

@@ -157,31 +157,3 @@ def test_a_kill_in_the_middle_loses_nothing_that_was_written(tmp_path: Path) -> 
         after = {row["key"]: row["seconds"] for row in kept.rows()}
     assert len(after) == 5865
     assert before.items() <= after.items()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--area", "0"], "--area 0: must be a number above zero"),
-        (["--area", "nan"], "--area nan: must be a number above zero"),
-        (["--power", "-3"], "--power -3: must be a number above zero"),
-        (["--area", "0.1"], "no design of wham keeps 0.1 mm2"),
-        (["--top", "0"], "--top 0: must be a whole number from 1 on"),
-        (["--budget", "x"], "--budget x: must be a whole number"),
-        (["--space", "nothing"], "unknown space 'nothing'"),
-        (["--array", "tpu-v3-8"], "tpu-v3 has no [units] to design"),
-        (["--array", "tpu-mixed"], "its devices are unlike"),
-        (["--search", "exhaustive"], "has 605,696 designs; at most 50,000"),
-        (["--device", "winner"], "must end in .toml"),
-        (["--batch", "0"], "--batch 0: at least one sample"),
-        (["vgg16", "--each", "--plot", "a.png"], "--plot and --device are for one"),
-        (["--set", "devices.0.units.buffer=1 KiB"], "no layer fits"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_code_two(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["design", "alexnet", *words]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("accelarray: error: ")
-    assert said in error

@@ -31,16 +31,3 @@ def test_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.splitlines()[:6])) <= 80
     said = "3 combinations: 3 simulated, 0 that do not fit in memory, 0 that cannot be"
     assert said in " ".join(out.split())
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--axes", "xp"], "no 'xp'; there are tp, sp, pp"),
-        (["--execution", "published"], "fit: the published model has no memory"),
-        (["--plot", "fit.doc"], "must end in"),
-    ],
-)
-def test_mistakes(capsys: pytest.CaptureFixture[str], options: list[str], words: str) -> None:
-    assert main([*FIT, *options]) == 2
-    assert words in " ".join(capsys.readouterr().err.split())

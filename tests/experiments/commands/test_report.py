@@ -71,31 +71,6 @@ def test_the_pages_command_asks_for_the_same_page(text: str) -> None:
     assert vars(again) == vars(args)
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("--output", "page.pdf"), "'page.pdf': the name must end in .html"),
-        (("--output", "p.html", "--metrics", "energy"), "has no [energy]"),
-        (("--output", "p.html", "--cluster", "here"), "expected a scheduler's address"),
-        (("--output", "p.html", "--overlap", "none"), "no meaning under --execution published"),
-        (("--output", "no/p.html"), "cannot be written"),
-    ],
-)
-def test_users_errors(
-    args: tuple[str, ...],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["report", "--networks", "lenet", *args]) == 2
-    captured = capsys.readouterr()
-    assert words in captured.err
-    assert captured.out == ""
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_metrics_without_joules_are_empty_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,25 +172,3 @@ def test_chosen_boards_are_simulated_one_by_one(
     args = ("timeline", "lenet", "--planner", "owt", *SMALL, "--devices", "0,3")
     out(capsys, *args, "--output", str(path))
     assert json.loads(path.read_text())["otherData"]["folded"] is False
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("--output", "t.txt"), "the name must end in .png, .svg, .pdf"),
-        (("--output", "no/t.csv"), "cannot be written"),
-        (("--output", "t.csv", "--devices", "9"), "the array's boards are 0...3"),
-        (("--output", "t.csv", "--devices", "x"), "expected names or numbers of boards"),
-    ],
-)
-def test_timelines_that_cannot_be_made(
-    args: tuple[str, ...],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["timeline", "lenet", "--planner", "owt", *SMALL, *args]) == 2
-    assert words in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

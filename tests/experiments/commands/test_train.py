@@ -136,52 +136,6 @@ def test_csv_has_a_line_for_each_method(capsys: pytest.CaptureFixture[str]) -> N
     assert "iterations_per_s" in lines[0]
 
 
-GRAPH = "0 1\n2 3\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--workers", "0"], "--workers 0: at least one worker"),
-        (["--workers", "-3"], "--workers -3: at least one worker"),
-        (["--workers", "9"], "ring-8 has 8 boards"),
-        (["--iterations", "0"], "--iterations 0: within 1…"),
-        (["--seed", "-1"], "--seed -1"),
-        (["--batch", "0"], "--batch 0"),
-        (["--method", "ssp:bound=-1"], "option bound=-1: at least 0"),
-        (["--method", "prague:group=9"], "option group=9: within 2…8"),
-        (["--method", "hopp"], "did you mean hop?"),
-        (["--method", "d-psgd", "--graph", "graph"], "graph 'graph' is not connected"),
-        (["--graph", "ring"], "--graph ring: all-reduce has no communication graph"),
-        (["--slowdown", "random:2:3"], "a probability is within 0…1"),
-        (["--slowdown", "trace"], "2 lines for 6 iterations; is it cut off?"),
-        (["--slowdown", "die:8:1"], "workers are 0 to 7"),
-        (["--learn", "imagenet"], "one of quadratic, logistic, two-layer"),
-        (["--loss", "1"], "--loss: only models that learn"),
-        (["--learn", "logistic", "--rate", "0"], "--rate 0: a learning rate is above 0"),
-        (["--trace", "x.txt"], "must end in .json"),
-        (["--plot", "x.txt"], "the name must end in"),
-        (["--method", "hierarchical"], "hierarchical needs members on chips or boards"),
-    ],
-)
-def test_bad_input(
-    words: list[str],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("graph").write_text(GRAPH)
-    Path("trace").write_text("1 1 1 1 1 1 1 1\n" * 2)
-    method = [] if "--method" in words else ["--method", "all-reduce"]
-    assert main([*BASE, *method, *words]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert "Traceback" not in error
-    assert error.splitlines()[-1].startswith("accelarray: error:")
-
-
 def test_a_trace_is_of_one_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BASE, "--compare", "all-reduce,ps", "--trace", "x.json"]) == 2
     assert "--trace: of one method" in capsys.readouterr().err
@@ -204,21 +158,6 @@ def test_a_pipelines_stages_are_workers(capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     assert "versions of the weights" in out
     assert "time to 5" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--schedule", "1f1b"], "--schedule 1f1b: runs one batch; take pipedream or 2bw"),
-        (["--slowdown", "worker:0:5"], "has no --slowdown"),
-        (["--stages", "3"], "--workers says how many stages"),
-        (["--plot", "x.png"], "--plot: not with --method pipeline"),
-        (["--iterations", "0"], "--iterations 0"),
-    ],
-)
-def test_bad_pipelines(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*PIPED, *words]) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_stages_are_for_pipelines(capsys: pytest.CaptureFixture[str]) -> None:

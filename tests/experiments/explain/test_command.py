@@ -60,22 +60,6 @@ def test_a_single_core_can_be_explained(capsys: pytest.CaptureFixture[str]) -> N
         assert "computes" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["lenett", "--planner", "owt"], "did you mean lenet"),
-        (["lenet", "--planner", "otw"], "did you mean owt"),
-        (["lenet", "--planner", "owt", "--plot", "a.txt"], "must end in"),
-        (["lenet", "--planner", "owt", "--overlap", "none"], "no meaning"),
-    ],
-)
-def test_users_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", *args]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-
-
 GPT = ["gpt3-125m:layers=2:seq=128", "--array", "tpu-v3-8", "--batch", "16"]
 GPT += ["--parallel", "dp=2,pp=2,tp=2", "--micro-batch", "2"]
 ANSWERS = ["samples_per_s", "tokens_per_s", "share_of_peak", "tokens_per_s_per_chip"]

@@ -50,24 +50,6 @@ def test_pictures(key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("--figures", "4"), "hypar has no 4; one of 5, 6"),
-        (("--figures", ","), "name at least one of 5"),
-        (("--figures", "5", "--plot", "/dev/null/x"), "not a folder"),
-        (("--figures", "5", "--output", "/nowhere/x"), "cannot be written"),
-    ],
-)
-def test_errors_are_one_line(
-    args: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*HYPAR, *args]) == 2
-    captured = capsys.readouterr()
-    assert words in captured.err
-    assert captured.out == ""
-
-
 def test_accpars_evaluation() -> None:
     heard: list[str] = []
     keys = ["homogeneous", "hierarchy", "types"]

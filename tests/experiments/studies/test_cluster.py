@@ -31,6 +31,15 @@ def free_port() -> int:
 @contextmanager
 def scheduler(environment: dict[str, str] | None = None) -> Iterator[str]:
     """A scheduler process; its address."""
+    with scheduler_process(environment) as (address, _):
+        yield address
+
+
+@contextmanager
+def scheduler_process(
+    environment: dict[str, str] | None = None,
+) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """A scheduler's address and its process, so that a test can end this very one."""
     port = free_port()
     args = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-show"]
     process = subprocess.Popen(
@@ -42,7 +51,7 @@ def scheduler(environment: dict[str, str] | None = None) -> Iterator[str]:
     )
     try:
         wait_for_port(port)
-        yield f"tcp://127.0.0.1:{port}"
+        yield f"tcp://127.0.0.1:{port}", process
     finally:
         process.kill()
         process.wait()
@@ -201,10 +210,10 @@ def test_workers_that_cannot_import_the_package(
 
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
-    with scheduler() as address, workers(address, 1, tmp_path):
+    with scheduler_process() as (address, process), workers(address, 1, tmp_path):
         run = start("--cluster", address, "--store", str(store))
         wait_for_results(store, 5)
-        subprocess.run(["pkill", "-9", "-f", f"dask_scheduler.*{address[-5:]}"], check=True)  # noqa: S607
+        process.kill()
         code, errors = finish(run)
     assert "Traceback" not in errors, errors
     assert code == 2

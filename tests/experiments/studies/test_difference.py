@@ -128,24 +128,6 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert table.count("100.0%") == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (["--planners", "owt"], "name two different ones"),
-        (["--planners", "owt,owt"], "name two different ones"),
-        (["--planners", "all"], "name two different ones"),
-        (["--planners", "owt,acpar"], "did you mean accpar?"),
-        (["--planners", "owt,accpar", "--plot", "a.csv"], "must end in .png"),
-        (["--planners", "owt,accpar", "--plot", "/nowhere/a.png"], "cannot be written"),
-    ],
-)
-def test_users_errors(capsys: pytest.CaptureFixture[str], changes: list[str], words: str) -> None:
-    assert main(["compare", "lenet", *changes]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-
-
 def test_the_title_says_which_model(capsys: pytest.CaptureFixture[str]) -> None:
     args = ["compare", "lenet", "--planners", "owt,hypar", "--array", "tpu-v2-8"]
     assert main([*args, "--execution", "deployed"]) == 0

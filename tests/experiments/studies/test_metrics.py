@@ -119,33 +119,6 @@ def test_the_table_is_a_part_of_the_case(
     assert seconds[0] != seconds[1]
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("--metrics", "energy"), "device 'accpar-tpu-v2' of array 'accpar-mixed' has no [energy]"),
-        (("--metrics", "power"), "expected one or more of time, energy, traffic"),
-        (("--metrics", ","), "expected one or more of time, energy, traffic"),
-        (("--communication", "plotted"), "'accpar' chooses type III"),
-    ],
-)
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("speedup", "--networks", "lenet"),
-        ("simulate", "lenet", "--planner", "accpar"),
-        ("sweep", "--networks", "lenet", "--vary", "batch=8", "--jobs", "1"),
-    ],
-)
-def test_errors(
-    command: tuple[str, ...],
-    args: tuple[str, ...],
-    words: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main([*command, *args]) == 2
-    assert words in capsys.readouterr().err
-
-
 def test_energies_can_be_given_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     changes = [
         word

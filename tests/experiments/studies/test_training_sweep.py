@@ -59,20 +59,3 @@ def test_as_a_table_and_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     target = tmp_path / "runs.csv"
     assert main([*BASE, *words, "--output", str(target)]) == 0
     assert len(target.read_text().splitlines()) == 3
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--vary", "workers=2.5"], "--vary workers=2.5: a whole number"),
-        (["--vary", "seed=x"], "--vary seed=x: a whole number"),
-        (["--vary", "method=all-reduce,nothing"], "unknown method 'nothing'"),
-        (["--vary", "nonsense.key=1,2"], "nonsense"),
-        (["--vary", "seed=0:99999:lin:20000"], "20,000 runs are more than 10,000"),
-        (["--vary", "seed=1,2", "--plot", "x.png"], "--plot: not with --vary"),
-        (["--vary", "seed"], "expected KEY=V1,V2"),
-    ],
-)
-def test_bad_grids(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*BASE, *words]) == 2
-    assert said in capsys.readouterr().err
