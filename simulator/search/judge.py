@@ -59,10 +59,13 @@ FOLLOWED = 16
 """After so many items it is asked whether a step takes long enough already not to be written on."""
 
 
-def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> Program | None:
-    """The program of a step; None as soon as it surely takes longer than ``enough_s``.
+def step_below(
+    rules: Rules, enough_s: float, *, memory: bool = True
+) -> tuple[Program | None, int]:
+    """The program of a step and how many lines were written for it.
 
-    If nobody asks for its ``memory``, without that.
+    None as soon as it surely takes longer than ``enough_s``. If nobody asks for its
+    ``memory``, without that.
     """
     writer, so_far = Writer(rules, memory=memory), SoFar(rules)
     held = step_memory(rules) if memory else ()
@@ -70,8 +73,9 @@ def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> Program
         writer.write(item)
         asked = number % FOLLOWED == 0 or number == len(rules.items)
         if asked and so_far.follow(writer.scripts) > enough_s:
-            return None
-    return writer.program(held)
+            return None, sum(len(script.tasks) for script in writer.scripts)
+    program = writer.program(held)
+    return program, sum(len(worker.template) for worker in program.workers)
 
 
 class SoFar:
@@ -247,10 +251,10 @@ class Judge:
 
     def _taken(self, rules: Rules) -> float:
         memory = self.execution.strict_memory
-        program = step_below(rules, HOPELESS * self.best_s, memory=memory)
+        program, lines = step_below(rules, HOPELESS * self.best_s, memory=memory)
+        self.spent += lines
         if program is None:
             return math.inf
-        self.spent += sum(len(worker.template) for worker in program.workers)
         return run(program).iteration_s if self._fits(rules.plan, program) else math.inf
 
     @staticmethod

@@ -84,15 +84,18 @@ def test_a_step_is_followed_to_its_end(layers: int) -> None:
     for item in rules.items:
         writer.write(item)
     least_s = so_far.follow(writer.scripts)
-    assert step_below(rules, least_s * (1 - 1e-9)) is None
-    assert step_below(rules, least_s * (1 + 1e-9)) is not None
+    program, few = step_below(rules, least_s * (1 - 1e-9))
+    assert program is None
+    program, many = step_below(rules, least_s * (1 + 1e-9))
+    assert program is not None
+    assert 0 < few <= many == sum(len(worker.template) for worker in program.workers)
 
 
 def test_memory_that_nobody_asks_for_changes_nothing_else() -> None:
     network, array = load_network("alexnet"), DEPLOYED.planned(load_array("tpu-v3-8"))
     plan = PLANNERS["accpar"](network, array, 512, TIME)
     rules = rules_of(network, plan, array, DEPLOYED, folded=True)
-    both = [step_below(rules, math.inf, memory=memory) for memory in (False, True)]
+    both = [step_below(rules, math.inf, memory=memory)[0] for memory in (False, True)]
     assert [one and bool(one.memory) for one in both] == [False, True]
     assert len({one and run(one).iteration_s for one in both}) == 1
-    assert step_below(rules, 1e-9) is None
+    assert step_below(rules, 1e-9)[0] is None
