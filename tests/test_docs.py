@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from tests import api_reference
+from tests import api_reference, module_map
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -61,7 +61,7 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         elif language == "console":
             for command, wanted in commands(text):
                 check(command, wanted)
-        else:
+        elif language != "mermaid":  # a picture
             assert language == "sh", f"{page}: {language} blocks are not checked"
 
 
@@ -74,6 +74,10 @@ def test_links_and_pictures_exist() -> None:
 
 def test_the_api_reference_is_what_the_docstrings_say() -> None:
     assert (ROOT / "docs" / "api.md").read_text() == api_reference.page()
+
+
+def test_the_module_map_is_what_the_imports_say() -> None:
+    assert (ROOT / "docs" / "architecture.md").read_text() == module_map.page()
 
 
 def test_ci_runs_the_readmes_test_command() -> None:
