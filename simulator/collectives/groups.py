@@ -95,11 +95,19 @@ class Groups:
         members, flips = self.symmetry.halved(self.rows)
         return members, self.copied | flips
 
-    @cached_property
+    @property
     def ring(self) -> Groups:
         """The same with members so that neighbours are near."""
+        return self if self._on_grid is None else self._on_grid
+
+    @cached_property
+    def _on_grid(self) -> Groups | None:
+        """The ring where a grid joins the members: what is kept is never the groups themselves.
+
+        They would be in a circle then, and hold the wires until the collector finds it.
+        """
         if not _shares_grid(self.wires, self.rows[0]):
-            return self
+            return None
         return replace(self, rows=in_ring_order(self.wires, self.rows))
 
     @cached_property

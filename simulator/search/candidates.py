@@ -171,16 +171,6 @@ class Placement:
     pieces: tuple[Piece | None, ...]
     weights: tuple[float, ...]
 
-    def with_types(self, kind: int, node: int, types: Types) -> Placement:
-        """The same where one node of one piece has other types."""
-        piece = self.pieces[kind]
-        if piece is None:
-            raise ValueError(f"kind {kind} is idle")
-        changed = (*piece.types[:node], types, *piece.types[node + 1 :])
-        pieces = list(self.pieces)
-        pieces[kind] = replace(piece, types=changed)
-        return replace(self, pieces=tuple(pieces))
-
     def plan(self, array: Array, like: Plan) -> Plan:
         """The plan for an array; network, batch and all else as another plan of it has them."""
         root = _root(array.group, self.pieces, self.weights, len(like.nodes))

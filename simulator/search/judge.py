@@ -59,9 +59,7 @@ FOLLOWED = 16
 """After so many items it is asked whether a step takes long enough already not to be written on."""
 
 
-def step_below(
-    rules: Rules, enough_s: float, *, memory: bool = True
-) -> tuple[Program | None, int]:
+def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> tuple[Program | None, int]:
     """The program of a step and how many lines were written for it.
 
     None as soon as it surely takes longer than ``enough_s``. If nobody asks for its
@@ -130,7 +128,7 @@ class SoFar:
 
 HOPELESS = 1.06
 """Plans are not written to their ends that surely take so many times as long as the best; those
-that take less may be improved (``placed.NEAR``)."""
+that take less may be improved (``layout_search.NEAR``)."""
 REFUSED = (PlanError, CollectiveError)
 """A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 

@@ -13,7 +13,10 @@ from hardware import Array, load_array, wires_of
 from planners import AXES, Axes, Staging, load_planner
 from simulator import DEPLOYED, program_of, run, simulate
 from simulator.search.layouts import tables_of
+from simulator.search.relaxation import Chain
 from simulator.search.search import search
+from simulator.search.states import States
+from simulator.search.tables import Costs, Tables
 from workloads import load_network
 
 NETWORK = load_network("lenet")
@@ -109,18 +112,22 @@ def test_a_pipeline_goes_when_nobody_has_it_any_more() -> None:
         gc.enable()
 
 
-def test_a_search_leaves_little_to_the_collector() -> None:
-    """Costs and estimates go by themselves; what does not is of simulated steps."""
+def test_a_search_leaves_no_tables_to_the_collector() -> None:
+    """Costs go by themselves; what does not is of simulated steps."""
     machines = DEPLOYED.planned(load_array("tpu-v3-8"))
     search(NETWORK, machines, 256, execution=DEPLOYED)  # what is kept for the next one, too
     tables_of.cache_clear()
     gc.collect()
     gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         search(NETWORK, machines, 256, execution=DEPLOYED)
         tables_of.cache_clear()
-        assert gc.collect() < 1_000
+        gc.collect()
+        assert not any(isinstance(one, Tables | Chain | Costs | States) for one in gc.garbage)
     finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
         gc.enable()
 
 
