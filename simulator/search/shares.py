@@ -187,6 +187,7 @@ def sizes_of(execution: Execution) -> tuple[float, ...]:
 def with_other_buckets(judge: Judge) -> None:
     """Judge the best plan with buckets of other sizes; of a large step not with all of them."""
     plan, lines = judge.best, judge.spent + MOST_LINES
-    for size in sizes_of(judge.execution) if plan is not None else ():
-        if judge.spent < lines:
-            judge.seconds(replace(plan, bucket_bytes=size))
+    if plan is not None:
+        for size in sizes_of(judge.execution):
+            if judge.spent < lines:
+                judge.seconds(replace(plan, bucket_bytes=size))
