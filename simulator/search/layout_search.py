@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate, islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -205,6 +205,8 @@ FAR = 1.2
 """Layouts are looked for that should take at most so many times as long as the best."""
 MOST_LAYOUTS = 6
 """Of a number of cores that are simulated."""
+ALL_LAYOUTS = 3**6
+"""Up to so many are all simulated: six choices of a type, as of two nodes at three levels."""
 MOST_IMPROVED = 2
 """Numbers of cores whose best layouts are improved."""
 SURE = 1.02
@@ -245,7 +247,11 @@ class Subset:
         return max(self.loose.seconds(picks, weight) for weight in ends)
 
     def candidates(self) -> Iterator[Layout]:
-        """Likely layouts, each once."""
+        """Likely layouts, each once; all of them where they are few."""
+        many = [len(costs.states) for costs in self.loose.nodes]
+        if math.prod(many) <= ALL_LAYOUTS:
+            yield from product(*map(range, many))
+            return
         chains = dict.fromkeys((self.chain, self.loose))
         each = (islice(layouts(chain), MOST_LAYOUTS) for chain in chains)
         yield from dict.fromkeys(picks for some in each for picks in some)
