@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
 from experiments.face.inputs import names
+from experiments.output import deliver
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     """Make every figure, then deliver."""
     from importlib import import_module
 
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.output import UsageError, check_writable, progress_bar
     from experiments.reproduce.pictures import check_folder, plot_figures
-    from experiments.results.formats import flat, written
-    from experiments.results.result import Answer
+    from experiments.results.formats import flat
+    from experiments.results.result import Answer, written
 
     study = import_module(f"experiments.reproduce.{args.paper}")
     keys = names(args.figures, list(study.FIGURES), "figures")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from experiments.output import UsageError
+from experiments.pictures.gantt import plot_gantt
 from experiments.results.result import Result, readable
 from experiments.results.step import StepResult
 from experiments.studies.difference import Change, Difference, difference
@@ -127,8 +128,6 @@ class DifferenceResult(Result):
 
     def plot(self) -> Figure:
         """Both Gantt charts on one time axis."""
-        from experiments.pictures.gantt import plot_gantt
-
         return plot_gantt([self.first.chart(), self.second.chart()])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from experiments.explain.picture import plot_explanation
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.tables import (
     alternatives_table,
@@ -171,8 +172,6 @@ class ExplanationResult(Result):
 
     def plot(self) -> Figure:
         """The path as a strip through the step, and an average core's time by layer."""
-        from experiments.explain.picture import plot_explanation
-
         return plot_explanation(self.explanation)
 
 

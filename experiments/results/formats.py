@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from experiments.output import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas
     from rich.table import Table
-
-    from experiments.results.result import Result
 
 FORMATS = ("table", "json", "csv", "md")
 """What every command that prints a table can print; ``table`` is the default."""
@@ -26,8 +28,6 @@ def settle(args: argparse.Namespace) -> None:
 
     Raises UsageError where both say something else, or the command has no such format.
     """
-    from experiments.output import UsageError
-
     formats: tuple[str, ...] | None = getattr(args, "formats", None)
     if formats is None:
         return
@@ -51,17 +51,6 @@ def _these(formats: Sequence[str]) -> str:
     return ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
 
 
-def written(result: Result, form: str) -> str:
-    """The text of a result in one of FORMATS."""
-    from experiments.output import text_of
-
-    if form == "json":
-        return result.to_json()
-    if form == "csv":
-        return csv_of(result.rows())
-    return markdown_of(*result.tables()) if form == "md" else text_of(*result.tables())
-
-
 def flat(data: Mapping[str, Any]) -> dict[str, Any]:
     """What of a JSON object one line of a spreadsheet has: no lists, no objects."""
     return {key: value for key, value in data.items() if not isinstance(value, list | dict | tuple)}
@@ -75,9 +64,6 @@ def rows_of(table: pandas.DataFrame) -> list[dict[str, Any]]:
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line for each row under every key that one of them has; None is an empty field."""
-    import csv
-    import io
-
     text = io.StringIO()
     keys = dict.fromkeys(key for row in rows for key in row)
     lines = csv.DictWriter(text, list(keys), restval="", lineterminator="\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from experiments.output import width
-from experiments.pictures.plan_map import describe, stretches
+from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
 from experiments.studies.messages import inexact
@@ -86,8 +86,6 @@ class PlanResult(Result):
 
     def plot(self) -> Figure:
         """A map of layers by levels; raises UsageError where nothing is split."""
-        from experiments.pictures.plan_map import plot_plan
-
         return plot_plan(self.plan, self.array)
 
 

@@ -7,6 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from experiments.output import UsageError, check_writable, deliver, text_of, to_json, whole_file
+from experiments.pictures.figures import check_plot, save, shortened
+from experiments.results.formats import csv_of, markdown_of
+from experiments.results.html import html_of
 from hardware import format_quantity
 
 if TYPE_CHECKING:
@@ -52,32 +56,23 @@ class Result(ABC):
 
     def plot(self) -> Figure:
         """The picture that the command line draws; raises UsageError where there is none."""
-        from experiments.output import UsageError
-
         raise UsageError(f"{self.title()}: there is no picture of it")
 
     def __repr__(self) -> str:
-        from experiments.pictures.figures import shortened
 
         words = "".join(c if c.isprintable() else UNPRINTABLE for c in self.title())
         return f"<{type(self).__name__.removesuffix('Result')} {shortened(words, LONGEST)}>"
 
     def _repr_html_(self) -> str:
         """The summary, for notebooks; names from strangers' files stay text."""
-        from experiments.results.html import html_of
-
         return html_of(self.tables())
 
     def summary(self) -> str:
         """What the command line prints."""
-        from experiments.output import text_of
-
         return text_of(*self.tables())
 
     def to_json(self) -> str:
         """``to_dict`` as the command line writes it."""
-        from experiments.output import to_json
-
         return to_json(self.to_dict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -85,8 +80,6 @@ class Result(ABC):
 
         The name ends in .png, .svg or .pdf.
         """
-        from experiments.pictures.figures import check_plot, save
-
         target = os.fspath(path)
         check_plot(target)
         save(self.plot(), target)
@@ -94,13 +87,19 @@ class Result(ABC):
 
 def check_outputs(args: argparse.Namespace, *others: str | None) -> None:
     """Raise UsageError before the work where a file cannot be written, or has a wrong ending."""
-    from experiments.output import check_writable
-    from experiments.pictures.figures import check_plot
-
     plot = getattr(args, "plot", None)
     if plot:
         check_plot(plot)
     check_writable(args.output, plot, *others)
+
+
+def written(result: Result, form: str) -> str:
+    """The text of a result in one of FORMATS."""
+    if form == "json":
+        return result.to_json()
+    if form == "csv":
+        return csv_of(result.rows())
+    return markdown_of(*result.tables()) if form == "md" else text_of(*result.tables())
 
 
 def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> None:
@@ -108,10 +107,6 @@ def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> 
 
     What is not complete goes to the terminal: no file is replaced by half a study.
     """
-    from experiments.output import deliver
-    from experiments.pictures.figures import save
-    from experiments.results.formats import written
-
     if args.format == "parquet":
         _write_parquet(result.to_frame(), args.output)
     else:
@@ -121,7 +116,6 @@ def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> 
 
 
 def _write_parquet(table: pandas.DataFrame, output: str) -> None:
-    from experiments.output import UsageError, whole_file
 
     with whole_file(output) as path:
         try:

@@ -11,6 +11,7 @@ from rich.table import Table
 from experiments.face.asked import Study
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError
+from experiments.pictures.comparison_plots import plot_levels, plot_speedups
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
@@ -106,8 +107,6 @@ class ComparisonResult(Result):
 
     def plot(self) -> Figure:
         """Bars for each network and the geometric mean, with the paper's where they apply."""
-        from experiments.pictures.comparison_plots import plot_speedups
-
         return plot_speedups(self.comparison)
 
 
@@ -194,8 +193,6 @@ class ScalingResult(Result):
 
     def plot(self) -> Figure:
         """Mean speedups over the number of levels, a line for each planner."""
-        from experiments.pictures.comparison_plots import plot_levels
-
         return plot_levels(self.array, list(self.levels))
 
 

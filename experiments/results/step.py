@@ -12,7 +12,16 @@ from rich.table import Table
 
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError
+from experiments.pictures.counters import memory
+from experiments.pictures.figures import save
+from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.pipeline_plot import plot_pipeline
+from experiments.pictures.resources import labels, sites
+from experiments.pictures.trace import to_frame, trace_events, write_csv, write_trace
+from experiments.pictures.tracks import chart
+from experiments.results.explanation import explained
 from experiments.results.formats import flat
+from experiments.results.planned import PlanResult
 from experiments.results.result import Result, readable
 from experiments.studies.axis_traffic import axis_fields, axis_rows
 from experiments.studies.case import Case, plan_of, simulated
@@ -27,6 +36,7 @@ from experiments.studies.throughput import computed, conventions, throughput, th
 from experiments.studies.unread import warnings
 from planners import Plan, predict
 from simulator import PICOSECONDS, Shares, Timeline, overflow, shares
+from simulator.engine.operations import CLASSES
 
 if TYPE_CHECKING:
     import pandas
@@ -35,7 +45,6 @@ if TYPE_CHECKING:
     from experiments.pictures.resources import Site
     from experiments.pictures.tracks import Chart
     from experiments.results.explanation import ExplanationResult
-    from experiments.results.planned import PlanResult
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -150,9 +159,6 @@ class StepResult(Result):
         Times are picoseconds; bytes and FLOPs those of one of ``multiplicity``
         resources that did the same at the same time.
         """
-        from experiments.pictures.resources import sites
-        from experiments.pictures.trace import to_frame
-
         return to_frame(self.timeline, sites(self.timeline))
 
     def memory_frame(self) -> pandas.DataFrame:
@@ -162,10 +168,6 @@ class StepResult(Result):
         picoseconds. Without rows where the execution model has no memory.
         """
         import pandas
-
-        from experiments.pictures.counters import memory
-        from experiments.pictures.resources import labels, sites
-        from simulator.engine.operations import CLASSES
 
         at, every = self.timeline, sites(self.timeline)
         names = labels(every, at, folded=self.case.folded)
@@ -178,28 +180,19 @@ class StepResult(Result):
 
     def plot(self) -> Figure:
         """A Gantt chart: what each class of cores, memories and links did when."""
-        from experiments.pictures.gantt import plot_gantt
-
         return plot_gantt([self.chart()])
 
     def chart(self) -> Chart:
         """Its lanes, for a Gantt chart."""
-        from experiments.pictures.resources import sites
-        from experiments.pictures.tracks import chart
-
         at = self.timeline
         return chart(str(self.case), at, sites(at), folded=self.case.folded)
 
     def planned(self) -> PlanResult:
         """Its plan, with a map and a table of it."""
-        from experiments.results.planned import PlanResult
-
         return PlanResult(self.plan, self.case)
 
     def explain(self) -> ExplanationResult:
         """Why it takes as long as it does, and what would help; simulates its variants."""
-        from experiments.results.explanation import explained
-
         return explained(self.case)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -208,8 +201,6 @@ class StepResult(Result):
         A chart (.png, .svg, .pdf), a trace for ui.perfetto.dev (.json, .json.gz)
         or the records (.csv), by the ending of the name.
         """
-        from experiments.pictures.resources import sites
-
         write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
 
 
@@ -311,11 +302,6 @@ def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[S
 
     The chart of a plan with stages has these as rows, unless every core is simulated.
     """
-    from experiments.pictures.figures import save
-    from experiments.pictures.gantt import plot_gantt
-    from experiments.pictures.trace import trace_events, write_csv, write_trace
-    from experiments.pictures.tracks import chart
-
     if output.lower().endswith((".json", ".json.gz")):
         about = {
             "network": case.network.name,
@@ -331,8 +317,6 @@ def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[S
     elif output.lower().endswith(".csv"):
         write_csv(timeline, shown, output)
     elif plan.pipeline is not None and case.folded:
-        from experiments.pictures.pipeline_plot import plot_pipeline
-
         save(plot_pipeline(str(case), plan, timeline), output)
     else:
         save(plot_gantt([chart(str(case), timeline, shown, folded=case.folded)]), output)

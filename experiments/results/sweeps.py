@@ -13,6 +13,7 @@ from experiments.face.forms import Vary
 from experiments.face.inputs import option_text
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table
+from experiments.pictures.sweep_plots import check_drawable, plot_sweep
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
@@ -82,8 +83,6 @@ class SweepResult(Result):
 
     def plot(self) -> Figure:
         """Curves over one varied key, a heat map of two; raises UsageError for more."""
-        from experiments.pictures.sweep_plots import check_drawable, plot_sweep
-
         check_drawable(self.grid)
         return plot_sweep(self.grid, self.table, self.crossovers)
 
