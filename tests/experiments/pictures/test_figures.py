@@ -31,9 +31,9 @@ from experiments.pictures.plan_map import plot_plan
 from experiments.pictures.resources import sites
 from experiments.pictures.sweep_plots import plot_sweep
 from experiments.pictures.tracks import chart
-from experiments.reproduce.figure import Figure as Reproduced
-from experiments.reproduce.figure import beside
-from experiments.reproduce.pictures import plot_figure
+from experiments.papers.figure import Figure as Reproduced
+from experiments.papers.figure import beside
+from experiments.papers.pictures import plot_figure
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import compare
 from experiments.studies.scaling import sweep as sizes

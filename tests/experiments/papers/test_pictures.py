@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reproduce.figure import Figure, beside
-from experiments.reproduce.pictures import plot_figure, plot_figures
+from experiments.papers.figure import Figure, beside
+from experiments.papers.pictures import plot_figure, plot_figures
 
 PLAN = {"network": "n", "levels": ["012", "210"], "published": ["012", "200"], "same": False}
 POINTS = [

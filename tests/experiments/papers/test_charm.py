@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.reproduce import charm
-from experiments.reproduce.charm import ONE, ONE_UNIT, TWO, applications, run_batches, units_of
+from experiments.papers import charm
+from experiments.papers.charm import ONE, ONE_UNIT, TWO, applications, run_batches, units_of
 
 GIVEN = {
     ("BERT", ONE): (418, 320),
@@ -58,8 +58,8 @@ def test_the_products_are_the_given_ones() -> None:
 
 def test_figures_and_what_they_say() -> None:
     told: list[str] = []
-    figures = {f.key: f for f in charm.reproduce(["fitted", "gain"], told.append)}
-    assert len(told) == charm.cases(["fitted", "gain"])
+    figures = {key: charm.FIGURES[key]().made(key, told.append) for key in ("fitted", "gain")}
+    assert len(told) == sum(len(figure.rows) for figure in figures.values())
     assert any("No single share fits" in line for line in figures["fitted"].messages)
     (said,) = figures["gain"].messages
     assert "7.7% of its operations and take 86% of the time" in said

@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.reproduce import red
-from experiments.reproduce.red import WITHOUT, ZEROS, layers
+from experiments.papers import red
+from experiments.papers.red import WITHOUT, ZEROS, layers
 from workloads import Network
 from workloads.tensors import sides
 
@@ -19,7 +19,7 @@ def test_the_layers_are_legal_and_named() -> None:
 
 
 def test_zeros_cost_about_the_strides_square() -> None:
-    figures = {f.key: f for f in red.reproduce(["products", "ratio"])}
+    figures = {key: asked().made(key) for key, asked in red.FIGURES.items()}
     products = {(r["network"], r["planner"]): r["ours"] for r in figures["products"].rows}
     ratios = {r["network"]: r["ours"] for r in figures["ratio"].rows if r["planner"] == "products"}
     for layer in layers():
@@ -28,13 +28,6 @@ def test_zeros_cost_about_the_strides_square() -> None:
         assert square <= ratios[layer.name] < 1.5 * square
 
 
-def test_progress_is_told() -> None:
-    told: list[str] = []
-    red.reproduce(["products"], told.append)
-    assert len(told) == red.cases(["products"]) == 6
-
-
 @pytest.mark.parametrize("key", red.FIGURES)
 def test_figures_have_rows(key: str) -> None:
-    (figure,) = red.reproduce([key])
-    assert len(figure.rows) == 12
+    assert len(red.FIGURES[key]().made(key).rows) == 12

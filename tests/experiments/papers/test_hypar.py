@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from experiments.reproduce.figure import Figure, largest
-from experiments.reproduce.hypar import FIGURES, NETWORKS, cases, reproduce
+from experiments.papers.figure import Figure, largest
+from experiments.papers.hypar import FIGURES, NETWORKS, array_of, varied
 from tests import hypar_closed_form as again
 
 PUBLISHED = Path(__file__).parents[3] / "experiments" / "published"
@@ -24,7 +24,7 @@ HEARD: list[str] = []
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Figure]:
     HEARD.clear()
-    return {figure.key: figure for figure in reproduce(list(FIGURES), HEARD.append)}
+    return {key: asked().made(key, HEARD.append) for key, asked in FIGURES.items()}
 
 
 def value(figure: Figure, network: str, planner: str) -> Any:
@@ -136,9 +136,24 @@ def test_no_plan_of_all_for_lenet_c_is_faster_than_hypars() -> None:
     assert min(again.seconds(layers, list(plan)) for plan in plans) >= own * (1 - 1e-12)
 
 
-def test_progress_hears_of_every_step_once(figures: dict[str, Figure]) -> None:
-    assert figures
-    assert len(HEARD) == cases(list(FIGURES))
+def test_progress_hears_of_every_row_once(figures: dict[str, Figure]) -> None:
+    assert len(HEARD) == sum(len(figure.rows) for figure in figures.values())
+
+
+def test_what_is_explored_and_what_is_held() -> None:
+    chosen = [[0, 1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]]
+    places = [[(0, layer) for layer in range(4)], [(3, layer) for layer in range(4)]]
+    found = varied(chosen, places, ((1, 1, 0, 0), (0, 0, 1, 1)))
+    assert found == [[1, 1, 0, 0], *chosen[1:3], [0, 0, 1, 1]]
+    assert chosen[0] == [0, 1, 0, 1]  # the plan itself is left alone
+
+
+def test_the_papers_array() -> None:
+    ((device, count),) = array_of().group.kinds
+    assert count == 16
+    ((slower, few),) = array_of(4, slower=2).group.kinds
+    assert few == 4
+    assert slower.network_bytes_per_s == device.network_bytes_per_s / 2
 
 
 def test_the_printed_tables_plans_beside_the_plotted_ones(figures: dict[str, Figure]) -> None:

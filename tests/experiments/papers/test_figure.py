@@ -4,7 +4,7 @@ import pytest
 
 from experiments.commands.reproduce import tables, to_dict
 from experiments.output import text_of
-from experiments.reproduce.figure import Figure, bars_of, beside, largest
+from experiments.papers.figure import Asked, Figure, beside, grid, largest
 
 BARS = (
     beside(2.2, 2.0, network="a", planner="owt"),
@@ -42,11 +42,20 @@ def test_the_largest_difference_of_each_planner() -> None:
     assert largest([Figure("9", "t", "map", "x", ({"a": 1},))]) == []
 
 
-def test_published_bars_by_network_and_planner() -> None:
-    bars = bars_of("6")
-    assert bars["VGG-A", "hypar"] == 4.97
-    assert all(value > 0 for value in bars.values())
-    assert bars_of("no such figure") == {}
+def test_a_figure_is_made_of_a_grid() -> None:
+    """Groups first, in each the planners; progress hears of every row, notes are made of all."""
+    points = grid("size", (1, 2), ("a", "b"), lambda n, p: n + len(p), {(2, "b"): 2.0}, network="n")
+    heard: list[str] = []
+    asked = Asked("title", "speed", points, lambda rows: [f"{len(rows)} rows"], ("size",), "case")
+    figure = asked.made("key", heard.append)
+    assert heard == ["1, a", "1, b", "2, a", "2, b"]
+    assert [list(row.values()) for row in figure.rows] == [
+        ["n", 1, "a", 2, None, None],
+        ["n", 1, "b", 2, None, None],
+        ["n", 2, "a", 3, None, None],
+        ["n", 2, "b", 3, 2.0, 0.5],
+    ]
+    assert (figure.messages, figure.axes, figure.case) == (("4 rows",), ("size",), "case")
 
 
 def cells(text: str) -> list[list[str]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-    from experiments.reproduce.figure import Figure, Row
+    from experiments.papers.figure import Figure, Row
 
 TYPES = ("I", "II", "III")
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from math import fsum, log
 from typing import NamedTuple
 
-from experiments.reproduce.figure import Figure, Row, beside
+from experiments.papers.figure import Asked, Row, beside, grid
 from experiments.studies.published_values import published
 from hardware import Device
 from simulator.cost.units.charm import (
@@ -29,8 +29,7 @@ DDR_BYTES_PER_S = 3 * THREE_STREAMS * REACHED * CLOCK_HZ
 GFLOP = 1e9
 SHARES = [share / 1000 for share in range(50, 1001, 5)]
 ONE, TWO = "one unit", "two units"
-
-Progress = Callable[[str], None]
+GFLOP_S = "throughput [GFLOP/s]"
 
 
 class Application(NamedTuple):
@@ -113,73 +112,71 @@ def run_batches(
     return application.operations / steady.batch_s / GFLOP
 
 
-def _row(application: Application, planner: str, share: float) -> Row:
+def _row(application: Application, planner: str, share: float | None = None) -> Row:
+    """At a share of the DDR, the fitted one if none is given."""
+    at = fitted_share(planner) if share is None else share
     return beside(
-        application.throughput(units_of(application, planner), share),
+        application.throughput(units_of(application, planner), at),
         application.published(planner),
         network=application.name,
         planner=planner,
-        ddr_share=share,
+        ddr_share=at,
     )
 
 
-def throughput(share: float) -> Callable[[Progress], Figure]:
+def throughput(share: float) -> Asked:
     """One unit against two at a share of the DDR."""
-
-    def figure(progress: Progress) -> Figure:
-        rows = [_row(one, planner, share) for one in applications() for planner in (ONE, TWO)]
-        progress(f"share {share:g}")
-        title = f"Operations / slowest unit with {share:g} of the DDR's bandwidth"
-        return Figure(f"share-{share:g}", title, "bars", "throughput [GFLOP/s]", tuple(rows))
-
-    return figure
-
-
-def gain(progress: Progress) -> Figure:
-    """Two unlike units over one, at full DDR."""
-    rows = [
-        beside(
-            application.throughput(application.units) / application.throughput((ONE_UNIT,)),
-            application.over_one,
-            network=application.name,
-            planner=TWO,
-        )
-        for application in applications()
+    points = [
+        partial(_row, one, planner, share) for one in applications() for planner in (ONE, TWO)
     ]
-    progress("gain")
-    bert = applications()[0]
-    small = {"scores", "context"}
+    title = f"Operations / slowest unit with {share:g} of the DDR's bandwidth"
+    return Asked(title, GFLOP_S, points)
+
+
+def gain() -> Asked:
+    """Two unlike units over one, at full DDR."""
+    named = {one.name: one for one in applications()}
+
+    def value(name: str, _: str) -> float:
+        return named[name].throughput(named[name].units) / named[name].throughput((ONE_UNIT,))
+
+    bert, small = applications()[0], {"scores", "context"}
     seconds = bert.assigned((ONE_UNIT,), 1.0).seconds
-    time = fsum(s for p, s in zip(bert.products, seconds, strict=True) if p.name in small) / fsum(
-        seconds
-    )
+    taken = [s for p, s in zip(bert.products, seconds, strict=True) if p.name in small]
     work = sum(p.operations for p in bert.products if p.name in small) / bert.operations
     said = (
-        f"BERT's batched products are {work:.1%} of its operations and take {time:.0%} of the time "
-        "of one unit (the paper: 8 % and 88 %).",
+        f"BERT's batched products are {work:.1%} of its operations and take "
+        f"{fsum(taken) / fsum(seconds):.0%} of the time of one unit (the paper: 8 % and 88 %).",
     )
-    return Figure("gain", "Throughput over one unit", "bars", "gain", tuple(rows), said)
+    theirs = {(one.name, TWO): one.over_one for one in applications()}
+    points = grid("network", named, (TWO,), value, theirs)
+    return Asked("Throughput over one unit", "gain", points, said)
 
 
-def fitted(progress: Progress) -> Figure:
+def fitted() -> Asked:
     """The shares of the DDR that come nearest to the published throughputs."""
-    rows: list[Row] = []
-    said, shares = [], {}
-    for planner in (ONE, TWO):
-        shares[planner] = best = fitted_share(planner)
-        found = [_row(application, planner, best) for application in published_with(planner)]
-        misses = max(abs(row["difference"]) for row in found)
+
+    def notes(rows: Sequence[Row]) -> list[str]:
+        said, shares = [], []
+        for planner in (ONE, TWO):
+            own = [row for row in rows if row["planner"] == planner]
+            misses = max(abs(row["difference"]) for row in own)
+            shares.append(own[0]["ddr_share"])
+            said.append(
+                f"Fitted share of the DDR, {planner}: {shares[-1]:g}; it misses by up to "
+                f"{misses:.0%}."
+            )
         said.append(
-            f"Fitted share of the DDR, {planner}: {best:g}; it misses by up to {misses:.0%}."
+            f"No single share fits one unit ({shares[0]:g}) and two ({shares[1]:g}): shares are "
+            "fitted, not predicted. Two units are fitted where the paper has two."
         )
-        rows += found
-        progress(f"fitted {planner}")
-    said.append(
-        f"No single share fits one unit ({shares[ONE]:g}) and two ({shares[TWO]:g}): shares are "
-        "fitted, not predicted. Two units are fitted where the paper has two."
-    )
+        return said
+
+    points = [
+        partial(_row, one, planner) for planner in (ONE, TWO) for one in published_with(planner)
+    ]
     title = "Operations / slowest unit at fitted shares of the DDR's bandwidth"
-    return Figure("fitted", title, "bars", "throughput [GFLOP/s]", tuple(rows), tuple(said))
+    return Asked(title, GFLOP_S, points, notes)
 
 
 def published_with(planner: str) -> list[Application]:
@@ -187,6 +184,7 @@ def published_with(planner: str) -> list[Application]:
     return [a for a in applications() if planner == ONE or len(a.units) > 1]
 
 
+@cache
 def fitted_share(planner: str) -> float:
     """Least squares of the logarithms, over the applications, in steps of 0.005."""
 
@@ -199,19 +197,16 @@ def fitted_share(planner: str) -> float:
     return min(SHARES, key=miss)
 
 
-def engine(progress: Progress) -> Figure:
+def engine() -> Asked:
     """Formula and concurrent run side by side, at full DDR."""
-    rows = []
-    for application in applications():
-        run = partial(run_batches, application, application.units, 1.0)
-        ways = {
-            "formula": application.throughput(application.units),
-            "engine": run(on_demand=False),
-            "on demand": run(on_demand=True),
-        }
-        for name, gflops in ways.items():
-            rows.append(beside(gflops, None, network=application.name, planner=name))
-        progress(f"{application.name} on the engine")
+    named = {one.name: one for one in applications()}
+
+    def value(name: str, way: str) -> float:
+        one = named[name]
+        if way == "formula":
+            return one.throughput(one.units)
+        return run_batches(one, one.units, 1.0, on_demand=way == "on demand")
+
     said = (
         "Several batches are in flight; a unit does one product at a time, each batch a chain "
         "of products.",
@@ -219,24 +214,14 @@ def engine(progress: Progress) -> Figure:
         f"may use all of it, and they share {DDR_BYTES_PER_S / 1e9:g} GB/s.",
     )
     title = "Two unlike units at once on the event engine, full DDR"
-    return Figure("engine", title, "bars", "throughput [GFLOP/s]", tuple(rows), said)
+    points = grid("network", named, ("formula", "engine", "on demand"), value)
+    return Asked(title, GFLOP_S, points, said)
 
 
-FIGURES: dict[str, Callable[[Progress], Figure]] = {
-    "share-1": throughput(1.0),
-    "share-0.75": throughput(0.75),
+FIGURES: dict[str, Callable[[], Asked]] = {
+    "share-1": partial(throughput, 1.0),
+    "share-0.75": partial(throughput, 0.75),
     "fitted": fitted,
     "gain": gain,
     "engine": engine,
 }
-
-
-def cases(keys: Sequence[str]) -> int:
-    """How often ``progress`` will be told."""
-    each = {"fitted": 2, "engine": len(applications())}
-    return sum(each.get(key, 1) for key in keys)
-
-
-def reproduce(keys: Sequence[str], progress: Progress = lambda done: None) -> list[Figure]:
-    """The figures asked for."""
-    return [FIGURES[key](progress) for key in keys]

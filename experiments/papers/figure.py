@@ -1,14 +1,16 @@
-"""A reproduced figure: rows of ours beside the paper's, and what to know about them."""
+"""A paper's figure: what each of its rows takes, then rows of ours beside the paper's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from experiments.studies.published_values import published
+from functools import partial
+from typing import Any, TypeVar
 
 Row = dict[str, Any]
+Point = Callable[[], Row]
+"""Runs what a row of a figure takes, and returns the row."""
+Group = TypeVar("Group", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +39,52 @@ class Figure:
         return list(dict.fromkeys(row["planner"] for row in self.rows if "planner" in row))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A ``Figure`` before it is made; ``notes`` may be made of its rows."""
+
+    title: str
+    label: str
+    points: Sequence[Point]
+    notes: Sequence[str] | Callable[[Sequence[Row]], Sequence[str]] = ()
+    axes: tuple[str, ...] = ("network",)
+    case: str = ""
+    shape: str = "bars"
+
+    def made(self, key: str, progress: Callable[[str], None] = lambda done: None) -> Figure:
+        """The figure; ``progress`` hears of each row."""
+        rows: list[Row] = []
+        for point in self.points:
+            row = point()
+            rows.append(row)
+            progress(", ".join(str(row[name]) for name in (*self.axes, "planner") if name in row))
+        notes = self.notes(rows) if callable(self.notes) else self.notes
+        shown = (self.title, self.shape, self.label, tuple(rows), tuple(notes))
+        return Figure(key, *shown, self.axes, self.case)
+
+
 def beside(ours: float, published: float | None, **labels: Any) -> Row:
     """A row with the relative difference; None where the paper's value is not at hand."""
     difference = None if published is None else ours / published - 1
     return labels | {"ours": ours, "published": published, "difference": difference}
 
 
-def bars_of(figure: str) -> dict[tuple[str, str], float]:
-    """HyPar's published bars of one figure, by network and planner."""
-    return {
-        (row["network"], row["planner"]): float(row["value"])
-        for row in published("hypar_bars")
-        if row["figure"] == figure
-    }
+def grid(
+    axis: str,
+    groups: Iterable[Group],
+    planners: Iterable[str],
+    value: Callable[[Group, str], float],
+    published: Mapping[tuple[Group, str], float] | None = None,
+    **labels: Any,
+) -> list[Point]:
+    """A point for each group and planner, groups first; ``labels`` are those of all rows."""
+    names, theirs = list(planners), published or {}
+
+    def row(group: Group, planner: str) -> Row:
+        said = labels | {axis: group, "planner": planner}
+        return beside(value(group, planner), theirs.get((group, planner)), **said)
+
+    return [partial(row, group, planner) for group in groups for planner in names]
 
 
 def largest(figures: Sequence[Figure]) -> list[Row]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import fsum
 from typing import NamedTuple
 
-from experiments.reproduce.figure import Figure, Row, beside
+from experiments.papers.figure import Asked, Row, beside, grid
 from simulator.collectives.one_to_many import (
     SOURCE,
     Broadcast,
@@ -37,7 +37,6 @@ LESS_TIME, LESS_ENERGY = 0.78, 0.75
 """The abstract's, against other accelerators of chiplets."""
 MESH, LIGHT = "mesh", "broadcast"
 
-Progress = Callable[[str], None]
 Alike = tuple[tuple[int, tuple[int, ...]], ...]
 
 
@@ -125,6 +124,7 @@ def _mean_reduction(bytes_per_s: float) -> float:
     return fsum(found) / len(found)
 
 
+@cache
 def calibrated() -> float:
     """The broadcast links' bandwidth (B/s) with which the mean reduction is the published one."""
     low, high = LINK_BYTES_PER_S / 1000, LINK_BYTES_PER_S * 10
@@ -134,67 +134,61 @@ def calibrated() -> float:
     return high
 
 
-def mechanism(progress: Progress) -> Figure:
+def _image(network: str, name: str) -> Row:
+    found = cost(network, medium(name))
+    labels = {"network": network, "planner": name, "link_bytes": found.link_bytes}
+    return beside(found.seconds, None, **labels)
+
+
+def mechanism() -> Asked:
     """Time of an image at equal bandwidth of every link."""
-    rows: list[Row] = []
-    for network in NETWORKS:
-        for name in (MESH, LIGHT):
-            found = cost(network, medium(name))
-            labels = {"network": network, "planner": name, "link_bytes": found.link_bytes}
-            rows.append(beside(found.seconds, None, **labels))
-        progress(network)
+    points = [partial(_image, network, name) for network in NETWORKS for name in (MESH, LIGHT)]
     said = (
         "The mechanism: a mesh sends to each reader by itself, a broadcast link once for all of "
         f"them. {CHIPLETS} chiplets of {EACH} elements, links of {LINK_BYTES_PER_S / 1e9:g} GB/s.",
     )
-    title = "An image's layers, links of equal bandwidth"
-    return Figure("mechanism", title, "bars", "time [s]", tuple(rows), said)
+    return Asked("An image's layers, links of equal bandwidth", "time [s]", points, said)
 
 
-def traffic(progress: Progress) -> Figure:
+def traffic() -> Asked:
     """Bytes over all links."""
-    rows: list[Row] = []
-    for network in NETWORKS:
-        for name in (MESH, LIGHT):
-            moved = cost(network, medium(name)).link_bytes
-            rows.append(beside(moved, None, network=network, planner=name))
-        progress(network)
-    return Figure("traffic", "Bytes over all links, an image", "bars", "bytes [B]", tuple(rows))
+
+    def value(network: str, name: str) -> float:
+        return cost(network, medium(name)).link_bytes
+
+    points = grid("network", NETWORKS, (MESH, LIGHT), value)
+    return Asked("Bytes over all links, an image", "bytes [B]", points)
 
 
-def size(progress: Progress) -> Figure:
+def size() -> Asked:
     """The published reductions, met by calibrating a bandwidth and an energy."""
-    rate = calibrated()
-    time_rows, ratios = [], []
-    for network in NETWORKS:
-        base, own = cost(network, medium(MESH)), cost(network, medium(LIGHT, rate))
-        less = 1 - own.seconds / base.seconds
-        time_rows.append(beside(less, LESS_TIME, network=network, planner="less time"))
-        ratios.append(own.link_bytes / base.link_bytes)
-        progress(network)
-    dearer = (1 - LESS_ENERGY) / (fsum(ratios) / len(ratios))
-    said = (
-        f"CALIBRATED, not predicted: broadcast links of {rate / LINK_BYTES_PER_S:.3g} of the mesh "
-        f"links' bandwidth make the mean reduction the published {LESS_TIME:.0%}.",
-        f"CALIBRATED: the published {LESS_ENERGY:.0%} less energy would follow if a byte on a "
-        f"broadcast link took {dearer:.3g} times the energy of one on a mesh link.",
-    )
+
+    def both(network: str) -> tuple[Cost, Cost]:
+        return cost(network, medium(MESH)), cost(network, medium(LIGHT, calibrated()))
+
+    def value(network: str, _: str) -> float:
+        base, own = both(network)
+        return 1 - own.seconds / base.seconds
+
+    def notes(_: Sequence[Row]) -> tuple[str, ...]:
+        ratios = [own.link_bytes / base.link_bytes for base, own in map(both, NETWORKS)]
+        dearer = (1 - LESS_ENERGY) / (fsum(ratios) / len(ratios))
+        return (
+            f"CALIBRATED, not predicted: broadcast links of {calibrated() / LINK_BYTES_PER_S:.3g} "
+            "of the mesh links' bandwidth make the mean reduction the published "
+            f"{LESS_TIME:.0%}.",
+            f"CALIBRATED: the published {LESS_ENERGY:.0%} less energy would follow if a byte on a "
+            f"broadcast link took {dearer:.3g} times the energy of one on a mesh link.",
+        )
+
+    theirs = {(network, "less time"): LESS_TIME for network in NETWORKS}
+    points = grid("network", NETWORKS, ("less time",), value, theirs)
     title = "Less time than on the mesh, with a calibrated bandwidth"
-    return Figure("calibrated", title, "bars", "reduction", tuple(time_rows), said)
+    return Asked(title, "reduction", points, notes)
 
 
-FIGURES: dict[str, Callable[[Progress], Figure]] = {
+FIGURES: dict[str, Callable[[], Asked]] = {
     "mechanism": mechanism,
     "traffic": traffic,
     "calibrated": size,
 }
-
-
-def cases(keys: Sequence[str]) -> int:
-    """How often ``progress`` will be told."""
-    return len(NETWORKS) * len(keys)
-
-
-def reproduce(keys: Sequence[str], progress: Progress = lambda done: None) -> list[Figure]:
-    """The figures asked for."""
-    return [FIGURES[key](progress) for key in keys]

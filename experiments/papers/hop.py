@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
-from experiments.reproduce.figure import Figure, Row, beside
+from experiments.papers.figure import Asked, grid
 from experiments.studies.training import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
@@ -25,7 +25,6 @@ VARIANTS = {
     "staleness": "hop:tokens=3:staleness=3",
     "skipping": "hop:tokens=3:backup=1:skip=10",
 }
-Progress = Callable[[str], None]
 SAID = (
     "No published number is at hand: ours only. Recalled: 16 CPU workers, 1 Gbit/s, the graphs and "
     "the slowdowns; assumed: the workers' speed, the network and the options.",
@@ -50,46 +49,28 @@ def trained(variant: str, graph: str, slow: str) -> Trained:
     ).run()
 
 
-def claims(slow: str) -> Callable[[Progress], Figure]:
+def claims(slow: str) -> Asked:
     """Iterations a second of every variant on every graph, over standard's where all are alike."""
 
-    def figure(progress: Progress) -> Figure:
-        rows: list[Row] = []
-        for graph in GRAPHS:
-            fair = trained("standard", graph, "alike").iterations_per_s
-            for variant in VARIANTS:
-                rate = trained(variant, graph, slow).iterations_per_s / fair
-                rows.append(beside(rate, None, graph=graph, planner=variant))
-            progress(f"{graph}, {slow}")
-        title = "Iterations a second over standard Hop's without slowdown"
-        return Figure(slow.replace(" ", "-"), title, "bars", "speed", tuple(rows), SAID, ("graph",))
+    def value(graph: str, variant: str) -> float:
+        fair = trained("standard", graph, "alike").iterations_per_s
+        return trained(variant, graph, slow).iterations_per_s / fair
 
-    return figure
+    title = "Iterations a second over standard Hop's without slowdown"
+    return Asked(title, "speed", grid("graph", GRAPHS, VARIANTS, value), SAID, ("graph",))
 
 
-def gaps(progress: Progress) -> Figure:
+def gaps() -> Asked:
     """The furthest that anybody was ahead of the last worker, with one worker always slow."""
-    rows: list[Row] = []
-    for graph in GRAPHS:
-        for variant in VARIANTS:
-            gap = max(trained(variant, graph, "one 4x slow").run.gaps)
-            rows.append(beside(gap, None, graph=graph, planner=variant))
-        progress(f"{graph}, gaps")
+
+    def value(graph: str, variant: str) -> float:
+        return max(trained(variant, graph, "one 4x slow").run.gaps)
+
     title = "The largest gap to the last worker, with one that is always 4x slow"
-    return Figure("gaps", title, "bars", "gap", tuple(rows), SAID[:1], ("graph",))
+    return Asked(title, "gap", grid("graph", GRAPHS, VARIANTS, value), SAID[:1], ("graph",))
 
 
-FIGURES: dict[str, Callable[[Progress], Figure]] = {
-    **{slow.replace(" ", "-"): claims(slow) for slow in SLOWED},
+FIGURES: dict[str, Callable[[], Asked]] = {
+    **{slow.replace(" ", "-"): partial(claims, slow) for slow in SLOWED},
     "gaps": gaps,
 }
-
-
-def cases(keys: Sequence[str]) -> int:
-    """How often ``progress`` will be told."""
-    return len(keys) * len(GRAPHS)
-
-
-def reproduce(keys: Sequence[str], progress: Progress = lambda done: None) -> list[Figure]:
-    """The figures asked for."""
-    return [FIGURES[key](progress) for key in keys]

@@ -6,10 +6,11 @@ setting is used here is recalled. No constant is fitted to any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import product
 
-from experiments.reproduce.figure import Figure, Row, beside
+from experiments.papers.figure import Asked, Row, beside
 from experiments.studies.training import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
@@ -42,7 +43,6 @@ HEADLINES: dict[str, dict[tuple[str, bool], float]] = {
 }
 """Speedups from the abstracts: over which method, and whether a worker is slow."""
 
-Progress = Callable[[str], None]
 WHY = (
     "Nothing is fitted. Recalled: the array, the networks, groups of 3. Ours: batches of 32 "
     "(resnet50) and 128 (vgg16-cifar) a worker, links inside a node, and one parameter server: "
@@ -101,64 +101,41 @@ def time_to_loss(one: Trained) -> float:
     return float("nan") if found is None else found
 
 
-def headline(paper: str) -> Callable[[Progress], Figure]:
+def _speedup(paper: str, network: str, slow: str, method: str) -> Row:
+    """Prague's time to a loss beside a method's."""
+    ours, theirs = (time_to_loss(trained(network, one, slow)) for one in (OURS, method))
+    headline = HEADLINES[paper].get((method, slow != "alike"))
+    return beside(theirs / ours, headline, over=f"{method}, {slow}", planner=network)
+
+
+def headline(paper: str) -> Asked:
     """Prague's speedup in time to a loss over each method, beside one paper's."""
-
-    def figure(progress: Progress) -> Figure:
-        rows = [
-            beside(
-                time_to_loss(trained(network, method, slow)) / time_to_loss(ours),
-                HEADLINES[paper].get((method, slow != "alike")),
-                over=f"{method}, {slow}",
-                planner=network,
-            )
-            for network, slow, ours in _ours(progress)
-            for method in BASELINES
-        ]
-        title = f"Speedup of {OURS} in time to a loss, beside the headlines of {paper.title()}"
-        return Figure(paper, title, "bars", "speedup", tuple(rows), WHY, ("over",))
-
-    return figure
+    points = [
+        partial(_speedup, paper, network, slow, method)
+        for network, slow, method in product(NETWORKS, SLOWED, BASELINES)
+    ]
+    title = f"Speedup of {OURS} in time to a loss, beside the headlines of {paper.title()}"
+    return Asked(title, "speedup", points, WHY, ("over",))
 
 
-def speed(progress: Progress) -> Figure:
+def _rate(network: str, slow: str, name: str) -> Row:
+    one = trained(network, OURS if name == "prague" else name, slow)
+    return beside(one.iterations_per_s, None, method=f"{name}, {slow}", planner=network)
+
+
+def speed() -> Asked:
     """Iterations a second of all workers together: what the network and the waiting allow."""
-    rows: list[Row] = [
-        beside(one.iterations_per_s, None, method=f"{name}, {slow}", planner=network)
-        for network, slow, ours in _ours(progress)
-        for name, one in (
-            *((method, trained(network, method, slow)) for method in BASELINES),
-            ("prague", ours),
-        )
+    points = [
+        partial(_rate, network, slow, name)
+        for network, slow, name in product(NETWORKS, SLOWED, (*BASELINES, "prague"))
     ]
     title = "Iterations a second, all 16 workers together"
     said = ("The papers' values are not at hand: ours only.",)
-    return Figure("speed", title, "bars", "iterations [1/s]", tuple(rows), said, ("method",))
+    return Asked(title, "iterations [1/s]", points, said, ("method",))
 
 
-def _ours(progress: Progress) -> list[tuple[str, str, Trained]]:
-    found = []
-    for network in NETWORKS:
-        for slow in SLOWED:
-            found.append((network, slow, trained(network, OURS, slow)))
-            for method in BASELINES:
-                trained(network, method, slow)
-            progress(f"{network}, {slow}")
-    return found
-
-
-FIGURES: dict[str, Callable[[Progress], Figure]] = {
-    "ripples": headline("ripples"),
-    "prague": headline("prague"),
+FIGURES: dict[str, Callable[[], Asked]] = {
+    "ripples": partial(headline, "ripples"),
+    "prague": partial(headline, "prague"),
     "speed": speed,
 }
-
-
-def cases(keys: Sequence[str]) -> int:
-    """How often ``progress`` will be told."""
-    return len(keys) * len(NETWORKS) * len(SLOWED)
-
-
-def reproduce(keys: Sequence[str], progress: Progress = lambda done: None) -> list[Figure]:
-    """The figures asked for."""
-    return [FIGURES[key](progress) for key in keys]

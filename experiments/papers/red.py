@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
-from experiments.reproduce.figure import Figure, Row, beside
+from experiments.papers.figure import Asked, grid
 from experiments.studies.published_values import published
 from hardware import MatrixUnit
 from simulator.cost.units.matrix import cycles
@@ -16,8 +16,6 @@ from workloads.transforms import inserted_products, useful_products
 ZEROS, WITHOUT = "with zeros", "without"
 ARRAY = MatrixUnit(128, 128)
 """On which both are counted in cycles, too: not a crossbar, but the matrix unit of a TPU."""
-
-Progress = Callable[[str], None]
 
 
 @cache
@@ -45,34 +43,34 @@ def _layer(row: dict[str, str]) -> Layer:
     )
 
 
-def products(progress: Progress) -> Figure:
+def products() -> Asked:
     """Multiply-accumulates of each layer both ways."""
-    rows: list[Row] = []
-    for layer in layers():
-        rows.append(beside(inserted_products(layer), None, network=layer.name, planner=ZEROS))
-        rows.append(beside(useful_products(layer), None, network=layer.name, planner=WITHOUT))
-        progress(layer.name)
-    title = "Multiply-accumulates of a transposed convolution"
-    return Figure("products", title, "bars", "products", tuple(rows))
+    named = {layer.name: layer for layer in layers()}
+
+    def value(name: str, what: str) -> float:
+        return inserted_products(named[name]) if what == ZEROS else useful_products(named[name])
+
+    points = grid("network", named, (ZEROS, WITHOUT), value)
+    return Asked("Multiply-accumulates of a transposed convolution", "products", points)
 
 
-def ratio(progress: Progress) -> Figure:
+def ratio() -> Asked:
     """How many times as many there are with zeros; ideally the stride's square."""
-    rows: list[Row] = []
-    for layer in layers():
-        found = inserted_products(layer) / useful_products(layer)
-        rows.append(beside(found, None, network=layer.name, planner="products"))
-        found = _cycles(layer, zeros=True) / _cycles(layer, zeros=False)
-        rows.append(beside(found, None, network=layer.name, planner="cycles"))
-        progress(layer.name)
+    named = {layer.name: layer for layer in layers()}
+
+    def value(name: str, what: str) -> float:
+        if what == "products":
+            return inserted_products(named[name]) / useful_products(named[name])
+        return _cycles(named[name], zeros=True) / _cycles(named[name], zeros=False)
+
     said = (
         "Ideally the stride's square: 4 for a stride of 2, 64 for one of 8; borders change it.",
         "Cycles are of a systolic array of 128 x 128; without zeros a product for each element "
         "of the kernel. The paper's 3.69 to 31.15 times (DATE 2019) and 4.0 to 56.16 times (TCAD "
         "2020) are of crossbars, which are not simulated here.",
     )
-    title = "With zeros over without"
-    return Figure("ratio", title, "bars", "ratio", tuple(rows), said)
+    points = grid("network", named, ("products", "cycles"), value)
+    return Asked("With zeros over without", "ratio", points, said)
 
 
 def _cycles(layer: Layer, *, zeros: bool) -> int:
@@ -82,14 +80,4 @@ def _cycles(layer: Layer, *, zeros: bool) -> int:
     return cycles(ARRAY, Product(layer.name, layer.input.area, into, out * taps))
 
 
-FIGURES: dict[str, Callable[[Progress], Figure]] = {"products": products, "ratio": ratio}
-
-
-def cases(keys: Sequence[str]) -> int:
-    """How often ``progress`` will be told."""
-    return len(layers()) * len(keys)
-
-
-def reproduce(keys: Sequence[str], progress: Progress = lambda done: None) -> list[Figure]:
-    """The figures asked for."""
-    return [FIGURES[key](progress) for key in keys]
+FIGURES: dict[str, Callable[[], Asked]] = {"products": products, "ratio": ratio}
