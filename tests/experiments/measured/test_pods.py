@@ -9,11 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.cli import main
+from experiments.measured.fit import fit_efficiency
+from experiments.measured.pods import (
+    Model,
+    PodRow,
+    Step,
+    array_of,
+    parse,
+    peak_only_s,
+    pod_side,
+    section,
+    shipped,
+    step,
+    torus,
+    validate,
+)
+from experiments.measured.section import relative
 from experiments.output import UsageError
-from experiments.validate.fit import fit_efficiency, relative
-from experiments.validate.measured import Validation, validate
-from experiments.validate.steps import Pod, array_of, pod_side, torus
-from experiments.validate.table import Measured, MeasuredCells, parse, shipped
 from hardware import Device, load_array, load_device
 from hardware.reader import parse_csv
 from planners.partition import Shard
@@ -21,77 +33,86 @@ from simulator.cost.roofline import core_of, cost
 from simulator.cost.training_operators import operators
 from workloads import load_network
 
-POD = Pod(load_network("resnet50"))
+RESNET = load_network("resnet50")
 DEVICES: dict[str, Device] = {name: load_device(name)[0] for name in ("tpu-v2", "tpu-v3")}
-COLUMNS = tuple(MeasuredCells.model_fields)
+COLUMNS = tuple(PodRow.model_fields)
 HEADER = ",".join(COLUMNS)
 GOOD = "v0.6,tpu-v3-32,32,4096,128,31227,131.2,check"
 
 
+def of_pod(device: Device, cores: int, rows: int) -> Step:
+    return step(RESNET, device, cores, rows)
+
+
 @pytest.fixture(scope="module")
-def result() -> Validation:
-    return validate(shipped(), shipped(), DEVICES, POD)
+def result() -> Any:
+    return validate(shipped(), shipped(), Model(RESNET, DEVICES))
 
 
-def test_calibration_rows_are_met(result: Validation) -> None:
-    errors = result.errors(calibration=True)
+def errors_of(result: Any, use: str) -> list[float]:
+    return [row["error"] for row in result["rows"] if row["use"] == use]
+
+
+def memory_efficiency(result: Any) -> float:
+    return float(result["constants"]["memory_efficiency"])
+
+
+def test_calibration_rows_are_met(result: Any) -> None:
+    errors = errors_of(result, "calibration")
     assert len(errors) == 2
     assert max(map(abs, errors)) <= 0.02
-    assert not result.at_bound
+    assert not result["fit_at_bound"]
 
 
-def test_one_board_predicts_the_other(result: Validation) -> None:
-    assert result.one_board is not None
-    assert result.one_board.fitted_on == "tpu-v2"
-    assert result.one_board.errors.keys() == {"tpu-v3-8"}
-    assert abs(result.one_board.errors["tpu-v3-8"]) <= 0.06
+def test_one_board_predicts_the_other(result: Any) -> None:
+    assert result["one_board"]["fitted_on"] == "tpu-v2"
+    assert result["one_board"]["errors"].keys() == {"tpu-v3-8"}
+    assert abs(result["one_board"]["errors"]["tpu-v3-8"]) <= 0.06
 
 
-def test_the_ratio_of_the_boards(result: Validation) -> None:
-    assert result.ratio is not None
-    assert result.ratio.measured == pytest.approx(228.9 / 137.3)
-    assert 1.60 <= result.ratio.predicted <= 1.75
-    assert result.ratio.peak_only == pytest.approx(123 / 45)
+def test_the_ratio_of_the_boards(result: Any) -> None:
+    assert result["board_ratio"]["measured"] == pytest.approx(228.9 / 137.3)
+    assert 1.60 <= result["board_ratio"]["predicted"] <= 1.75
+    assert result["board_ratio"]["peak_only"] == pytest.approx(123 / 45)
 
 
-def test_held_out_rows(result: Validation) -> None:
-    others = [row for row in result.rows if not row.measured.calibration]
-    for row in others:
-        assert abs(row.error) <= (0.07 if row.measured.batch_per_core == 128 else 0.12)
-    assert statistics.median(abs(row.error) for row in others) <= 0.06
+def test_held_out_rows(result: Any) -> None:
+    for row in result["rows"]:
+        assert abs(row["error"]) <= (0.07 if row["batch_per_core"] == 128 else 0.12)
+    assert statistics.median(map(abs, errors_of(result, "check"))) <= 0.06
 
 
-def test_the_control_fails(result: Validation) -> None:
+def test_the_control_fails(result: Any) -> None:
     """Whatever its constant, one board is more than a fifth off."""
-    errors = [row.peak_only_error for row in result.rows if row.measured.calibration]
+    errors = [row["peak_only_error"] for row in result["rows"] if row["use"] == "calibration"]
     assert max(map(abs, errors)) > 0.2
     apart = max(errors) - min(errors)
     assert apart > 0.4
 
 
-def test_specs_alone_are_too_fast(result: Validation) -> None:
-    assert all(-0.25 <= row.specs_alone_error < 0 for row in result.rows)
+def test_specs_alone_are_too_fast(result: Any) -> None:
+    assert all(-0.25 <= row["specs_alone_error"] < 0 for row in result["rows"])
 
 
-def test_the_catalog_has_the_fitted_value(result: Validation) -> None:
+def test_the_catalog_has_the_fitted_value(result: Any) -> None:
     for device in DEVICES.values():
-        assert device.roofline.memory_efficiency == round(result.memory_efficiency, 3)
+        assert device.roofline.memory_efficiency == round(memory_efficiency(result), 3)
 
 
-def test_a_second_way_to_the_constant(result: Validation) -> None:
+def test_a_second_way_to_the_constant(result: Any) -> None:
     """The least sum of squares, by a fine scan around the answer."""
 
     def badness(efficiency: float) -> float:
-        rows = [row for row in shipped() if row.calibration]
+        rows = [row for row in shipped() if row.use == "calibration"]
         devices = {
             name: load_device(name, [f"roofline.memory_efficiency={efficiency}"])[0]
             for name in DEVICES
         }
-        steps = [POD.step(devices[r.device], r.cores, r.batch_per_core).total_s for r in rows]
+        steps = [of_pod(devices[r.device], r.cores, r.batch_per_core).total_s for r in rows]
         return sum((s / r.step_s - 1) ** 2 for s, r in zip(steps, rows, strict=True))
 
     scan = [0.742 + i / 500 for i in range(9)]
-    assert min(scan, key=badness) == pytest.approx(result.memory_efficiency, abs=1e-3)
+    assert min(scan, key=badness) == pytest.approx(memory_efficiency(result), abs=1e-3)
 
 
 @given(st.floats(0.02, 0.99), st.lists(st.floats(0.1, 10), min_size=1, max_size=5))
@@ -110,11 +131,11 @@ def test_a_constant_that_made_the_rows_is_found(truth: float, moved: list[float]
 
 
 def test_a_fit_that_ends_at_a_bound_says_so() -> None:
-    fast = [Measured("x", "tpu-v3-8", "tpu-v3", 8, 128, 0.001, "calibration")]
-    beyond = validate(fast, fast, DEVICES, POD)
-    assert beyond.memory_efficiency == pytest.approx(1.0)
-    assert beyond.at_bound
-    assert (beyond.one_board, beyond.ratio) == (None, None)
+    fast = read(f"{HEADER}\nx,tpu-v3-8,8,1024,128,1024000,1,calibration")
+    beyond = validate(fast, fast, Model(RESNET, DEVICES))
+    assert memory_efficiency(beyond) == pytest.approx(1.0)
+    assert "bound of 0.01...1" in section(beyond, "resnet50").messages[1]
+    assert not beyond.keys() & {"one_board", "board_ratio", "other_rows"}
 
 
 @pytest.mark.parametrize(
@@ -138,14 +159,14 @@ def test_the_torus_is_as_square_as_pods_allow(
 
 def by_hand(device: Device, cores: int, rows: int) -> tuple[float, float]:
     """Seconds of computing and of one all-reduce, by sums and formulas without an engine."""
-    ops, core, links = operators(load_network("resnet50")), core_of(device), device.links
+    ops, core, links = operators(RESNET), core_of(device), device.links
     assert links is not None
     computing = sum(
         cost(op, Shard(rows, node.in_channels, node.out_channels), core).seconds
         for op in ops.schedule()
         for node in [ops.graph[op.node]]
     )
-    sized = 4 * load_network("resnet50").parameters
+    sized = 4 * RESNET.parameters
     if cores == 8:  # round the four chips, both ways, all eight cores in turn
         return computing, 7 / 8 * sized / links.bytes_per_s + 14 * links.latency_s
     long, short = torus(cores // 2, pod_side(device.name))
@@ -170,7 +191,7 @@ def by_hand(device: Device, cores: int, rows: int) -> tuple[float, float]:
 )
 def test_the_engine_takes_what_formulas_say(system: str, cores: int, rows: int) -> None:
     device = DEVICES[system]
-    step = POD.step(device, cores, rows)
+    step = of_pod(device, cores, rows)
     computing, moving = by_hand(device, cores, rows)
     assert step.communication_s == pytest.approx(moving, rel=1e-6)
     assert step.total_s == pytest.approx(computing + moving, rel=1e-6)
@@ -193,33 +214,33 @@ def test_machines_are_those_of_the_catalog() -> None:
 def test_any_number_of_boards(cores: int, rows: int) -> None:
     """Every core has its rows, whatever the bisection; the all-reduce is never below its bytes."""
     device = DEVICES["tpu-v3"]
-    step = POD.step(device, cores, rows)
+    step = of_pod(device, cores, rows)
     computing, _ = by_hand(device, cores, rows)
     assert step.total_s - step.communication_s == pytest.approx(computing, rel=1e-6)
     assert device.links is not None
-    sized = 4 * load_network("resnet50").parameters
+    sized = 4 * RESNET.parameters
     assert step.communication_s > 2 * (1 - 2 / cores) * sized / (4 * device.links.bytes_per_s)
 
 
 def test_predictions_are_sane_at_every_size() -> None:
     """Smaller batches are quicker but never more efficient; more cores never quicker."""
     device = DEVICES["tpu-v3"]
-    steps = [POD.step(device, 1024, rows).total_s for rows in (8, 16, 32, 64, 128)]
+    steps = [of_pod(device, 1024, rows).total_s for rows in (8, 16, 32, 64, 128)]
     assert steps == sorted(steps)
     each = [step / rows for step, rows in zip(steps, (8, 16, 32, 64, 128), strict=True)]
     assert each == sorted(each, reverse=True)
-    sizes = [POD.step(device, cores, 8).total_s for cores in (32, 128, 512, 2048, 8192)]
+    sizes = [of_pod(device, cores, 8).total_s for cores in (32, 128, 512, 2048, 8192)]
     assert sizes == sorted(sizes)
     assert max(sizes) < 1.1 * min(sizes)
 
 
 def test_shipped_rows() -> None:
     rows = shipped()
-    assert [row.system for row in rows if row.calibration] == ["tpu-v2-8", "tpu-v3-8"]
-    assert rows[-1] == Measured("v0.6", "tpu-v3-1024", "tpu-v3", 1024, 32, 44.3 / 1e3, "check")
+    assert [row.system for row in rows if row.use == "calibration"] == ["tpu-v2-8", "tpu-v3-8"]
+    assert (rows[-1].device, rows[-1].cores, rows[-1].step_s) == ("tpu-v3", 1024, 44.3 / 1e3)
 
 
-def read(text: str) -> tuple[Measured, ...]:
+def read(text: str) -> list[PodRow]:
     return parse(parse_csv(text, "t", UsageError))
 
 
@@ -271,9 +292,9 @@ def run_json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_json(capsys: pytest.CaptureFixture[str], result: Validation) -> None:
+def test_json(capsys: pytest.CaptureFixture[str], result: Any) -> None:
     data = run_json(capsys)
-    assert data["constants"]["memory_efficiency"] == result.memory_efficiency
+    assert data["constants"]["memory_efficiency"] == memory_efficiency(result)
     assert [row["system"] for row in data["rows"]] == [r.system for r in shipped()]
     for row in data["rows"]:
         assert {"cores", "measured_ms", "predicted_ms", "error", "use"} <= row.keys()
@@ -283,12 +304,12 @@ def test_json(capsys: pytest.CaptureFixture[str], result: Validation) -> None:
 
 
 def test_a_table_without_calibration_rows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, result: Validation
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, result: Any
 ) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(f"{HEADER}\n{GOOD}\n")
     data = run_json(capsys, "--table", str(path))
-    assert data["constants"]["memory_efficiency"] == result.memory_efficiency
+    assert data["constants"]["memory_efficiency"] == memory_efficiency(result)
     assert data["fitted_on"] == ["tpu-v2-8", "tpu-v3-8"]
     (row,) = data["rows"]
     assert (row["system"], row["use"]) == ("tpu-v3-32", "check")
@@ -339,7 +360,7 @@ def test_the_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 
 def test_peaks_alone_are_the_flops() -> None:
-    macs = sum(x.weights * x.output.area for x in load_network("resnet50").layers)
+    macs = sum(x.weights * x.output.area for x in RESNET.layers)
     first = 64 * 3 * 49 * 112 * 112
     wanted = 2 * 128 * (3 * macs - first) / 61.5e12
-    assert math.isclose(POD.peak_only_s(DEVICES["tpu-v3"], 128), wanted)
+    assert math.isclose(peak_only_s(RESNET, DEVICES["tpu-v3"], 128), wanted)

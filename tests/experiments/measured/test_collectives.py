@@ -1,12 +1,24 @@
-"""Validation against formulas and another simulator."""
+"""Collectives beside formulas, another simulator and NCCL's measured times."""
 
 import json
+from statistics import median
 from typing import Any
 
 import pytest
 
 from experiments.cli import main
-from experiments.validate.closed import EXACT, SIZE_BYTES, closed_forms, independent
+from experiments.measured.collectives import (
+    EXACT,
+    LARGE,
+    SIZE_BYTES,
+    closed_forms,
+    independent,
+    measured,
+    measured_section,
+    shipped,
+)
+from hardware import Wires, load_array
+from simulator import chosen
 from simulator.collectives.choice import ALGORITHMS
 
 B = 50 * 2**30
@@ -79,7 +91,7 @@ def test_the_other_simulator(said: Any) -> None:
     ]
     assert all(abs(case["error"]) < 1e-4 for case in cases)
     assert all(case["error"] for case in cases), "theirs are not ours copied"
-    assert [case.ours_s for case in independent()] == [case["ours_s"] for case in cases]
+    assert [case["ours_s"] for case in independent()] == [case["ours_s"] for case in cases]
 
 
 def test_progress_is_told_of_each_line() -> None:
@@ -95,3 +107,74 @@ def test_the_table_has_all_sections(capsys: pytest.CaptureFixture[str]) -> None:
         assert title in out
     assert "ps a phase off" in out
     assert "│ ASTRA-sim 2.0 │ ring of 64 " in out
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Any]:
+    return list(measured(shipped()))
+
+
+def counted(found: list[Any], system: str = "") -> list[float]:
+    return [
+        case["error"]
+        for case in found
+        if case["counted"] and case["nodes"] == 1 and case["system"].startswith(system)
+    ]
+
+
+def test_every_machine_is_within_five_percent_in_the_median(found: list[Any]) -> None:
+    for system in ("A100", "H200", "B200", "V100", ""):
+        assert median(map(abs, counted(found, system))) < 0.05
+
+
+def test_the_mesh_is_within_fifteen_percent_everywhere(found: list[Any]) -> None:
+    assert max(map(abs, counted(found, "V100"))) < 0.15
+
+
+def test_the_switch_sums_where_it_was_measured_to(found: list[Any]) -> None:
+    by = {case["system"]: case["algorithm"] for case in found if case["counted"]}
+    assert by["H200 node (NVLink4 with NVLS/SHARP on)"] == "in-switch"
+    assert by["A100 node (NVLink3)"] == "direct"
+
+
+@pytest.mark.parametrize(
+    ("array", "system"), [("dgx-a100", "A100 node (NVLink3)"), ("dgx-h100", "H200 node (NVL")]
+)
+@pytest.mark.parametrize("change", [0.93, 1.07])
+def test_other_constants_fit_worse(array: str, system: str, change: float) -> None:
+    """Of the sum of absolute errors, with 7 % less or more of bandwidth, or twice the half size."""
+
+    def errors(*changes: str) -> float:
+        wires = Wires(load_array(array, changes))
+        total = 0.0
+        for row in shipped():
+            if row.system.startswith(system) and row.bytes > LARGE:
+                _, jobs = chosen(wires, row.collective, range(row.ranks), row.bytes)
+                ours = sum(job.alone_ps(wires.bandwidth) for job in jobs) / 1e12
+                total += abs(ours / (row.time_us / 1e6) - 1)
+        return total
+
+    reached = load_array(array).topology.levels[0].bytes_per_s
+    link = {"dgx-a100": 300e9, "dgx-h100": 450e9}[array]
+    assert errors() < errors(f"topology.levels.0.efficiency={change * reached / link}")
+    assert errors() < errors('topology.levels.0.half_size="30 MB"')
+
+
+def test_small_ones_and_several_nodes_are_told_apart() -> None:
+    made = (
+        ("A", "dgx-a100", 1, 8, 1e6),
+        ("A", "dgx-a100", 1, 8, 1e8),
+        ("H", "h200-cluster", 2, 16, 1e9),
+        ("V", "dgx-1-v100", 1, 8, 1e9),
+    )
+    columns = ("system", "array", "nodes", "ranks", "bytes")
+    like = shipped()[0].model_copy(update={"collective": "all-reduce", "algorithm": "auto"})
+    rows = [like.model_copy(update=dict(zip(columns, one, strict=True))) for one in made]
+    part = measured_section(list(measured(rows)))
+    assert [row["GPUs"] for row in part.rows] == [8, 16, 8]
+    assert part.messages[0].startswith("Inside a node, above 16 MB: 2 rows")
+    assert [row["counted"] for row in part.data["measured_collectives"]] == [False, *[True] * 3]
+
+
+def test_every_row_has_a_source() -> None:
+    assert all(len(row.source) > 10 for row in shipped())
