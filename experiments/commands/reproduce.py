@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
-from experiments.commands.resolve import names
+from experiments.face.inputs import names
+from experiments.output import deliver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     """Make every figure, then deliver."""
     from importlib import import_module
 
-    from experiments.formats import Shown, flat, written
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.output import UsageError, check_writable, progress_bar
     from experiments.papers.pictures import check_folder, plot_figures
+    from experiments.results.formats import flat
+    from experiments.results.result import Answer, written
 
     known = import_module(f"experiments.papers.{args.paper}").FIGURES
     keys = names(args.figures, list(known), "figures")
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     asked = {key: known[key]() for key in keys}
     with progress_bar(sum(len(one.points) for one in asked.values())) as progress:
         figures = [one.made(key, progress) for key, one in asked.items()]
-    shown = Shown(
+    shown = Answer(
         to_dict(args.paper, figures),
         lambda: [{"figure": figure.key} | flat(row) for figure in figures for row in figure.rows],
         lambda: tables(args.paper, figures),

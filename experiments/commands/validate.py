@@ -70,20 +70,14 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.formats import written
-    from experiments.measured.section import shown
-    from experiments.output import check_writable, deliver
-    from experiments.pictures.figures import check_plot, save
+    from experiments.measured.section import answer
+    from experiments.results.result import check_outputs, show
 
     check(args)
-    if args.plot:
-        check_plot(args.plot)
-    check_writable(args.output, args.plot)
-    sections, draw = _large_models(args) if args.rows is not None else _everything(args)
-    if args.plot:
-        save(draw(), args.plot)
+    check_outputs(args)
+    sections, draw = _everything(args) if args.rows is None else _large_models(args)
     least = LEAST if args.rows is None else LEAST_OF_ROWS
-    deliver(written(shown(sections, least, args.format), args.format), args.output)
+    show(args, answer(sections, draw, least, args.format))
     return 0
 
 
@@ -108,15 +102,14 @@ def check(args: argparse.Namespace) -> None:
 
 def _large_models(args: argparse.Namespace) -> tuple[list[Section], Callable[[], Figure]]:
     """Steps of large models beside measured ones, and how they are drawn."""
-    from experiments.commands.resolve import runner_of
+    from experiments.commands.resolve import running
     from experiments.measured.large_models import plot, sections
     from experiments.measured.rows import load, shipped
     from experiments.measured.study import predicted
-    from experiments.output import progress_bar
 
     rows = load(args.rows)
     calibration = shipped() if args.calibration is None else load(args.calibration)
-    with runner_of(args) as runner, progress_bar(len(rows) + 2 * len(calibration)) as progress:
+    with running(args, len(rows) + 2 * len(calibration)) as (runner, progress, _):
         study = predicted(rows, calibration, runner, args.per_source, progress)
     return sections(study), lambda: plot(study.outcomes)
 
@@ -129,6 +122,8 @@ def _everything(args: argparse.Namespace) -> tuple[list[Section], Callable[[], F
     from workloads import load_network
 
     measured, rings = _tables(args.table)
+    if args.plot:
+        pods.check_drawable(len(measured))
     devices = {name: replace(load_device(name, args.set)[0], name=name) for name in pods.SYSTEMS}
     with progress_bar(None) as progress:
         model = pods.Model(load_network(NETWORK), devices, progress)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from experiments.formats import Shown
 from experiments.output import fitted
+from experiments.results.result import Answer
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 Record = dict[str, Any]
@@ -54,7 +55,9 @@ def _cell(value: Any, column: Column) -> Any:
     return column.form.format(value * column.factor) if column.form else value
 
 
-def shown(sections: Sequence[Section], least: Sequence[str], form: str) -> Shown:
+def answer(
+    sections: Sequence[Section], draw: Callable[[], Figure], least: Sequence[str], form: str
+) -> Answer:
     """All sections: ``least`` are columns that a narrow terminal goes without, in that order."""
     data = {key: value for section in sections for key, value in section.data.items()}
 
@@ -65,7 +68,7 @@ def shown(sections: Sequence[Section], least: Sequence[str], form: str) -> Shown
             found += [*table, *section.messages, ""]
         return found[:-1]
 
-    return Shown(data, lambda: data["rows"], parts)
+    return Answer(data, lambda: data["rows"], parts, picture=draw)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
