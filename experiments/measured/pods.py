@@ -326,14 +326,15 @@ def _messages(found: Record) -> list[str]:
     return said
 
 
-def plot(found: Record) -> Figure:
-    """A line for each row: errors of the model, of the specs alone and of the control.
+def check_drawable(rows: int) -> None:
+    """Raise UsageError when there are more rows than a picture can hold."""
+    if rows > MOST_DRAWN:
+        raise UsageError(f"--plot draws at most {MOST_DRAWN} rows, not {rows}")
 
-    Raises UsageError where there are more rows than a picture can hold.
-    """
+
+def plot(found: Record) -> Figure:
+    """A line for each row: errors of the model, of the specs alone and of the control."""
     rows = found["rows"][::-1]
-    if len(rows) > MOST_DRAWN:
-        raise UsageError(f"--plot draws at most {MOST_DRAWN} rows, not {len(rows)}")
     figure, (axes,) = panels(7, 1.4 + 0.32 * len(rows))
     series = (
         ("the model", "o", COLOURS[0], "error"),
