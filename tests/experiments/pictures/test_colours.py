@@ -8,12 +8,12 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import experiments.report.page
+from experiments.papers.figure import Figure, beside
+from experiments.papers.pictures import plot_figure
 from experiments.pictures.colours import COLOURS, PLANNERS, colours, places
 from experiments.pictures.comparison_plots import plot_levels, plot_speedups
 from experiments.pictures.sweep_plots import plot_sweep
 from experiments.report.page.chart import bars
-from experiments.reproduce.figure import Figure, beside
-from experiments.reproduce.pictures import plot_figure
 from experiments.studies.scaling import Level
 from experiments.studies.speedups import Comparison, Row
 from planners import is_built_in, planner_names
