@@ -58,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
     from experiments.pictures.figures import check_plot, save
     from experiments.studies.case import step_of
     from experiments.studies.difference import difference
-    from experiments.studies.messages import warn_inexact
-    from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.speedups import warn_inexact
+    from experiments.studies.step_numbers import check_metrics, measured, parse_metrics
     from experiments.studies.unread import warnings
 
     chosen = _compared(args)
@@ -123,8 +123,7 @@ def about(case: Case) -> dict[str, Any]:
 
 def _picture(cases: list[Case], steps: list[Timeline]) -> Figure:
     from experiments.pictures.gantt import plot_gantt
-    from experiments.pictures.resources import sites
-    from experiments.pictures.tracks import chart
+    from experiments.pictures.lanes import chart, sites
 
     return plot_gantt(
         [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from experiments.design.study import Asked, Found
     from experiments.studies.case import Case
-    from experiments.studies.store import Store
+    from experiments.studies.running.store import Store
 
 AIMS = ("throughput", "throughput-per-watt", "throughput-per-mm2")
 SEARCHES = ("wham", "random", "exhaustive")
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver
     from experiments.pictures.figures import check_plot, save
-    from experiments.studies.store import Store
+    from experiments.studies.running.store import Store
 
     if args.plot:
         check_plot(args.plot)
@@ -228,7 +228,7 @@ def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dic
 
 
 def _picture(asked: Asked, found: Found) -> Any:
-    from experiments.pictures.pareto import pareto
+    from experiments.pictures.plots import pareto
 
     points = [(score.area_mm2, score.value) for score in found.evaluated]
     judge, winner = found.judge, found.winner

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.formats import Shown, written
     from experiments.output import check_writable, deliver, progress_bar
     from experiments.pictures.figures import check_plot, save
-    from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.studies.step_numbers import check_metrics, parse_metrics
 
     if args.plot:
         check_plot(args.plot)
@@ -167,8 +167,8 @@ def tables(result: Explanation, metrics: Sequence[str] = ("time",)) -> list[Tabl
     """The tables people read."""
     from experiments.explain.study import messages
     from experiments.explain.tables import answers_table, frees_table, layer_tables, links_table
-    from experiments.studies.messages import inexact
-    from experiments.studies.throughput import conventions
+    from experiments.studies.speedups import inexact
+    from experiments.studies.step_numbers import conventions
 
     title = f"{result.case}: {result.iteration_s:.9f} s"
     found: list[Table | str] = [answers_table(result)]

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     best = ranked(rows)
     if args.plot:
-        from experiments.pictures.fit_plot import plot_fit
+        from experiments.pictures.plots import plot_fit
 
         save(plot_fit(best, _title(asked)), args.plot)
     data = {
@@ -99,7 +99,7 @@ def _tables(asked: Fit, rows: list[dict[str, Any]], every: int) -> list[Table | 
     from rich.table import Table
 
     from experiments.studies.fitting import ranked, why_not
-    from experiments.studies.throughput import readable
+    from experiments.studies.step_numbers import readable
 
     best = ranked(rows)
     counts = why_not(rows)

@@ -129,7 +129,7 @@ def _number(cost: float) -> float | int:
 def tables(plan: Plan, array: Array) -> list[Table | str]:
     """A table for every stretch of the tree in which halves are alike."""
     from experiments.pictures.plan_map import describe, stretches
-    from experiments.studies.messages import inexact
+    from experiments.studies.speedups import inexact
     from planners import OBJECTIVES
     from planners.plan.updates import bucket_words, update_order_words
 

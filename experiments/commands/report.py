@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _study(args: argparse.Namespace) -> Study:
     from experiments.report.study import Study
-    from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.studies.step_numbers import check_metrics, parse_metrics
 
     networks, planners = networks_of(args), planners_of(args)
     arrays, metrics = tuple(_arrays(args)), parse_metrics(args.metrics)
@@ -116,7 +116,7 @@ def _command(args: argparse.Namespace) -> str:
     """The command as it could be typed again."""
     import shlex
 
-    from experiments.studies.model_options import MODEL_OPTIONS
+    from experiments.studies.options import MODEL_OPTIONS
 
     words = ["accelarray", "report"]
     words += ["--array", args.array] if args.array else []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from experiments.studies.case import Case, Planned
-    from experiments.studies.runner import Runner
+    from experiments.studies.running.runner import Runner
     from hardware import Array
     from simulator import Execution
     from workloads import Network
@@ -70,7 +70,7 @@ def planners_of(args: argparse.Namespace) -> list[str]:
 
 def _check_axes(args: argparse.Namespace, planners: Sequence[str | Planned]) -> None:
     """Raise for a planner that is not known, and for axes that none of them reads."""
-    from experiments.studies.model_options import check_axes
+    from experiments.studies.options import check_axes
     from planners import load_planner
 
     for planner in planners:
@@ -86,7 +86,7 @@ def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execut
     from dataclasses import replace
 
     from experiments.output import UsageError
-    from experiments.studies.model_options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
+    from experiments.studies.options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
     from simulator import PUBLISHED, deployed
 
     array = array or array_of(args)
@@ -143,8 +143,8 @@ def runner_of(args: argparse.Namespace) -> Iterator[Runner]:
     """
     from contextlib import nullcontext
 
-    from experiments.studies.runner import Runner
-    from experiments.studies.store import Store
+    from experiments.studies.running.runner import Runner
+    from experiments.studies.running.store import Store
 
     check_runner(args)
     args.forewarned = []
@@ -154,7 +154,7 @@ def runner_of(args: argparse.Namespace) -> Iterator[Runner]:
 
 def forewarn(*cases: Case) -> list[str]:
     """Say before the work what will take long or much memory; what was said."""
-    from experiments.studies.estimate import forewarning
+    from experiments.studies.running.estimate import forewarning
 
     told: list[str] = []
     if said := forewarning(cases):
@@ -171,7 +171,7 @@ def _forewarn(told: list[str], said: str) -> None:
 
 def check_runner(args: argparse.Namespace) -> None:
     """Raise UsageError for a number of processes that makes no sense."""
-    from experiments.studies.runner import Runner
+    from experiments.studies.running.runner import Runner
 
     Runner(jobs=args.jobs)
 

@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver
     from experiments.report.page.results import varied_keys
-    from experiments.studies.metrics import parse_metrics
-    from experiments.studies.store import Store
+    from experiments.studies.running.store import Store
+    from experiments.studies.step_numbers import parse_metrics
 
     with Store(args.store, create=False) as store:
         if args.action == "prune":

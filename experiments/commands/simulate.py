@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.formats import Shown, flat, written
     from experiments.output import check_writable, deliver
     from experiments.studies.case import plan_of, simulated
-    from experiments.studies.metrics import check_metrics, measured, parse_metrics
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.step_numbers import check_metrics, measured, parse_metrics
     from experiments.studies.unread import warnings
 
     check_writable(args.output)
@@ -69,11 +69,9 @@ def run(args: argparse.Namespace) -> int:
 
 def to_dict(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """What ``--format json`` prints, but for the metrics and what changes from run to run."""
-    from experiments.studies.axis_traffic import axis_fields
     from experiments.studies.occupancy import memory_fields
     from experiments.studies.pipelining import pipeline_fields
-    from experiments.studies.step_bounds import bound_fields
-    from experiments.studies.throughput import computed, throughput
+    from experiments.studies.step_numbers import axis_fields, bound_fields, computed, throughput
     from planners import predict
     from simulator import shares
 
@@ -134,9 +132,8 @@ def _phases(timeline: Timeline) -> list[dict[str, Any]]:
 
 def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Table | str]:
     """The table people read, what its share of peak is, if its plan is exact, what is not read."""
-    from experiments.studies.messages import inexact
-    from experiments.studies.step_bounds import sentence
-    from experiments.studies.throughput import conventions
+    from experiments.studies.speedups import inexact
+    from experiments.studies.step_numbers import conventions, sentence
 
     said = list(filter(None, [sentence(result), inexact(plan).rstrip()]))
     shown = [_table(result)]
@@ -152,8 +149,7 @@ def tables(result: dict[str, Any], plan: Plan, unread: Sequence[str]) -> list[Ta
 def _table(result: dict[str, Any]) -> Table:
     from rich.table import Table
 
-    from experiments.studies.axis_traffic import axis_rows
-    from experiments.studies.throughput import throughput_rows
+    from experiments.studies.step_numbers import axis_rows, throughput_rows
 
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
     shown = ["array", "batch", "objective", "execution", "devices", "cores"]

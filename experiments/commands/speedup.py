@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare, then deliver; 130 when interrupted on the way."""
     from experiments.output import check_writable
     from experiments.pictures.figures import check_plot
-    from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.studies.step_numbers import check_metrics, parse_metrics
 
     array = array_of(args)
     check_metrics(parse_metrics(args.metrics), array)
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _options(args: argparse.Namespace, array: Array) -> Iterator[Options]:
-    from experiments.studies.metrics import parse_metrics
+    from experiments.studies.step_numbers import parse_metrics
 
     with runner_of(args) as runner:
         yield {
@@ -113,8 +113,8 @@ def _networks(
     """One array, network by network; whether it was finished."""
     from experiments.formats import Shown, rows_of, written
     from experiments.output import deliver, progress_bar
-    from experiments.pictures.comparison_plots import plot_speedups
     from experiments.pictures.figures import save
+    from experiments.pictures.plots import plot_speedups
     from experiments.studies.comparison import compare
 
     with _options(args, array) as options, progress_bar(len(networks) * len(planners)) as progress:
@@ -156,14 +156,14 @@ def _levels(
     """One array of each size; whether all were finished."""
     from experiments.formats import Shown, rows_of, written
     from experiments.output import deliver, progress_bar
-    from experiments.pictures.comparison_plots import plot_levels
     from experiments.pictures.figures import save
-    from experiments.studies.scaling import sweep
+    from experiments.pictures.plots import plot_levels
+    from experiments.studies.comparison import sweep_levels
 
     wanted = parse_levels(args.levels)
     total = len(wanted) * len(networks) * len(planners)
     with _options(args, array) as options, progress_bar(total) as progress:
-        done = sweep(array, wanted, networks, planners, args.batch, progress, **options)
+        done = sweep_levels(array, wanted, networks, planners, args.batch, progress, **options)
     for level in done:
         _warn(level.result)
     found = speedup_tables.levels_to_dict(array.name, args.batch, done)

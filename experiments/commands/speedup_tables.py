@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     import pandas
     from rich.table import Table
 
-    from experiments.studies.scaling import Level
+    from experiments.studies.comparison import Level
     from experiments.studies.speedups import Comparison
 
 
 def to_dict(result: Comparison) -> dict[str, Any]:
     """What ``--format json`` prints."""
-    from experiments.studies.messages import messages
+    from experiments.studies.speedups import messages
 
     others = {metric: result.means(metric) for metric in result.metrics if metric != "time"}
 
@@ -36,7 +36,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
 
 def tables(result: Comparison) -> list[Table | str]:
     """The table people read, with what to know about it underneath."""
-    from experiments.studies.messages import messages
+    from experiments.studies.speedups import messages
 
     found = [
         one
@@ -186,7 +186,7 @@ def levels_to_frame(sweep: list[Level]) -> pandas.DataFrame:
 
 def levels_tables(array: str, batch: int, sweep: list[Level]) -> list[Table | str]:
     """Geometric means by number of levels, a table for each metric, and which plans lose."""
-    from experiments.studies.messages import slower
+    from experiments.studies.speedups import slower
 
     found = [_levels(array, batch, sweep, metric) for metric in sweep[0].result.metrics]
     losing = [f"{level.levels} levels: {said}" for level in sweep for said in slower(level.result)]

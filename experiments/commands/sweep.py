@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
     """Run what is missing, then deliver table and picture."""
     from experiments.output import UsageError, check_writable, deliver, progress_bar, text_of, warn
     from experiments.pictures.figures import check_plot, save
-    from experiments.pictures.sweep_plots import check_drawable, plot_sweep
-    from experiments.studies.metrics import check_metrics, parse_metrics
+    from experiments.pictures.plots import check_drawable, plot_sweep
     from experiments.studies.occupancy import REMEDY
+    from experiments.studies.step_numbers import check_metrics, parse_metrics
     from experiments.studies.sweep import changes_of_place, sweep
 
     grid = _grid(args)
@@ -96,9 +96,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _grid(args: argparse.Namespace) -> Grid:
-    from experiments.studies.model_options import MODEL_OPTIONS
+    from experiments.studies.options import MODEL_OPTIONS, parse_axes
     from experiments.studies.sweep import Grid
-    from experiments.studies.vary import parse_axes
 
     given = (args.execution, args.strict_memory, *(getattr(args, name) for name in MODEL_OPTIONS))
     return Grid(

@@ -14,7 +14,7 @@ from experiments.commands.arguments import (
 from experiments.commands.resolve import case_of, forewarn
 
 if TYPE_CHECKING:
-    from experiments.pictures.resources import Site
+    from experiments.pictures.lanes import Site
     from experiments.studies.case import Case
     from planners import Plan
     from simulator import Timeline
@@ -52,10 +52,10 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from experiments.output import check_writable, warn
-    from experiments.pictures.resources import chosen, sites
+    from experiments.pictures.lanes import chosen, sites
     from experiments.studies.case import step_of
-    from experiments.studies.messages import warn_inexact
     from experiments.studies.occupancy import warn_overflow
+    from experiments.studies.speedups import warn_inexact
     from experiments.studies.unread import warnings
 
     check_ending(args.output)
@@ -89,8 +89,8 @@ def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[S
     """
     from experiments.pictures.figures import save
     from experiments.pictures.gantt import plot_gantt
+    from experiments.pictures.lanes import chart
     from experiments.pictures.trace import trace_events, write_csv, write_trace
-    from experiments.pictures.tracks import chart
 
     if output.lower().endswith((".json", ".json.gz")):
         about = {

@@ -9,7 +9,7 @@ from experiments.commands.arguments import add_array, add_execution, add_network
 from experiments.commands.resolve import array_of, execution_of, names, network_of
 
 if TYPE_CHECKING:
-    from experiments.studies.training import Trained, Training
+    from experiments.studies.training.run import Trained, Training
 
 METHODS = (
     "all-reduce, hierarchical, ps, async-ps, ssp, backup, d-psgd, ad-psgd, hop, prague, local-sgd"
@@ -107,9 +107,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.formats import Shown, flat, written
     from experiments.output import check_writable, deliver, progress_bar, warn
     from experiments.pictures.figures import check_plot, save
-    from experiments.pictures.training_plots import plot_training
-    from experiments.studies.training import compared
-    from experiments.studies.training_unread import unread_changes
+    from experiments.pictures.plots import plot_training
+    from experiments.studies.training.run import compared, unread_changes
 
     methods = names(args.compare, METHODS.split(", "), "compare") if args.compare else [args.method]
     asked = training_of(args, methods[0])
@@ -138,7 +137,7 @@ def _pipeline(args: argparse.Namespace) -> int:
     """Stages as workers, which learn with the versions of the weights that they have."""
     from experiments.formats import Shown, flat, written
     from experiments.output import UsageError, check_writable, deliver
-    from experiments.studies.pipeline_training import piped, piped_tables
+    from experiments.studies.training.pipeline import piped, piped_tables
 
     for flag in ("plot", "report", "trace"):
         if getattr(args, flag):
@@ -156,9 +155,9 @@ def _sweep(args: argparse.Namespace) -> int:
     """A run for every point of a grid, as one table."""
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver, progress_bar
-    from experiments.studies.training_sweep import points, swept
-    from experiments.studies.training_tables import grid
-    from experiments.studies.vary import parse_axes
+    from experiments.studies.options import parse_axes
+    from experiments.studies.training.sweep import points, swept
+    from experiments.studies.training.tables import grid
 
     for flag in ("compare", "plot", "report", "trace"):
         if getattr(args, flag):
@@ -175,7 +174,7 @@ def _sweep(args: argparse.Namespace) -> int:
 
 def training_of(args: argparse.Namespace, method: str) -> Training:
     """What the arguments ask for."""
-    from experiments.studies.training import Training
+    from experiments.studies.training.run import Training
 
     array = array_of(args)
     return Training(
@@ -223,13 +222,13 @@ def comparison(found: list[Trained]) -> dict[str, Any]:
 
 
 def _parts(found: list[Trained]) -> list[Any]:
-    from experiments.studies.training_tables import tables
+    from experiments.studies.training.tables import tables
 
     return list(tables(found))
 
 
 def _write_trace(trained: Trained, path: str) -> None:
-    from experiments.pictures.resources import sites
+    from experiments.pictures.lanes import sites
     from experiments.pictures.trace import trace_events, write_trace
 
     about = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.pictures.resources import BOARD, Site, labels, sites
+from experiments.pictures.lanes import BOARD, Site, labels, sites
 from hardware import Device, Wires
 from simulator import Timeline
 from simulator.analysis.exposed_communication import covered_ps

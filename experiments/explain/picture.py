@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.explain.blocks import Part
-from experiments.explain.path import bounds_of
+from experiments.explain.paths import Part, bounds_of
 from experiments.explain.study import Explanation
-from experiments.pictures.colours import COLOURS
-from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
+from experiments.pictures.figures import COLOURS, MARGINS, panels, plain, shortened, wrapped
 from hardware import format_quantity
 from simulator import PICOSECONDS
 

@@ -6,20 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from experiments.explain.blocks import Part, by_block, by_kind
+from experiments.explain.alternatives import (
+    Freed,
+    PipelineSide,
+    freed,
+    otherwise,
+    pipeline_side,
+    steps_beside,
+)
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
-from experiments.explain.freeing import Freed, freed
-from experiments.explain.otherwise import otherwise
-from experiments.explain.path import Paths, paths_of
-from experiments.explain.pipelining import PipelineSide, pipeline_side, steps_beside
-from experiments.explain.reasons import Facts
-from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
-from experiments.studies.axis_traffic import axis_fields
+from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
+from experiments.explain.whatif import KNOBS, Facts, Knob, Setting, turn, without
 from experiments.studies.case import Case, Planned, step_of
-from experiments.studies.mixed import fastest_alone
 from experiments.studies.occupancy import memory_fields
+from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
-from experiments.studies.throughput import Throughput, computed, throughput
+from experiments.studies.step_numbers import Throughput, axis_fields, computed, throughput
 from planners import Plan
 from simulator import Timeline, overflow
 

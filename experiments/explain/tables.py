@@ -10,8 +10,7 @@ from simulator import PICOSECONDS
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.explain.blocks import Part
-    from experiments.explain.path import Paths
+    from experiments.explain.paths import Part, Paths
     from experiments.explain.study import Explanation
 
 MOST_ROWS = 8
@@ -126,10 +125,9 @@ def answers_table(result: Explanation) -> Table:
 
 def answer_rows(result: Explanation) -> Iterator[tuple[str, str]]:
     """Its rows; of memory that of the fullest device, or stage."""
-    from experiments.studies.axis_traffic import axis_rows
     from experiments.studies.occupancy import fullest, memory_rows
     from experiments.studies.pipelining import bubble_in_words
-    from experiments.studies.throughput import throughput_rows
+    from experiments.studies.step_numbers import axis_rows, throughput_rows
 
     found = result.answers
     yield from throughput_rows(found)

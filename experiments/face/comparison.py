@@ -12,10 +12,9 @@ from experiments.face.result import Result
 from experiments.face.step import REMEDY, StepResult, stepped
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.comparison import compare, named
-from experiments.studies.metrics import check_metrics
-from experiments.studies.scaling import Level, sweep
+from experiments.studies.comparison import Level, compare, named, sweep_levels
 from experiments.studies.speedups import BASELINE, Comparison
+from experiments.studies.step_numbers import check_metrics
 
 if TYPE_CHECKING:
     import pandas
@@ -38,7 +37,7 @@ class ComparisonResult(Result):
     @property
     def messages(self) -> list[str]:
         """What to know about it, in sentences."""
-        from experiments.studies.messages import messages
+        from experiments.studies.speedups import messages
 
         return messages(self.comparison)
 
@@ -78,7 +77,7 @@ class ComparisonResult(Result):
 
     def plot(self) -> Figure:
         """Bars for each network and the geometric mean, with the paper's where they apply."""
-        from experiments.pictures.comparison_plots import plot_speedups
+        from experiments.pictures.plots import plot_speedups
 
         return plot_speedups(self.comparison)
 
@@ -117,7 +116,7 @@ class ScalingResult(Result):
 
     def plot(self) -> Figure:
         """Mean speedups over the number of levels, a line for each planner."""
-        from experiments.pictures.comparison_plots import plot_levels
+        from experiments.pictures.plots import plot_levels
 
         return plot_levels(self.array, list(self.levels))
 
@@ -159,7 +158,7 @@ def scaled(study: Study, levels: str | Iterable[int]) -> ScalingResult:
     total = len(wanted) * len(study.networks) * len(study.planners)
     with study.going(total) as (runner, progress):
         args = (asked.array, wanted, study.networks, study.planners, asked.batch, progress)
-        done = sweep(*args, **asked.options, metrics=study.metrics, runner=runner)
+        done = sweep_levels(*args, **asked.options, metrics=study.metrics, runner=runner)
     if len(done) < len(wanted):
         raise KeyboardInterrupt
     for fault in (fault for level in done for fault in level.result.overflows):

@@ -10,7 +10,7 @@ from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case
-from experiments.studies.estimate import forewarning
+from experiments.studies.running.estimate import forewarning
 from planners import Plan
 from simulator import Timeline
 

@@ -14,9 +14,9 @@ from experiments.face.forms import Changes, Options
 from experiments.face.notices import tell_notes
 from experiments.face.planned import PlanResult
 from experiments.output import UsageError
-from experiments.studies import vary
+from experiments.studies import options as vary
 from experiments.studies.case import Planned
-from experiments.studies.model_options import MODEL_OPTIONS, with_options
+from experiments.studies.options import MODEL_OPTIONS, with_options
 from hardware import Array
 from planners import PLANNERS, Plan, Planner, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution

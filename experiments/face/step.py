@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.face.notices import tell
 from experiments.face.result import Result, readable
 from experiments.studies.case import Case, plan_of, simulated
-from experiments.studies.estimate import forewarning
+from experiments.studies.running.estimate import forewarning
 from planners import Plan
 from simulator import Shares, Timeline, overflow, shares
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from experiments.face.explanation import ExplanationResult
     from experiments.face.planned import PlanResult
-    from experiments.pictures.tracks import Chart
+    from experiments.pictures.lanes import Chart
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -84,7 +84,7 @@ class StepResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray simulate --format json`` prints, energy and traffic with it."""
         from experiments.commands.simulate import to_dict
-        from experiments.studies.metrics import METRICS, measured
+        from experiments.studies.step_numbers import METRICS, measured
 
         return to_dict(self.case, self.plan, self.timeline) | {
             "wall_s": self.wall_s,
@@ -98,7 +98,7 @@ class StepResult(Result):
         Times are picoseconds; bytes and FLOPs those of one of ``multiplicity``
         resources that did the same at the same time.
         """
-        from experiments.pictures.resources import sites
+        from experiments.pictures.lanes import sites
         from experiments.pictures.trace import to_frame
 
         return to_frame(self.timeline, sites(self.timeline))
@@ -111,8 +111,8 @@ class StepResult(Result):
         """
         import pandas
 
-        from experiments.pictures.counters import memory
-        from experiments.pictures.resources import labels, sites
+        from experiments.pictures.lanes import labels, sites
+        from experiments.pictures.trace import memory
         from simulator.engine.operations import CLASSES
 
         at, every = self.timeline, sites(self.timeline)
@@ -132,8 +132,7 @@ class StepResult(Result):
 
     def chart(self) -> Chart:
         """Its lanes, for a Gantt chart."""
-        from experiments.pictures.resources import sites
-        from experiments.pictures.tracks import chart
+        from experiments.pictures.lanes import chart, sites
 
         at = self.timeline
         return chart(str(self.case), at, sites(at), folded=self.case.folded)
@@ -157,7 +156,7 @@ class StepResult(Result):
         or the records (.csv), by the ending of the name.
         """
         from experiments.commands.timeline import write
-        from experiments.pictures.resources import sites
+        from experiments.pictures.lanes import sites
 
         write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
 

@@ -16,8 +16,8 @@ from experiments.face.notices import tell
 from experiments.face.result import Result
 from experiments.face.step import REMEDY, StepResult, stepped
 from experiments.output import UsageError
-from experiments.studies.metrics import check_metrics
-from experiments.studies.model_options import MODEL_OPTIONS
+from experiments.studies.options import MODEL_OPTIONS, Axis, parse_axes
+from experiments.studies.step_numbers import check_metrics
 from experiments.studies.sweep import (
     Crossover,
     Grid,
@@ -25,7 +25,6 @@ from experiments.studies.sweep import (
     changes_of_place,
     sweep,
 )
-from experiments.studies.vary import Axis, parse_axes
 
 if TYPE_CHECKING:
     import pandas
@@ -83,7 +82,7 @@ class SweepResult(Result):
 
     def plot(self) -> Figure:
         """Curves over one varied key, a heat map of two; raises UsageError for more."""
-        from experiments.pictures.sweep_plots import check_drawable, plot_sweep
+        from experiments.pictures.plots import check_drawable, plot_sweep
 
         check_drawable(self.grid)
         return plot_sweep(self.grid, self.table, self.crossovers)

@@ -15,7 +15,7 @@ from experiments.measured.fit import Probed, common_share, format_of, grouped
 from experiments.measured.stacks import stack_of
 from experiments.measured.study import Progress, probe, ready
 from experiments.output import UsageError
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 
 ENOUGH = 3
 

@@ -10,7 +10,7 @@ from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError, Split, precision_of, split_of
 from experiments.measured.stacks import stack_of
 from experiments.studies.case import Case
-from experiments.studies.model_options import ZERO
+from experiments.studies.options import ZERO
 from hardware import Array, SpecError, load_array
 from planners import Axes, Staging
 from simulator.lowering.execution import deployed

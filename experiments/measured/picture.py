@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.measured.errors import Outcome, counted
 from experiments.output import UsageError
-from experiments.pictures.colours import COLOURS
-from experiments.pictures.figures import panels
+from experiments.pictures.figures import COLOURS, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

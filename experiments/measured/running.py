@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from experiments.measured.case import RowCase
 from experiments.studies.case import Case
-from experiments.studies.outputs import REFUSED, Outputs, run_case
-from experiments.studies.runner import Runner
+from experiments.studies.running.outputs import REFUSED, Outputs, run_case
+from experiments.studies.running.runner import Runner
 from planners import PlanError
 from simulator import OutOfMemoryError, SimulationError
 

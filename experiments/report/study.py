@@ -23,8 +23,8 @@ from experiments.report.page.why import critical_path, versus, what_helps
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import PUBLISHED_BATCH, comparisons
 from experiments.studies.difference import difference
-from experiments.studies.mixed import fastest_alone
-from experiments.studies.runner import Runner
+from experiments.studies.running.outputs import fastest_alone
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison
 from hardware import Array
 from planners import Planner, planner_name

@@ -10,8 +10,8 @@ from experiments.report.page.about import made_by, specs
 from experiments.report.page.chart import lines
 from experiments.report.page.markup import Markup, number, section, table, tag
 from experiments.report.study import page
-from experiments.studies.training import Trained
-from experiments.studies.training_tables import SMALL
+from experiments.studies.training.run import Trained
+from experiments.studies.training.tables import SMALL
 
 POINTS = 30
 """Of a line."""

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from experiments.reproduce.figure import Figure, Row, beside
 from experiments.studies.case import Case, plan_of
-from experiments.studies.comparison import PUBLISHED_BATCH, compare
-from experiments.studies.messages import messages
-from experiments.studies.scaling import sweep
-from experiments.studies.speedups import BASELINE
+from experiments.studies.comparison import PUBLISHED_BATCH, compare, sweep_levels
+from experiments.studies.speedups import BASELINE, messages
 from hardware import load_array
 from planners import PLANNERS
 from simulator import PUBLISHED
@@ -51,7 +49,7 @@ def speedups(array: str) -> Callable[[Progress], Figure]:
 def hierarchy(progress: Progress) -> Figure:
     """Speedup against the number of levels, for one network."""
     array, planners = load_array("accpar-mixed"), list(PLANNERS)
-    done = sweep(array, LEVELS, [load_network(DEEP)], planners, PUBLISHED_BATCH, progress)
+    done = sweep_levels(array, LEVELS, [load_network(DEEP)], planners, PUBLISHED_BATCH, progress)
     if len(done) < len(LEVELS):
         raise KeyboardInterrupt
     rows = [

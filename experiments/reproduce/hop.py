@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from experiments.reproduce.figure import Figure, Row, beside
-from experiments.studies.training import Trained, Training
+from experiments.studies.training.run import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import load_network

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas
 
-from experiments.pictures.comparison_plots import plot_levels
 from experiments.pictures.figures import save
-from experiments.studies.scaling import sweep
+from experiments.pictures.plots import plot_levels
+from experiments.studies.comparison import sweep_levels
 from hardware import load_array
 from planners import PLANNERS
 from workloads import load_network
@@ -16,7 +16,7 @@ from workloads import load_network
 def main(folder: str = ".", network: str = "vgg19", most: str = "9") -> None:
     """Write ``levels-NETWORK.csv`` and ``.png`` for 2 to ``most`` levels of the mixed array."""
     array, levels = load_array("accpar-mixed"), range(2, int(most) + 1)
-    sizes = sweep(array, levels, [load_network(network)], list(PLANNERS), 512)
+    sizes = sweep_levels(array, levels, [load_network(network)], list(PLANNERS), 512)
     rows = [{"levels": size.levels} | size.result.geomean for size in sizes]
     table = pandas.DataFrame(rows)
     table.to_csv(Path(folder) / f"levels-{network}.csv", index=False)

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from experiments.pictures.comparison_plots import plot_speedups
 from experiments.pictures.figures import save
+from experiments.pictures.plots import plot_speedups
 from experiments.studies.comparison import compare
 from hardware import load_array
 from planners import PLANNERS

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from experiments.pictures.figures import save
-from experiments.pictures.sweep_plots import plot_sweep
+from experiments.pictures.plots import plot_sweep
+from experiments.studies.options import parse_vary
 from experiments.studies.sweep import Grid, crossovers, sweep
-from experiments.studies.vary import parse_vary
 from hardware import format_quantity
 from planners import PLANNERS
 from simulator import DEPLOYED, PUBLISHED

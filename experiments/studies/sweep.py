@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.comparison import named, refuse_twins
-from experiments.studies.model_options import MODEL_OPTIONS, with_options
-from experiments.studies.outputs import overflow_of
-from experiments.studies.runner import Finished, Runner
+from experiments.studies.options import (
+    INPUTS,
+    MODEL_OPTIONS,
+    MOST_POINTS,
+    OPTIONS,
+    Axis,
+    Value,
+    array_of,
+    with_options,
+)
+from experiments.studies.running.outputs import overflow_of
+from experiments.studies.running.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
-from experiments.studies.throughput import throughput
+from experiments.studies.step_numbers import throughput
 from experiments.studies.unread import changed as changed_unread
 from experiments.studies.unread import warnings
-from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
 from hardware import Array, SpecError
 from planners import OBJECTIVES, Planner
 from simulator import PUBLISHED, Execution, deployed, usual

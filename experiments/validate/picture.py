@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.colours import COLOURS
-from experiments.pictures.figures import panels, plain
+from experiments.pictures.figures import COLOURS, panels, plain
 from experiments.validate.measured import Validation
 
 if TYPE_CHECKING:

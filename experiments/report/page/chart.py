@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.pictures.colours import places
+from experiments.pictures.figures import places
 from experiments.report.page.markup import Markup, escape, join, scrolling, tag
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 18, 44

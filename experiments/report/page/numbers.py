@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from experiments.explain.freeing import Freed
+from experiments.explain.alternatives import Freed
 from experiments.explain.study import Explanation
-from experiments.pictures.resources import labels, sites
+from experiments.pictures.lanes import labels, sites
 from experiments.report.page.area import stacked
 from experiments.report.page.markup import Markup, number, section, table, tag
 from experiments.studies import occupancy
-from experiments.studies.throughput import conventions
+from experiments.studies.step_numbers import conventions
 from simulator.analysis.memory_timeline import at_rest, filled, fullest
 from simulator.engine.operations import CLASSES
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.report.page.chart import DRAWABLE, lines
 from experiments.report.page.markup import Markup, number, section, table, tag
-from experiments.studies.outputs import NAMES
+from experiments.studies.running.outputs import NAMES
 from hardware import split_quantity
 
 Result = Mapping[str, Any]

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from experiments.report.page.chart import bars
 from experiments.report.page.markup import Markup, join, number, section, table, tag
-from experiments.studies.messages import messages
-from experiments.studies.speedups import BASELINE, Comparison, Row, geometric_mean
+from experiments.studies.speedups import BASELINE, Comparison, Row, geometric_mean, messages
 
 
 def speedups(results: Sequence[Comparison]) -> Markup:

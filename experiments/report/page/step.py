@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.pictures.resources import sites
-from experiments.pictures.tracks import Slice, alike, rows_of, slices_by_resource, tracks
+from experiments.pictures.lanes import Slice, alike, rows_of, sites, slices_by_resource, tracks
 from experiments.report.page.markup import Markup, data_block, number, section, table, tag
 from experiments.studies.difference import core_ps_by_phase
 from planners.order import Kind, Phase

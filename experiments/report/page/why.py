@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments.explain.blocks import Part
+from experiments.explain.paths import Part
 from experiments.explain.study import Explanation, messages
 from experiments.explain.tables import called
 from experiments.explain.whatif import Knob

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 from hardware import load_device
 
 SMALL = """

@@ -20,7 +20,7 @@ from experiments.commands.resolve import (
 )
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.store import StoreError
+from experiments.studies.running.store import StoreError
 from hardware import load_array
 from planners import PlanError
 from simulator import DEPLOYED, PUBLISHED

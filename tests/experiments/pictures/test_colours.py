@@ -8,13 +8,12 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import experiments.report.page
-from experiments.pictures.colours import COLOURS, PLANNERS, colours, places
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
-from experiments.pictures.sweep_plots import plot_sweep
+from experiments.pictures.figures import COLOURS, PLANNERS, colours, places
+from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.report.page.chart import bars
 from experiments.reproduce.figure import Figure, beside
 from experiments.reproduce.pictures import plot_figure
-from experiments.studies.scaling import Level
+from experiments.studies.comparison import Level
 from experiments.studies.speedups import Comparison, Row
 from planners import is_built_in, planner_names
 from tests.experiments.pictures.test_sweep_plots import GRID, table

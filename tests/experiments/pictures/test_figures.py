@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import explain
 from experiments.output import UsageError
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
-from experiments.pictures.drawing import DPI
 from experiments.pictures.figures import (
+    DPI,
     UNDATED,
     check_plot,
     new_figure,
@@ -27,18 +26,17 @@ from experiments.pictures.figures import (
     write_value,
 )
 from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.lanes import chart, sites
 from experiments.pictures.plan_map import plot_plan
-from experiments.pictures.resources import sites
-from experiments.pictures.sweep_plots import plot_sweep
-from experiments.pictures.tracks import chart
+from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.reproduce.figure import Figure as Reproduced
 from experiments.reproduce.figure import beside
 from experiments.reproduce.pictures import plot_figure
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import compare
-from experiments.studies.scaling import sweep as sizes
+from experiments.studies.comparison import sweep_levels as sizes
+from experiments.studies.options import parse_vary
 from experiments.studies.sweep import Grid, sweep
-from experiments.studies.vary import parse_vary
 from experiments.validate.measured import MeasuredRow, Validation
 from experiments.validate.picture import plot_validation
 from experiments.validate.steps import PodStep

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.cli import main
 from experiments.report.page.area import in_columns, stacked, ticks
-from experiments.studies.throughput import ALL_COMPUTED, CONVENTION
+from experiments.studies.step_numbers import ALL_COMPUTED, CONVENTION
 from simulator.engine.operations import CLASSES
 from tests.experiments.pages import Parsed
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.pictures.colours import COLOURS, places
+from experiments.pictures.figures import COLOURS, places
 from experiments.report.page.about import made_by, specs
 from experiments.report.page.chart import Scale, bars, lines, scale
 from experiments.report.page.markup import (
@@ -23,8 +23,8 @@ from experiments.report.page.markup import (
 )
 from experiments.report.page.results import charts, results, varied_keys
 from experiments.report.page.speedups import speedups
-from experiments.studies.outputs import NAMES
 from experiments.studies.published_values import Published
+from experiments.studies.running.outputs import NAMES
 from experiments.studies.speedups import Comparison, Row
 from hardware import Array, load_array
 from simulator import MODEL_VERSION

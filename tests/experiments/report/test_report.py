@@ -21,8 +21,8 @@ from experiments.report.page.chart import bars, scale
 from experiments.report.page.markup import data_block, tag
 from experiments.report.study import report
 from experiments.studies.case import Case, step_of
-from experiments.studies.outputs import Outputs, run_case
-from experiments.studies.store import Store
+from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.running.store import Store
 from hardware import load_array
 from planners import Split, load_planner
 from simulator import Execution, simulate
@@ -372,7 +372,7 @@ def test_interrupted_it_leaves_the_old_page(
             raise KeyboardInterrupt
         return run_case(case)
 
-    monkeypatch.setattr("experiments.studies.runner.run_case", interrupting)
+    monkeypatch.setattr("experiments.studies.running.runner.run_case", interrupting)
     args = ["report", *SMALL, "--networks", "lenet,vgg11", "--output", str(tmp_path / "page.html")]
     assert main(args) == 130
     assert (tmp_path / "page.html").read_text() == old

@@ -14,13 +14,13 @@ import pytest
 
 from experiments.cli import main
 from experiments.output import UsageError
-from experiments.studies import cluster, runner
 from experiments.studies.case import Case
-from experiments.studies.outputs import Outputs, run_case
-from experiments.studies.runner import Runner
-from experiments.studies.store import Store, StoreError
+from experiments.studies.options import parse_vary
+from experiments.studies.running import cluster, runner
+from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store, StoreError
 from experiments.studies.sweep import Grid, crossovers, sweep
-from experiments.studies.vary import parse_vary
 from hardware import Array, Group, load_array
 from workloads import Builder, Network, load_network
 
