@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.commands.sweep import ENDINGS, give
     from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver
-    from experiments.report.page.results import varied_keys
+    from experiments.report.comparison import varied_keys
     from experiments.studies.running.store import Store
     from experiments.studies.step_numbers import parse_metrics
 
