@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -40,17 +41,16 @@ def on_cluster(address: str) -> Iterator[Spread]:
     Raises RunError where there is no scheduler, none with workers, another accelarray,
     or when all of it is gone.
     """
-    from concurrent.futures import CancelledError
-
     client = _connect(address)
 
     def spread(
         function: Callable[[Case], Any], cases: Mapping[Any, Case]
     ) -> Iterator[tuple[Any, Any]]:
-        futures = [
-            client.submit(call, function, name, case, pure=False) for name, case in cases.items()
-        ]
-        yield from _gather(client, futures, address)
+        names = {
+            client.submit(call, function, case, pure=False): name for name, case in cases.items()
+        }
+        for future, result in _gather(client, set(names), address):
+            yield names[future], result
 
     try:
         _checked(client, address)
@@ -110,26 +110,16 @@ def within(seconds: float, function: Callable[[], Any]) -> Any:
 
     Raises TimeoutError when it takes longer; Ctrl-C is heard meanwhile.
     """
-    ended: list[Callable[[], Any]] = []
+    future = Future[Any]()
 
     def run() -> None:
         try:
-            result = function()
+            future.set_result(function())
         except BaseException as error:
-            ended.append(partial(_raise, error))
-        else:
-            ended.append(lambda: result)
+            future.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not ended:
-        raise TimeoutError
-    return ended[0]()
-
-
-def _raise(error: BaseException) -> Any:
-    raise error
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(seconds)
 
 
 def _quiet() -> None:
@@ -175,10 +165,10 @@ def _check_imports(client: Any, address: str) -> None:
             )
 
 
-def _gather(client: Any, futures: list[Any], address: str) -> Iterator[tuple[Any, Any]]:
+def _gather(client: Any, pending: set[Any], address: str) -> Iterator[tuple[Any, Any]]:
+    """Futures with their results as they finish; those that are lost dask runs again."""
     from distributed import wait
 
-    pending = set(futures)
     alone_since: float | None = None
     while pending:
         try:
@@ -189,11 +179,12 @@ def _gather(client: Any, futures: list[Any], address: str) -> Iterator[tuple[Any
         except TimeoutError:
             done = set()
         for future in done:
-            result = _result(future, address)
-            if result is None:
+            try:
+                if future.status == "lost":
+                    raise TimeoutError
+                yield future, _result(future, address)
+            except TimeoutError:
                 pending.add(future)
-            else:
-                yield result
         if client.scheduler_info(n_workers=-1)["workers"]:
             alone_since = None
         elif alone_since is None:
@@ -205,16 +196,10 @@ def _gather(client: Any, futures: list[Any], address: str) -> Iterator[tuple[Any
             )
 
 
-def _result(future: Any, address: str) -> tuple[Any, Any] | None:
-    """A finished case, or None where it was lost with its worker and is run again."""
+def _result(future: Any, address: str) -> Any:
+    """A finished case's; raises TimeoutError where it was lost with its worker."""
     if future.status in ("finished", "pending"):
-        try:
-            result: tuple[Any, Any] = future.result(timeout=FETCH_S)
-        except TimeoutError:
-            return None
-        return result
-    if future.status == "lost":  # its worker died with the result; dask runs it again
-        return None
+        return future.result(timeout=FETCH_S)
     error = future.exception(timeout=FETCH_S) if future.status == "error" else future.status
     raise RunError(
         f"--cluster {address}: a case failed on its worker ({error!r}); finished cases are kept"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from experiments.output import UsageError
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from experiments.studies.running.store import Store
 
 
-PATIENCE_S = 2.0
-"""From then on the pace of what is done says how long the rest takes, not the estimate alone."""
 WORKERS_S = 0.3
-"""What processes must save by the clock. They cost about half of that, to be forked and to make
-again what is kept between cases (measured: of two, 0.15 s of a processor together, in ``speedup``
-where bare SimPy timeouts ran at 1.6 M/s); it is not worth less than as much again."""
+"""What processes must save by the clock: about twice what they cost, to be forked and to make
+again what is kept between cases (measured: of two, 0.15 s of a processor together)."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -52,10 +49,8 @@ class Runner:
     they finish, so that what interrupts a run loses nothing that was finished.
     ``tell`` hears of a run that will take long or much memory, before it.
 
-    ``jobs`` processes run cases. None is one, unless workers bring more than they
-    cost: what is left goes to as many workers as there are cores where the time that
-    they save is more than WORKERS_S, by its ``estimate`` and, once cases were run here
-    for PATIENCE_S, at the pace of these.
+    ``jobs`` processes run cases. None is one, or as many as there are cores where these
+    save more than WORKERS_S by the cases' ``estimate``.
     Raises UsageError for a number of processes that makes no sense.
     """
 
@@ -87,30 +82,26 @@ class Runner:
         self._forewarn(everything)
         waiting = deque(everything)
         seen: dict[str, Outputs] = {}
-        started, done_s, working = time.monotonic(), 0.0, False
-        left_s = together(everything.values()).seconds
-        with self._workers() as spread:
+        with self._workers(everything) as spread:
             while waiting:
-                spent_s = time.monotonic() - started
-                paid = working and len(waiting) > 1  # workers are there already
-                alone = not paid and self._alone(spent_s, done_s, left_s, len(waiting))
-                working |= not alone
-                wave = [waiting.popleft() for _ in range(1 if alone else len(waiting))]
-                wave.sort(key=size, reverse=True)
+                count = 1 if spread is here else len(waiting)
+                wave = sorted((waiting.popleft() for _ in range(count)), key=size, reverse=True)
                 asked = {name: everything[name] for name in wave}
-                begun_s = together(asked.values()).seconds
-                done_s, left_s = done_s + begun_s, left_s - begun_s
-                for finished in self._wave(asked, seen, here if alone else spread, work):
+                for finished in self._wave(asked, seen, spread, work or run_case):
                     yield finished
                     more = then(finished.name, finished.outputs)
                     everything |= more
-                    left_s += together(more.values()).seconds
                     waiting.extendleft(reversed(list(more)))
 
-    def _workers(self) -> AbstractContextManager[Spread]:
+    def _workers(self, cases: Mapping[K, Case]) -> AbstractContextManager[Spread]:
+        """Who runs cases: a cluster, processes, or this one where others save too little."""
         if self.cluster:
             return on_cluster(self.cluster)
-        return on_cores(self.jobs or os.cpu_count() or 1)
+        jobs = self.jobs or os.cpu_count() or 1
+        saved_s = together(cases.values()).seconds * (1 - 1 / jobs)
+        if jobs == 1 or (self.jobs is None and saved_s <= WORKERS_S):
+            return nullcontext(here)
+        return on_cores(jobs)
 
     def _forewarn(self, cases: Mapping[K, Case]) -> None:
         """Tell of a long or large run, but for what the store has already."""
@@ -126,22 +117,12 @@ class Runner:
         if said := forewarning(left, jobs):
             self.tell(said if self.store else f"{said}. --store FILE keeps what is finished")
 
-    def _alone(self, spent_s: float, done_s: float, left_s: float, left: int) -> bool:
-        """Whether the next case is run here, of ``left``; by estimate so much is done and left."""
-        if self.cluster:
-            return False
-        if left == 1 or self.jobs is not None:
-            return left == 1 or self.jobs == 1
-        cores = os.cpu_count() or 1
-        pace = spent_s / done_s if spent_s >= PATIENCE_S and done_s else 1.0
-        return pace * left_s * (1 - 1 / cores) <= WORKERS_S
-
     def _wave(
         self,
         cases: Mapping[K, Case],
         seen: dict[str, Outputs],
         spread: Spread,
-        work: Callable[[Case], Outputs] | None,
+        work: Callable[[Case], Outputs],
     ) -> Iterator[Finished[K]]:
         """Cases side by side; of several with one key, one is run."""
         settled = {name: case for name, case in cases.items() if case.is_settled}
@@ -153,17 +134,10 @@ class Runner:
         known = {key: seen[key] for key in names if key in seen}
         if self.store is not None:
             known |= self.store.get(key for key in names if key not in known)
-        for key, outputs in known.items():
-            yield from self._finish(names[key], key, outputs, seen)
         missing = {key: settled[of[0]] for key, of in names.items() if key not in known}
-        for key, outputs in spread(work or run_case, missing):
-            if self.store is not None and REFUSED not in outputs:
+        for key, outputs in chain(known.items(), spread(work, missing)):
+            if self.store is not None and key in missing and REFUSED not in outputs:
                 self.store.put(key, missing[key].inputs, outputs)
-            yield from self._finish(names[key], key, outputs, seen)
-
-    def _finish(
-        self, names: list[K], key: str, outputs: Outputs, seen: dict[str, Outputs]
-    ) -> Iterator[Finished[K]]:
-        seen[key] = outputs
-        for name in names:
-            yield Finished(name, key, outputs)
+            seen[key] = outputs
+            for name in names[key]:
+                yield Finished(name, key, outputs)

@@ -162,9 +162,9 @@ def test_a_scheduler_that_cannot_import_it() -> None:
 
 
 def test_what_becomes_of_a_call() -> None:
-    assert _result(Future("finished", ("k", 1)), ADDRESS) == ("k", 1)
-    assert _result(Future("finished", TimeoutError()), ADDRESS) is None  # asked again
-    assert _result(Future("lost"), ADDRESS) is None  # made again by dask
+    assert _result(Future("finished", 1), ADDRESS) == 1
+    with pytest.raises(TimeoutError):  # asked again
+        _result(Future("finished", TimeoutError()), ADDRESS)
     with pytest.raises(RunError, match=r"a case failed on its worker \(ValueError\('x'\)\)"):
         _result(Future("error", ValueError("x")), ADDRESS)
     with pytest.raises(RunError, match=r"failed on its worker \('cancelled'\)"):
@@ -172,17 +172,17 @@ def test_what_becomes_of_a_call() -> None:
 
 
 def test_calls_that_are_lost_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, quick = Future("lost"), Future("finished", ("q", 1))
+    slow, quick = Future("lost"), Future("finished", 1)
     rounds: list[int] = []
 
     def wait(futures: set[Any], **_: Any) -> tuple[set[Any], set[Any]]:
         rounds.append(len(futures))
         if len(rounds) == 2:
-            slow.status, slow.answer = "finished", ("s", 2)
+            slow.status, slow.answer = "finished", 2
         return set(futures), set()
 
     monkeypatch.setattr("distributed.wait", wait)
-    assert dict(_gather(Client(), [slow, quick], ADDRESS)) == {"q": 1, "s": 2}
+    assert list(_gather(Client(), {slow, quick}, ADDRESS)) == [(quick, 1), (slow, 2)]
     assert rounds == [2, 1]
 
 
@@ -201,7 +201,7 @@ def test_it_gives_up_when_all_workers_stay_away(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("distributed.wait", nothing)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with pytest.raises(RunError, match="all workers are gone; finished cases are kept in --store"):
-        list(_gather(empty, [Future("pending")], ADDRESS))
+        list(_gather(empty, {Future("pending")}, ADDRESS))
     assert now[0] == 75.0
 
 

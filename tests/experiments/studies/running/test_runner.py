@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
@@ -17,7 +17,7 @@ import pytest
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.running import cores as workers
+from experiments.studies.running import cores
 from experiments.studies.running import runner as module
 from experiments.studies.running.cores import RunError, Spread, call, here, on_cores
 from experiments.studies.running.estimate import Estimate
@@ -93,7 +93,7 @@ def test_the_largest_begin_first_where_several_run(
     monkeypatch: pytest.MonkeyPatch, ran: list[int]
 ) -> None:
     """And those of one size in the order given; one by one all are in that order."""
-    monkeypatch.setattr(module, "on_cores", lambda _: nullcontext(here))
+    monkeypatch.setattr(module, "on_cores", lambda _: nullcontext(lambda *of: here(*of)))
 
     def size(batch: int) -> float:
         return batch // 10
@@ -147,77 +147,41 @@ def test_a_store_that_fails_stops_the_run(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time; every case takes a second. Workers are asked for what is run by them."""
-    now = [0.0]
-
-    def pretend(case: Case) -> Outputs:
-        now[0] += 1.0
-        return {"iteration_s": float(case.batch)}
-
-    monkeypatch.setattr(module, "run_case", pretend)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    return now
-
-
-def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The batches that processes are given, time after time."""
-    given: list[list[int]] = []
+def given(monkeypatch: pytest.MonkeyPatch, ran: list[int]) -> list[list[int]]:
+    """The batches that processes are given, time after time, on a machine of eight cores."""
+    del ran
+    found: list[list[int]] = []
 
     def on_cores(jobs: int) -> AbstractContextManager[Spread]:
         def spy(function: Any, asked: Mapping[Any, Case]) -> Iterator[tuple[Any, Any]]:
             if asked:
-                given.append([case.batch for case in asked.values()])
+                found.append([case.batch for case in asked.values()])
                 assert jobs == 8
             return here(function, asked)
 
         return nullcontext(spy)
 
     monkeypatch.setattr(module, "on_cores", on_cores)
-    return given
-
-
-@pytest.mark.parametrize(("count", "by_processes"), [(3, 0), (4, 2), (40, 38)])
-def test_workers_are_started_where_they_bring_more_than_they_cost(
-    count: int, by_processes: int, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two seconds are spent here; then eight save more than one of what takes 1 1/7."""
-    given = spied(monkeypatch)
-    names = [f.name for f in Runner(jobs=None).run(cases(*range(1, count + 1)))]
-    assert names == list(range(1, count + 1))
-    assert sum(map(len, given)) == by_processes
-    assert len(given) <= 1
-    assert clock[0] == count
-
-
-@pytest.mark.usefixtures("clock")
-def test_what_is_left_counts_by_its_work_not_by_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two large cases take the patience; three small ones behind them are next to nothing."""
-    given = spied(monkeypatch)
-    large = Case(load_network("densenet121"), "owt", load_array("accpar-mixed"), 1)
-    asked = {"a": large, "b": replace(large, batch=2)} | {
-        str(batch): Case(LENET, "owt", ARRAY, batch) for batch in range(3, 6)
-    }
-    assert len(list(Runner(jobs=None).run(asked))) == 5
-    assert given == []
-    assert len(list(Runner(jobs=None).run(dict(reversed(asked.items()))))) == 5
-    assert [len(batches) for batches in given] == [3]
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    return found
 
 
 @pytest.mark.parametrize(("most", "by_processes"), [(2, 0), (4, 4)])
-@pytest.mark.usefixtures("clock")
-def test_what_is_long_by_its_estimate_is_given_to_workers_at_once(
-    most: int, by_processes: int, monkeypatch: pytest.MonkeyPatch
+def test_workers_are_started_where_they_bring_more_than_they_cost(
+    most: int, by_processes: int, given: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two cases of 0.15 s each, eight would save 7/8 of 0.3 s; of four, more."""
-    given = spied(monkeypatch)
     monkeypatch.setattr(module, "together", lambda of: Estimate(0.15 * len([*of]), 0.0))
-    assert len(list(Runner(jobs=None).run(cases(*range(1, most + 1))))) == most
+    names = [f.name for f in Runner(jobs=None).run(cases(*range(1, most + 1)))]
+    assert names == list(range(1, most + 1))
     assert sum(map(len, given)) == by_processes
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    given.clear()
+    assert len(list(Runner(jobs=None).run(cases(*range(1, most + 1))))) == most
+    assert given == []
 
 
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("ran")
 def test_a_long_run_is_announced_but_for_what_is_stored(tmp_path: Path) -> None:
     large = Case(load_network("gpt2:seq=8"), "owt", load_array("accpar-mixed"), 1, folded=False)
     asked = {batch: replace(large, batch=batch) for batch in range(1, 21)}
@@ -233,50 +197,17 @@ def test_a_long_run_is_announced_but_for_what_is_stored(tmp_path: Path) -> None:
         assert told[1].endswith("--store FILE keeps what is finished")
 
 
-@pytest.mark.usefixtures("clock")
-def test_one_core_alone_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = spied(monkeypatch)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert len(list(Runner(jobs=None).run(cases(*range(1, 40))))) == 39
-    assert given == []
-
-
-@pytest.mark.usefixtures("clock")
-def test_what_a_case_calls_for_goes_to_workers_that_run_already(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """However little that saves: they are paid for. One case is run here."""
-    given = spied(monkeypatch)
-
-    def work(of: Iterable[Case]) -> Estimate:
-        return Estimate(sum(1.0 if case.batch < 100 else 1e-9 for case in of), 0.0)
-
-    monkeypatch.setattr(module, "together", work)
-    many = cases(*range(1, 41))
-
-    def two_more(name: int, outputs: Outputs) -> dict[int, Case]:  # noqa: ARG001
-        return cases(100, 101) if name == 40 else cases(102) if name == 101 else {}
-
-    assert len(list(Runner(jobs=None).run(many, two_more))) == 43
-    assert [len(batches) for batches in given] == [40, 2]
-
-
-@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(("jobs", "by_processes"), [(1, []), (8, [[1, 2, 3]])])
 def test_a_number_of_processes_is_what_it_says(
-    jobs: int, by_processes: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    jobs: int, by_processes: list[list[int]], given: list[list[int]]
 ) -> None:
-    given = spied(monkeypatch)
     assert len(list(Runner(jobs=jobs).run(cases(1, 2, 3)))) == 3
     assert given == by_processes
-    list(Runner(jobs=jobs).run(cases(4)))
-    assert given == by_processes  # one case is run here
 
 
 def test_the_published_comparison_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its 45 cases take less than they would cost, on any machine that runs it in two seconds."""
-    monkeypatch.setattr(workers, "_begin", lambda *_: pytest.fail("workers were started"))
-    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    """Its 45 cases take less than they would cost."""
+    monkeypatch.setattr(module, "on_cores", lambda _: pytest.fail("workers were started"))
     assert len(list(Runner(jobs=None).run(cases(*range(1, 46))))) == 45
 
 
@@ -295,7 +226,7 @@ def failing(case: Case) -> Outputs:
 @pytest.fixture(params=["fork", "spawn"])
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways in which processes start."""
-    monkeypatch.setattr(workers, "START", request.param)
+    monkeypatch.setattr(cores, "START", request.param)
 
 
 @pytest.mark.usefixtures("start")
@@ -342,12 +273,11 @@ def process_of(case: Case) -> int:
     return os.getpid()
 
 
-def test_forked_processes_take_what_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "START", "fork")
+def test_what_cannot_be_sent_is_run_here() -> None:
     asked = {1: Case(LENET, lambda *of, **_: owt(*of), ARRAY, 64), 2: cases(2)[2]}
     with on_cores(2) as spread:
-        for _ in range(2):
-            assert dict(spread(planned_by, asked)) == {1: "<lambda>", 2: "owt"}
+        assert dict(spread(planned_by, asked)) == {1: "<lambda>", 2: "owt"}
+        assert not multiprocessing.active_children()
 
 
 def planned_by(case: Case) -> str:
@@ -357,44 +287,17 @@ def planned_by(case: Case) -> str:
 def test_equal_networks_that_were_sent_are_one() -> None:
     seen: list[Network] = []
     for copy in (LENET, deepcopy(LENET), replace(LENET, description="other")):
-        case = replace(cases(1)[1], network=copy)
-        assert call(lambda one: seen.append(one.network), "name", case)[0] == "name"
+        call(lambda one: seen.append(one.network), replace(cases(1)[1], network=copy))
     assert seen[0] is seen[1]
     assert seen[2].description == "other"
 
 
 @pytest.mark.usefixtures("start")
-def test_a_killed_process_costs_its_own_case_alone() -> None:
-    found: list[int] = []
-
-    def note(results: Iterator[tuple[Any, Any]]) -> None:
-        found.extend(name for name, _ in results)
-
-    said = r"^lenet, owt, accpar-mixed.*, batch 2: a worker process was killed, and again"
+def test_a_killed_process_is_said() -> None:
+    said = r"^lenet, owt, accpar-mixed.*: a worker process was killed .*fewer --jobs$"
     with pytest.raises(RunError, match=said), on_cores(2) as spread:
-        note(spread(dying, cases(1, 2, 3, 4, 5, 6)))
-    assert sorted(found) == [1, 3, 4, 5, 6]
+        list(spread(dying, cases(1, 2, 3, 4, 5, 6)))
     assert not multiprocessing.active_children()
-
-
-def dying_once(case: Case) -> Outputs:
-    """As for want of memory, which there is once nobody else is at work."""
-    file = Path(os.environ["DIED"])
-    if case.batch == 2 and not file.exists():
-        file.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run_case(case)
-
-
-@pytest.mark.usefixtures("start")
-def test_a_case_whose_process_was_killed_is_run_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DIED", str(tmp_path / "died"))
-    with on_cores(2) as spread:
-        found = dict(spread(dying_once, cases(1, 2, 3)))
-    assert found == dict(here(run_case, cases(1, 2, 3)))
-    assert (tmp_path / "died").exists()
 
 
 @pytest.mark.usefixtures("start")
