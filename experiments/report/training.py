@@ -10,7 +10,7 @@ from experiments.report.charts import Chart, lines
 from experiments.report.comparison import made_by, specs
 from experiments.report.page import Number, Table, page
 from experiments.studies.training.run import Trained
-from experiments.studies.training.tables import SMALL
+from experiments.studies.training.tables import SMALL, mean
 
 POINTS = 30
 """Of a line."""
@@ -66,14 +66,12 @@ def _notes(found: Sequence[Trained]) -> Iterator[str]:
 
 
 def _row(one: Trained) -> list[object]:
-    counts = one.run.staleness
-    stale = sum(age * count for age, count in counts.items()) / max(sum(counts.values()), 1)
     return [
         one.asked.method,
         Number(one.iterations_per_s, ".5g"),
         Number(min(one.each_per_s), ".4g"),
         Number(one.time_s, ".6g"),
-        Number(stale, ".3g"),
+        Number(mean(one.run.staleness), ".3g"),
         max(one.run.gaps, default=0),
         Number(one.curve[-1][1] if one.curve else None, ".4g"),
         one.asked.way.source,

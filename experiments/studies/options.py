@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,17 @@ def option_name(key: str) -> str:
     return name if name in MODEL_OPTIONS else key
 
 
+READ: dict[str, tuple[str, Callable[[str], object]]] = {
+    "overlap": ("overlap", lambda text: text == "full"),
+    "shards": ("whole_shards", lambda text: text == "whole"),
+    "bucket": ("bucket_bytes", lambda text: _bytes(text)),
+    "zero": ("update", lambda text: ZERO[text]),
+}
+"""Options that are no stages', but the execution model's fields of another name or kind."""
+ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
+"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
+
+
 def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
     """An execution model with options changed; raises UsageError for what makes no sense."""
     for name, text in options.items():
@@ -65,35 +76,21 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
             )
         if name in CHOICES and text not in CHOICES[name]:
             raise UsageError(f"{_flag(name)}={text}: one of {', '.join(CHOICES[name])}")
+        if name == "zero":
+            _check_zero(text, options)
         if name == "recompute" and not text.startswith(STAGES):
             execution = replace(execution, recompute=_recomputed(execution, text))
         elif name in STAGE_OPTIONS:
             staging = _staged(execution.staging or Staging(), name, text)
             execution = replace(execution, staging=staging)
-        elif name == "mode":
-            execution = replace(execution, mode=text)
-        elif name == "update":
-            execution = replace(execution, update=text)
-        elif name == "zero":
-            execution = replace(execution, update=_zero(text, options))
-        elif name == "bucket":
-            execution = replace(execution, bucket_bytes=_bytes(text))
-        elif name == "update_order":
-            execution = replace(execution, update_order=text)
-        elif name == "overlap":
-            execution = replace(execution, overlap=text == "full")
-        elif name == "shards":
-            execution = replace(execution, whole_shards=text == "whole")
         else:
-            execution = replace(execution, algorithm=text)
+            field, read = READ.get(name, (name, str))
+            changed: dict[str, Any] = {field: read(text)}
+            execution = replace(execution, **changed)
     return execution
 
 
-ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
-"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
-
-
-def _zero(text: str, options: Mapping[str, str]) -> str:
+def _check_zero(text: str, options: Mapping[str, str]) -> None:
     if text not in ZERO:
         raise UsageError(
             f"zero={text}: take 0, 1 (the optimizer's state and its update in parts), 2 (gradients "
@@ -101,7 +98,6 @@ def _zero(text: str, options: Mapping[str, str]) -> str:
         )
     if "update" in options:
         raise UsageError(f"zero={text} is update={ZERO[text]}: say one of the two")
-    return ZERO[text]
 
 
 def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import UsageError
 from experiments.studies.case import Case, step_of
 from experiments.studies.training.run import MOST_ITERATIONS, Training
+from experiments.studies.training.tables import SMALL, learned_rows, rows_table, spread
 from hardware import Wires
 from planners import Staging
 from simulator import Timeline
@@ -36,12 +37,12 @@ class Piped:
     def to_dict(self) -> dict[str, Any]:
         """What ``--format json`` prints: the keys of any training run that stages have."""
         asked, time_s = self.asked, self.timeline.makespan_s
-        each = [len({u.at_ps for u in self.updates(s)}) / time_s for s in range(asked.workers)]
+        ends = {(update.stage, update.at_ps) for update in self.stages.updates}
+        each = [sum(of == s for of, _ in ends) / time_s for s in range(asked.workers)]
         uses = stage_uses(self.timeline)
         wires = self.timeline.program.wires
         names = wires.names if isinstance(wires, Wires) else ()
         moved = self.timeline.link_bytes.tolist()
-        target = asked.loss
         return {
             "network": asked.network.name,
             "method": METHOD,
@@ -57,19 +58,8 @@ class Piped:
             "bytes": {name: b for name, b in zip(names, moved, strict=False) if b},
             "waiting": {"other stages": sum(use.waiting for use in uses) / 1e12},
             "versions": [use.versions for use in uses],
-            "learning": self.learned
-            and {
-                "problem": asked.learn,
-                "loss": self.learned.curve[-1][1],
-                "target": target,
-                "time_to_target_s": None if target is None else self.learned.time_to(target),
-                "curve": [list(point) for point in self.learned.curve],
-            },
+            "learning": asked.learning(self.learned),
         }
-
-    def updates(self, stage: int) -> list[Any]:
-        """One stage's."""
-        return [update for update in self.stages.updates if update.stage == stage]
 
 
 def piped(asked: Training) -> Piped:
@@ -98,23 +88,16 @@ def piped(asked: Training) -> Piped:
 
 def piped_tables(found: Piped) -> Sequence[Table | str]:
     """What people read."""
-    from rich.table import Table
-
-    from experiments.studies.training.tables import SMALL, spread
-
     data = found.to_dict()
-    table = Table(show_header=False, title=f"{data['network']}, pipeline")
-    table.add_row("array", data["array"])
-    table.add_row("execution", data["execution"])
-    table.add_row("time", f"{data['time_s']:.9f} s")
-    table.add_row("updates", f"{data['iterations_per_s']:.6g} a second, all stages together")
-    table.add_row("versions of the weights", ", ".join(map(str, data["versions"])))
-    table.add_row("staleness", spread(found.stages.staleness))
-    if not found.learned:
-        return [table]
-    table.add_row(f"loss, {found.asked.learn}", f"{found.learned.curve[-1][1]:.6g}")
-    if found.asked.loss is not None:
-        at_s = found.learned.time_to(found.asked.loss)
-        said = "never" if at_s is None else f"{at_s:.6g} s"
-        table.add_row(f"time to {found.asked.loss:g}", said)
-    return [table, SMALL]
+    rows = {
+        "array": data["array"],
+        "execution": data["execution"],
+        "time": f"{data['time_s']:.9f} s",
+        "updates": f"{data['iterations_per_s']:.6g} a second, all stages together",
+        "versions of the weights": ", ".join(map(str, data["versions"])),
+        "staleness": spread(found.stages.staleness),
+    }
+    table = rows_table(
+        f"{data['network']}, pipeline", rows | learned_rows(found.asked, found.learned)
+    )
+    return [table, SMALL] if found.learned else [table]

@@ -82,11 +82,26 @@ class Training:
         learned = None
         if problem is not None:
             learned = learn(problem, self.workers, method.servers, run.history)
-        return Trained(self, run, timeline, hang, learned)
+        return Trained(self, run, timeline, hang, learned, problem and problem.rate)
+
+    def to_target_s(self, learned: Learned | None) -> float | None:
+        """When the loss that was asked about was reached; None if it never was."""
+        return None if learned is None or self.loss is None else learned.time_to(self.loss)
+
+    def learning(self, learned: Learned | None, **rate: float | None) -> dict[str, Any] | None:
+        """What ``--format json`` has of what was learned."""
+        return learned and {
+            "problem": self.learn,
+            **rate,
+            "loss": learned.curve[-1][1],
+            "target": self.loss,
+            "time_to_target_s": self.to_target_s(learned),
+            "curve": [list(point) for point in learned.curve],
+        }
 
     def _checked(self) -> Algorithm:
-        if not 1 <= self.iterations <= MOST_ITERATIONS // max(self.workers, 1):
-            most = MOST_ITERATIONS // max(self.workers, 1)
+        most = MOST_ITERATIONS // max(self.workers, 1)
+        if not 1 <= self.iterations <= most:
             raise UsageError(f"--iterations {self.iterations}: within 1…{most:,}")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: 0 or more")
@@ -125,6 +140,8 @@ class Trained:
     timeline: Timeline
     hang: Hang | None
     learned: Learned | None
+    rate: float | None
+    """At which it learned."""
 
     @property
     def time_s(self) -> float:
@@ -165,15 +182,15 @@ class Trained:
     def computing_s(self) -> float:
         """Seconds that all workers together computed, up to the end."""
         _, operation, _, start, end, _ = self.timeline.columns
-        steps = {id(step) for step in self.run.cluster.steps}
-        mine = {i for i, one in enumerate(self.timeline.operations) if id(one) in steps}
+        steps = set(self.run.cluster.steps)
+        mine = {i for i, one in enumerate(self.timeline.operations) if one in steps}
         rows = zip(operation, start, end, strict=True)
         return sum(e - s for o, s, e in rows if o in mine) / PICOSECONDS
 
     @property
     def notes(self) -> list[str]:
         """What of the array is used otherwise than a reader may think."""
-        cluster, array = self.run.cluster, self.asked.array.name
+        asked, cluster, array = self.asked, self.run.cluster, self.asked.array.name
         idle, found = len(cluster.free) - cluster.servers, []
         if idle > 0:
             found.append(
@@ -185,12 +202,11 @@ class Trained:
                 f"{-idle} of the parameter servers stand beside workers, whose links they use; "
                 "each has a port of its own"
             )
-        asked = self.asked
         if over := overflow(asked.network.name, asked.method, array, cluster.memory):
             found.append(f"{over} {REMEDY}")
         if self.learned is not None and self.learned.diverged:
             found.append(
-                f"{self.asked.method}: learning diverged; with gradients that stale, try a smaller "
+                f"{asked.method}: learning diverged; with gradients that stale, try a smaller "
                 f"--rate than {self.rate:g}"
             )
         return found
@@ -226,7 +242,7 @@ class Trained:
             "waiting": self.waiting,
             "computing_s": self.computing_s,
             "hang": self._hang(),
-            "learning": self._learning(),
+            "learning": self.asked.learning(self.learned, rate=self.rate),
             "notes": self.notes,
         }
 
@@ -236,41 +252,22 @@ class Trained:
         return self.learned.curve if self.learned else ()
 
     @property
-    def rate(self) -> float | None:
-        """The learning rate."""
-        if self.asked.learn is None:
-            return None
-        return load_problem(self.asked.learn, self.asked.seed, self.asked.rate).rate
-
-    @property
     def to_target_s(self) -> float | None:
         """When the loss that was asked about was reached; None if it never was."""
-        if self.learned is None or self.asked.loss is None:
-            return None
-        return self.learned.time_to(self.asked.loss)
+        return self.asked.to_target_s(self.learned)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of all workers' time, what they waited, by cause."""
+        whole = self.time_s * self.asked.workers or 1.0
+        return {cause: seconds / whole for cause, seconds in self.waiting.items()}
 
     def _hang(self) -> dict[str, Any] | None:
         if (hang := self.hang) is None:
             return None
         waits = {str(w): {"for": what, "of": list(whom)} for w, (what, whom) in hang.waits.items()}
-        return {
-            "at_s": hang.at_ps / PICOSECONDS,
-            "all": hang.all_stopped,
-            "waits": waits,
-            "dead": list(hang.dead),
-        }
-
-    def _learning(self) -> dict[str, Any] | None:
-        if (learned := self.learned) is None:
-            return None
-        return {
-            "problem": self.asked.learn,
-            "rate": self.rate,
-            "loss": learned.curve[-1][1],
-            "target": self.asked.loss,
-            "time_to_target_s": self.to_target_s,
-            "curve": [list(point) for point in learned.curve],
-        }
+        at_s = hang.at_ps / PICOSECONDS
+        return {"at_s": at_s, "all": hang.all_stopped, "waits": waits, "dead": list(hang.dead)}
 
 
 def _histogram(counts: Counter[int]) -> dict[str, int]:

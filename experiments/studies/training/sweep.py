@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from experiments.output import UsageError
 from experiments.studies.options import Axis, Value, array_of
 from experiments.studies.training.run import Trained, Training
+from experiments.studies.training.tables import mean
 
 WHOLE = ("workers", "iterations", "batch", "seed")
 NUMBERS = ("rate", "loss")
@@ -23,9 +25,7 @@ Row = dict[str, Any]
 
 def points(axes: Sequence[Axis]) -> list[tuple[Value, ...]]:
     """All combinations, the first axis slowest; raises UsageError for too many."""
-    count = 1
-    for axis in axes:
-        count *= len(axis.values)
+    count = math.prod(len(axis.values) for axis in axes)
     if count > MOST_RUNS:
         raise UsageError(f"--vary: {count:,} runs are more than {MOST_RUNS:,}")
     return list(itertools.product(*(axis.values for axis in axes)))
@@ -62,13 +62,6 @@ def _read(key: str, value: Value) -> str | int | float:
     return int(value.number) if key in WHOLE else value.number
 
 
-def _shown(key: str, value: Value) -> str | int | float:
-    """A value as rows have it: a number where it is one."""
-    if key in KEYS:
-        return _read(key, value)
-    return value.label if value.number is None else value.number
-
-
 def swept(
     asked: Training,
     axes: Sequence[Axis],
@@ -90,14 +83,12 @@ def swept(
 
 
 def _row(one: Trained, asked: Training) -> Row:
-    whole = one.time_s * one.asked.workers or 1.0
-    ages = one.run.staleness
     row: Row = {
         "iterations_per_s": one.iterations_per_s,
         "slowest_per_s": min(one.each_per_s),
         "time_s": one.time_s,
-        "waiting": sum(one.waiting.values()) / whole,
-        "staleness": sum(a * n for a, n in ages.items()) / max(sum(ages.values()), 1),
+        "waiting": sum(one.waiting.values()) / (one.time_s * one.asked.workers or 1.0),
+        "staleness": mean(one.run.staleness),
         "gap": max(one.run.gaps, default=0),
         "hang": str(one.hang) if one.hang else None,
     }
