@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from experiments.output import warn
+from experiments.notices import tell
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.published_values import Published
 from planners import Plan
@@ -178,9 +178,9 @@ def inexact(plan: Plan) -> str:
 
 
 def warn_inexact(network: str, plan: Plan) -> None:
-    """The same sentence on stderr."""
+    """The same sentence as a warning."""
     if said := inexact(plan):
-        warn(f"{network}, {plan.planner}: {said[0].lower()}{said[1:].rstrip()}")
+        tell(f"{network}, {plan.planner}: {said[0].lower()}{said[1:].rstrip()}")
 
 
 def messages(result: Comparison) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from experiments.notices import REMEDY
 from experiments.output import UsageError
-from experiments.studies.occupancy import REMEDY
 from hardware import COMMAND_LINE, Array, SpecError
 from hardware.watched import unread, watched
 from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
