@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -60,7 +61,10 @@ def changes_of(case: Case) -> list[Change]:
         return []
     found = [*_smaller(case)]
     if not case.execution.inference:
-        found += [*_updates(case), *_computed_again(case)]
+        now = case.execution.update
+        more = UPDATES[UPDATES.index(now) + 1 if now in UPDATES else 0 :]
+        found += [Change(f"--update {one}", _with(case, update=one), STATES) for one in more]
+        found += _computed_again(case)
     return found
 
 
@@ -71,9 +75,9 @@ def freed(
     found = [_freed(change, plan, timeline) for change in changes_of(case)]
     if timeline.memory:
         progress("memory")
-    known = [one for one in found if one.frees_bytes is not None]
-    known.sort(key=lambda one: -(one.frees_bytes or 0.0))
-    return (*known, *(one for one in found if one.frees_bytes is None))
+    return tuple(
+        sorted(found, key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
+    )
 
 
 def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
@@ -103,13 +107,6 @@ def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
 def fullest(memory: Sequence[DeviceMemory]) -> DeviceMemory:
     """The device, or stage, with the largest share of its capacity."""
     return max(memory, key=lambda one: one.peak_bytes / one.capacity_bytes)
-
-
-def _updates(case: Case) -> Iterator[Change]:
-    """More of the update shared out."""
-    now = case.execution.update
-    for update in UPDATES[UPDATES.index(now) + 1 if now in UPDATES else 0 :]:
-        yield Change(f"--update {update}", _with(case, update=update), STATES)
 
 
 def _computed_again(case: Case) -> Iterator[Change]:
@@ -203,7 +200,13 @@ def pipeline_side(
     slowest = max(uses, key=lambda use: use.busy)
     found = []
     for what, changed in _changes(case, plan, slowest):
-        found.append(_alternative(what, changed))
+        if isinstance(changed, str):
+            found.append(Alternative(what, None, changed))
+        else:
+            try:
+                found.append(Alternative(what, step_of(changed)[1].iteration_s))
+            except (PlanError, SimulationError) as error:
+                found.append(Alternative(what, None, str(error)))
         progress(what)
     said = tuple(_sentences(plan, timeline, uses, slowest))
     return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
@@ -248,7 +251,7 @@ def _changes(
             yield f"the slowest stage gives {what}", _moved(case, staging, plan, slowest, end)
     other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
     if staging.virtual == 1 and staging.stages > 1:
-        yield f"schedule {other}", _with_staging(case, replace(staging, schedule=other))
+        yield f"schedule {other}", _with(case, staging=replace(staging, schedule=other))
 
 
 def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Case]]:
@@ -259,7 +262,7 @@ def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Ca
         counts = range(staging.micro_batches + 1, case.batch + 1)
         more = next((n for n in counts if not case.batch % n), 0)
         if more:
-            yield f"{more} micro-batches", _with_staging(case, replace(staging, micro_batches=more))
+            yield f"{more} micro-batches", _with(case, staging=replace(staging, micro_batches=more))
         return
     planned = case.execution.planned(case.array)
     dp = axes.on(planned.group.size, planned.name).dp
@@ -267,12 +270,8 @@ def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Ca
         if other and not samples % min(other, samples) and not case.batch % (other * dp):
             yield (
                 f"micro-batches of {other}",
-                _with_staging(case, replace(staging, micro_batch=other)),
+                _with(case, staging=replace(staging, micro_batch=other)),
             )
-
-
-def _with_staging(case: Case, staging: Staging) -> Case:
-    return replace(case, execution=replace(case.execution, staging=staging))
 
 
 def _moved(
@@ -288,16 +287,7 @@ def _moved(
     cuts = tuple(plan.nodes[first] for first in firsts[1:])
     if len(set(firsts)) < len(firsts) or firsts != sorted(firsts):
         return "the stage has no other layer"
-    return _with_staging(case, replace(staging, cuts=cuts))
-
-
-def _alternative(what: str, changed: Case | str) -> Alternative:
-    if isinstance(changed, str):
-        return Alternative(what, None, changed)
-    try:
-        return Alternative(what, step_of(changed)[1].iteration_s)
-    except (PlanError, SimulationError) as error:
-        return Alternative(what, None, str(error))
+    return _with(case, staging=replace(staging, cuts=cuts))
 
 
 RIVAL = "accpar"

@@ -101,10 +101,10 @@ def explain(
 
     data_parallel = fast_alone = None
     if case.planner_name != BASELINE:
-        data_parallel = _seconds(replace(case, planner=BASELINE))
+        data_parallel = step_of(replace(case, planner=BASELINE))[1].iteration_s
         progress(BASELINE)
     if _has_faster_alone(case):
-        fast_alone = _seconds(replace(case, array=fastest_alone(case.array)))
+        fast_alone = step_of(replace(case, array=fastest_alone(case.array)))[1].iteration_s
         progress("the fastest devices alone")
     return Explanation(
         case,
@@ -125,7 +125,12 @@ def explain(
         timeline.energy_j,
         timeline.traffic_bytes,
         pipeline_side(case, plan, timeline, progress),
-        _answers(case, timeline),
+        {
+            **asdict(throughput(case, timeline.iteration_s)),
+            **computed(case, timeline),
+            **axis_fields(case, timeline),
+            **memory_fields(timeline),
+        },
         freed(case, plan, timeline, progress),
         tuple(otherwise(case, plan, timeline.iteration_s))
         if case.planner == SEARCH and plan.pipeline is None
@@ -133,23 +138,9 @@ def explain(
     )
 
 
-def _answers(case: Case, timeline: Timeline) -> dict[str, Any]:
-    return {
-        **asdict(throughput(case, timeline.iteration_s)),
-        **computed(case, timeline),
-        **axis_fields(case, timeline),
-        **memory_fields(timeline),
-    }
-
-
 def _has_faster_alone(case: Case) -> bool:
     """Whether some devices are faster; a plan made for all of them would not fit on those."""
     return len(case.array.group.kinds) > 1 and not isinstance(case.planner, Planned)
-
-
-def _seconds(case: Case) -> float:
-    timeline: Timeline = step_of(case)[1]
-    return timeline.iteration_s
 
 
 def messages(result: Explanation) -> list[str]:

@@ -49,13 +49,9 @@ class Facts:
 
 def topic_of(key: str) -> str:
     """What a key of a spec is about; "" for what nothing special is known of."""
-    parts = key.split(".")
-    if parts[0] == "devices" and len(parts) > 2:
-        parts = parts[2:]
-    key = ".".join(parts)
-    if key in _TOPICS:
-        return _TOPICS[key]
-    return _TOPICS_OF_TABLES.get(parts[0], "")
+    if key.startswith("devices.") and key.count(".") > 1:
+        key = key.split(".", 2)[2]
+    return _TOPICS.get(key, _TOPICS_OF_TABLES.get(key.partition(".")[0], ""))
 
 
 _TOPICS_OF_TABLES = {
@@ -89,8 +85,10 @@ _TOPICS = {
 def why_nothing(key: str, before: Facts, after: Facts) -> str:
     """One sentence: why the step with ``key`` changed (``after``) is as long as ``before``."""
     topic, ignores = topic_of(key), before.case.execution.ignores
-    if _same_machine(before.case.array, after.case.array):
-        if _other_peak(key, before.case.array, after.case.array):
+    arrays = before.case.array, after.case.array
+    if arrays[0].group.kinds == arrays[1].group.kinds and arrays[0].topology == arrays[1].topology:
+        values = [{s.key: s.value for s in array.settings}.get(key) for array in arrays]
+        if "chip.peak" in key and values[0] != values[1]:
             return "products are computed in another format, which has a peak of its own"
         return "it is what the spec says anyway"
     if topic == "energy":
@@ -101,7 +99,7 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
     if topic == "capacity":
         return "hbm.capacity matters only for whether the plan fits"
     if "wires" not in ignores and topic in ("port", "wires", "latency"):
-        reason = _unused(key, topic, before.case.array, after.case.array)
+        reason = _unused(key, topic, *arrays)
         if reason:
             return reason
     if topic == "padding":
@@ -110,16 +108,6 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
         return "what it changes is not on the critical path"
     bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
     return _not_on_the_path(bound, before.bounds)
-
-
-def _same_machine(first: Array, second: Array) -> bool:
-    return (first.group.kinds, first.topology) == (second.group.kinds, second.topology)
-
-
-def _other_peak(key: str, first: Array, second: Array) -> bool:
-    """Whether a peak was really changed, in a format in which nothing is computed."""
-    values = [{s.key: s.value for s in array.settings}.get(key) for array in (first, second)]
-    return "chip.peak" in key and values[0] != values[1]
 
 
 def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
@@ -209,20 +197,14 @@ def doubled(array: Array, what: str) -> Array:
 def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Knob:
     """Make ``what`` twice as fast."""
     changed = replace(case, array=doubled(case.array, what))
-    same = simulated(changed, plan)
-    again, replanned = _replanned(changed, plan, same)
+    same, again = simulated(changed, plan), plan_of(changed)
+    replanned = same if alike(again, plan) else simulated(changed, again)
     reason = None
     if _as_long(same, base) and _as_long(replanned, base):
         reason = why_nothing(KNOBS[what], facts, Facts(changed, facts.bounds))
         if not alike(again, plan):
             reason += "; the planner chooses otherwise, and gains nothing"
     return Knob(what, same.iteration_s, replanned.iteration_s, reason)
-
-
-def _replanned(case: Case, plan: Plan, same: Timeline) -> tuple[Plan, Timeline]:
-    """The planner's new plan and its step; what is known already where the plan is the same."""
-    again = plan_of(case)
-    return again, same if alike(again, plan) else simulated(case, again)
 
 
 def alike(first: Plan, second: Plan) -> bool:

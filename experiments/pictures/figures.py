@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.output import UsageError, whole_file
 
@@ -200,13 +200,18 @@ def legend_below_title(
     )
 
 
+def name_axes(axes: Axes, across: str | None, up: str | None, *grid: Literal["x", "y"]) -> None:
+    """Names of axes, and thin lines behind what is drawn (along both axes, unless said)."""
+    axes.set(xlabel=across, ylabel=up)
+    axes.grid(axis=grid[0] if grid else "both", lw=0.3)
+    axes.set_axisbelow(True)
+
+
 def speedup_axis(axes: Axes) -> None:
     """Speedups over data parallelism, as bars."""
     axes.margins(x=0.02, y=0.12)
     readable_log(axes)
-    axes.set_ylabel("speedup over data parallelism")
-    axes.grid(axis="y", lw=0.3)
-    axes.set_axisbelow(True)
+    name_axes(axes, axes.get_xlabel(), "speedup over data parallelism", "y")
 
 
 def readable_log(axes: Axes) -> None:

@@ -17,6 +17,7 @@ from experiments.pictures.figures import (
     colours,
     columns,
     legend_below_title,
+    name_axes,
     panels,
     plain,
     readable_log,
@@ -113,28 +114,15 @@ def _drawn(grid: Grid) -> list[Axis]:
     return [axis for axis in grid.axes if len(axis.values) > 1] or list(grid.axes[:1])
 
 
-def _panels(count: int, columns: int) -> tuple[Figure, list[Axes]]:
-    rows = -(-count // columns)
-    size = 1.2 + 3.6 * columns, 1.1 + 2.9 * rows
-    figure, every = panels(*size, rows, columns)
-    for panel in every[count:]:
-        panel.set_visible(False)
-    return figure, every
-
-
-def _title(grid: Grid, table: pandas.DataFrame) -> str:
-    """Array, batch and execution model, as far as they are the same everywhere."""
+def _name(figure: Figure, grid: Grid, table: pandas.DataFrame) -> None:
+    """Array, batch and execution model, as far as they are the same everywhere, as the title."""
     varied = {axis.key for axis in grid.axes if len(axis.values) > 1}
     words = []
     for key in ("array", "batch", "execution"):
         values = list(dict.fromkeys(table[key]))
         if key not in varied and len(values) == 1:
             words.append(f"batch {values[0]}" if key == "batch" else str(values[0]))
-    return plain(", ".join(words))
-
-
-def _name(figure: Figure, grid: Grid, table: pandas.DataFrame) -> None:
-    title = wrapped(_title(grid, table), figure.get_figwidth() - MARGINS, TITLE_SIZE)
+    title = wrapped(plain(", ".join(words)), figure.get_figwidth() - MARGINS, TITLE_SIZE)
     figure.suptitle(title, fontsize=TITLE_SIZE)
 
 
@@ -144,35 +132,27 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
     across = min(len(networks), COLUMNS)
     rows = -(-len(networks) // across)
     figure, every = panels(1.2 + 3.6 * across, 1.1 + 4.6 * rows, 2 * rows, across)
-    for place in range(across * rows):
+    for panel in every:
+        panel.set_visible(False)
+    for place, network in enumerate(networks):
         first = 2 * across * (place // across) + place % across
-        two = every[first], every[first + across]
-        if place >= len(networks):
-            for panel in two:
-                panel.set_visible(False)
-            continue
-        network = networks[place]
+        upper, lower = every[first], every[first + across]
         own = table[table["network"] == network]
-        for panel, (column, label) in zip(two, SHOWN.items(), strict=True):
+        for panel, (column, label) in zip((upper, lower), SHOWN.items(), strict=True):
+            panel.set_visible(True)
             _curves(panel, axis, own, column, colour)
             panel.set_ylabel(label, fontsize=8)
         for cross in crossed:
             if cross.network == network:
-                two[0].plot(cross.value, cross.speedup, "kx", ms=7)
-        two[0].set_title(plain(network), fontsize=9)
-        two[0].tick_params(axis="x", which="both", labelbottom=False)
-        two[1].set_xlabel(plain(axis.title), fontsize=8)
+                upper.plot(cross.value, cross.speedup, "kx", ms=7)
+        upper.set_title(plain(network), fontsize=9)
+        upper.tick_params(axis="x", which="both", labelbottom=False)
+        lower.set_xlabel(plain(axis.title), fontsize=8)
     _name(figure, grid, table)
     handles, labels = every[0].get_legend_handles_labels()
     count = columns(labels, figure.get_figwidth() - MARGINS, LEGEND_SIZE)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=count,
-        frameon=False,
-        fontsize=LEGEND_SIZE,
-    )
+    style = {"loc": "outside lower center", "frameon": False, "fontsize": LEGEND_SIZE}
+    figure.legend(handles, labels, ncols=count, **style)
     return figure
 
 
@@ -200,20 +180,23 @@ def _curves(
 
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
-    figure, every = _panels(2 * len(pairs), 2 if len(pairs) == 1 else 4)
+    columns = 2 if len(pairs) == 1 else 4
+    rows = -(-2 * len(pairs) // columns)
+    figure, every = panels(1.2 + 3.6 * columns, 1.1 + 2.9 * rows, rows, columns)
+    for panel in every[2 * len(pairs) :]:
+        panel.set_visible(False)
     shown = [(*pair, column) for pair in pairs for column in SHOWN]
     for (network, planner, column), panel in zip(shown, every, strict=False):
-        rows = table[(table["network"] == network) & (table["planner"] == planner)]
-        values = rows.pivot(index=up.title, columns=across.title, values=column)
+        own = table[(table["network"] == network) & (table["planner"] == planner)]
+        values = own.pivot(index=up.title, columns=across.title, values=column)
         values = values.reindex(index=_order(up), columns=_order(across))
         scale = "linear" if column == "speedup" else "log"
         drawn = values.to_numpy()
         image = panel.imshow(drawn, cmap="viridis", norm=scale, aspect="auto", origin="lower")
         figure.colorbar(image, ax=panel).ax.tick_params(labelsize=7)
-        for which, axis in (("x", across), ("y", up)):
+        for set_ticks, axis in ((panel.set_xticks, across), (panel.set_yticks, up)):
             labels = [plain(value.label) for value in axis.values]
             ticks = range(0, len(labels), max(1, len(labels) // 8))
-            set_ticks = panel.set_xticks if which == "x" else panel.set_yticks
             set_ticks(list(ticks), [labels[i] for i in ticks], fontsize=7)
         panel.tick_params(axis="x", rotation=45)
         what = "speedup" if column == "speedup" else "seconds"
@@ -249,14 +232,15 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str) -> Figure:
     names = ", ".join(f"{name} {best[name]}" for name in ("dp", "tp", "pp") if best[name] > 1)
     place = best["peak_memory_bytes"] / 2**30, best["samples_per_s"]
     axes.annotate(names or "one device", place, (4, 4), textcoords="offset points", fontsize=8)
-    axes.set_xlabel("memory of the fullest device [GiB]")
-    axes.set_ylabel("samples a second")
     axes.set_ylim(bottom=0)
-    axes.set_title(plain(title), fontsize=10)
-    axes.grid(lw=0.3)
-    axes.set_axisbelow(True)
-    axes.legend(fontsize=LEGEND_SIZE, loc="best")
+    _finish(axes, title, "memory of the fullest device [GiB]", "samples a second")
     return figure
+
+
+def _finish(axes: Axes, title: str, across: str, up: str) -> None:
+    name_axes(axes, across, up)
+    axes.set_title(plain(title), fontsize=10)
+    axes.legend(fontsize=LEGEND_SIZE, loc="best")
 
 
 Point = tuple[float, float]
@@ -277,23 +261,12 @@ def pareto(points: Sequence[Point], base: Point, winner: Point, aim: str, title:
     figure, (axes,) = panels(6.4, 4.2)
     areas, worths = zip(*points, strict=True)
     axes.scatter(areas, worths, s=9, color="#bbbbbb", label="evaluated")
-    edge = front(points)
-    axes.step(
-        [area for area, _ in edge],
-        [worth for _, worth in edge],
-        where="post",
-        color="#4477aa",
-        lw=1.5,
-        label="Pareto front",
-    )
+    edge = zip(*front(points), strict=True)
+    axes.step(*edge, where="post", color="#4477aa", lw=1.5, label="Pareto front")
     axes.plot(*base, "ks", ms=6, label="base design")
     axes.plot(*winner, "*", ms=13, color="#aa3377", label="winner")
-    axes.set_xlabel("area of a chip [mm2]")
-    axes.set_ylabel(f"{aim.replace('-', ' ')} over the base design")
-    axes.set_title(plain(title), fontsize=10)
-    axes.grid(lw=0.3)
-    axes.set_axisbelow(True)
-    axes.legend(fontsize=LEGEND_SIZE, loc="best")
+    up = f"{aim.replace('-', ' ')} over the base design"
+    _finish(axes, title, "area of a chip [mm2]", up)
     return figure
 
 
@@ -305,45 +278,33 @@ MOST_POINTS = 500
 
 def plot_training(found: Sequence[Trained]) -> Figure:
     """Iterations done against time, a line for each worker; with learning, loss beside it."""
-    learns = found[0].learned is not None
-    figure, axes = panels(WIDTH * (2 if learns else 1.4), HEIGHT, 1, 2 if learns else 1)
-    asked = found[0].asked
+    asked, learns = found[0].asked, found[0].learned is not None
+    width = WIDTH * (2 if learns else 1.4)
+    figure, axes = panels(width, HEIGHT, 1, 2 if learns else 1)
     slow = ", ".join(asked.slowdowns) or "no slowdown"
     title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slow}"
-    figure.suptitle(
-        wrapped(plain(title), WIDTH * (2 if learns else 1.4), TITLE_SIZE), fontsize=TITLE_SIZE
-    )
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(found))]
-    for one, colour in zip(found, colours, strict=True):
-        _progress(axes[0], one, colour)
+    figure.suptitle(wrapped(plain(title), width, TITLE_SIZE), fontsize=TITLE_SIZE)
+    for number, one in enumerate(found):
+        colour = COLOURS[number % len(COLOURS)]
+        label = plain(shortened(one.asked.method, 40))
+        _progress(axes[0], one, colour, label)
         if learns:
-            _loss(axes[1], one, colour)
-    axes[0].set_ylabel("iterations done, each worker")
-    for panel in axes:
-        panel.set_xlabel("simulated time [s]")
-        panel.grid(lw=0.3)
-        panel.set_axisbelow(True)
+            axes[1].plot(*zip(*one.curve, strict=True), color=colour, lw=1.0, label=label)
+    names = ("iterations done, each worker", f"loss of the mean model, {asked.learn}")
+    for panel, name in zip(axes, names, strict=False):
+        name_axes(panel, "simulated time [s]", name)
         panel.set_xlim(left=0)
         panel.legend(fontsize=LEGEND_SIZE, frameon=False)
     axes[0].set_ylim(bottom=0)
     if learns:
         readable_log(axes[1])
-        axes[1].set_ylabel(f"loss of the mean model, {asked.learn}")
     return figure
 
 
-def _progress(axes: Axes, one: Trained, colour: str) -> None:
+def _progress(axes: Axes, one: Trained, colour: str, name: str) -> None:
     workers = np.unique(np.linspace(0, len(one.run.ends) - 1, MOST_LINES).astype(int))
     for number, w in enumerate(workers.tolist()):
-        ends = np.asarray(one.run.ends[w]) / 1e12
-        count = np.arange(len(ends) + 1)
-        times = np.concatenate([[0.0], ends])
-        some = np.unique(np.linspace(0, len(ends), MOST_POINTS).astype(int))
-        label = plain(shortened(one.asked.method, 40)) if not number else None
-        axes.plot(times[some], count[some], color=colour, lw=0.7, alpha=0.8, label=label)
-
-
-def _loss(axes: Axes, one: Trained, colour: str) -> None:
-    at_s, loss = zip(*one.curve, strict=True)
-    label = plain(shortened(one.asked.method, 40))
-    axes.plot(at_s, loss, color=colour, lw=1.0, label=label)
+        times = np.concatenate([[0.0], np.asarray(one.run.ends[w]) / 1e12])
+        some = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
+        label = None if number else name
+        axes.plot(times[some], some, color=colour, lw=0.7, alpha=0.8, label=label)

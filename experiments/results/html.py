@@ -11,33 +11,34 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CELL = "padding: 0.1em 0.6em; white-space: pre-line"
+RULE = "border-top: 1px solid #999"
 PARTS = """\
 <div style="max-height: 45em; overflow: auto">
-{%- for part in parts %}{% if part is string %}
+{%- for part in parts -%}{%- if part is string -%}
 <p style="white-space: pre-line">{{ part }}</p>
-{%- else %}
+{%- else -%}
 <table style="border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 0.6em 0">
-{%- if part.title %}
+{%- if part.title -%}
 <caption style="caption-side: top; text-align: left; font-weight: bold; padding: 0.2em 0.6em">
 {{- part.title }}</caption>
-{%- endif %}
-{%- if part.head %}
+{%- endif -%}
+{%- if part.head -%}
 <thead><tr>{% for cell in part.head %}<th style="text-align: {{ cell[0] }}; {{ style }}">
 {{- cell[1] }}</th>{% endfor %}</tr></thead>
-{%- endif %}
+{%- endif -%}
 <tbody>
-{%- for ruled, cells in part.rows %}
-<tr{% if ruled %} style="border-top: 1px solid #999"{% endif %}>
+{%- for ruled, cells in part.rows -%}
+<tr{% if ruled %} style="{{ rule }}"{% endif %}>
 {%- for cell in cells %}<td style="text-align: {{ cell[0] }}; {{ style }}">
 {{- cell[1] }}</td>{% endfor %}</tr>
-{%- endfor %}</tbody></table>
-{%- endif %}{% endfor %}</div>"""
+{%- endfor -%}</tbody></table>
+{%- endif %}{%- endfor -%}</div>"""
 
 
 def html_of(parts: Iterable[Table | str]) -> str:
     """Tables and sentences one below the other; whatever names contain, it stays text."""
     shown = [part.strip() if isinstance(part, str) else _table(part) for part in parts]
-    return _template().render(parts=filter(None, shown), style=CELL)
+    return _template().render(parts=filter(None, shown), style=CELL, rule=RULE)
 
 
 @cache
