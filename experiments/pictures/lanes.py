@@ -11,7 +11,6 @@ from experiments.output import UsageError
 
 if TYPE_CHECKING:
     from simulator import Operation, Timeline, Worker
-    from simulator.engine.resources import Resource
 
 
 BOARD = -1
@@ -55,7 +54,18 @@ def sites(timeline: Timeline) -> list[Site]:
         for level, link in enumerate(station.links):
             resource = timeline.resources[link]
             if link not in found:
-                found[link] = _link(link, level, resource, under[link], above)
+                below, many = under[link], resource.multiplicity
+                found[link] = Site(
+                    resource.name,
+                    level,
+                    min(one.first for one in below),
+                    sum(one.multiplicity for one in below) // many,
+                    many,
+                    tuple(dict.fromkeys(one.device.name for one in below)),
+                    above,
+                    range(link, link + 1),
+                    below[0].unit,
+                )
             above = (*above, resource.name)
         resources = range(station.own[0], max(station.own) + 1)
         found[resources[0]] = Site(
@@ -70,23 +80,6 @@ def sites(timeline: Timeline) -> list[Site]:
             worker.unit,
         )
     return list(found.values())
-
-
-def _link(
-    number: int, level: int, resource: Resource, under: Sequence[Worker], above: tuple[str, ...]
-) -> Site:
-    many = resource.multiplicity
-    return Site(
-        resource.name,
-        level,
-        min(worker.first for worker in under),
-        sum(worker.multiplicity for worker in under) // many,
-        many,
-        tuple(dict.fromkeys(worker.device.name for worker in under)),
-        above,
-        range(number, number + 1),
-        under[0].unit,
-    )
 
 
 def chosen(everything: Sequence[Site], devices: str) -> list[Site]:
@@ -133,41 +126,35 @@ def labels(everything: Sequence[Site], timeline: Timeline, *, folded: bool) -> d
         for site in everything
     }
     uses = Counter(called.values())
-    return {
-        site.name: called[site.name] + (_from(site) if uses[called[site.name]] > 1 else "")
-        for site in everything
-    }
-
-
-def _from(site: Site) -> str:
-    """What tells a class from others of its label."""
-    if site.level == BOARD and site.unit == "core" and site.multiplicity == 1:
-        return f", number {site.first}"
-    return f", from {site.unit} {site.first}"
+    for site in everything:
+        if uses[called[site.name]] > 1:  # tell it from others of its label
+            alone = site.level == BOARD and site.unit == "core" and site.multiplicity == 1
+            called[site.name] += f", {'number' if alone else f'from {site.unit}'} {site.first}"
+    return called
 
 
 def _class_label(site: Site, timeline: Timeline, *, mixed: bool) -> str:
-    if site.level == BOARD:
-        if site.unit == "core":
-            return f"{site.multiplicity:,} core{'s' * (site.multiplicity > 1)} of {site.devices[0]}"
-        cores = [timeline.resources[i] for i in site.resources]
-        number = sum(core.multiplicity for core in cores if core.kind == "core")
-        return f"{site.multiplicity:,} x {site.devices[0]}, {number:,} cores"
-    label = f"link level {site.level}"
-    if site.multiplicity > 1:
-        label += f", {site.multiplicity:,} x"
-    if mixed:
-        label += f" ({', '.join(site.devices)})"
-    return label
+    many, device = f"{site.multiplicity:,}", site.devices[0]
+    if site.level != BOARD:
+        label = f"link level {site.level}" + (f", {many} x" if site.multiplicity > 1 else "")
+        return f"{label} ({', '.join(site.devices)})" if mixed else label
+    if site.unit == "core":
+        return f"{many} core{'s' * (site.multiplicity > 1)} of {device}"
+    return f"{many} x {device}, {_cores(site, timeline, each=False):,} cores"
 
 
 def _single_label(site: Site, timeline: Timeline) -> str:
-    if site.level == BOARD:
-        if site.unit == "core":
-            return f"{site.name}, {site.devices[0]}"
-        cores = sum(timeline.resources[i].kind == "core" for i in site.resources)
-        return f"{site.name}, {site.devices[0]}, {cores:,} cores"
-    return f"link level {site.level}, {site.unit}s {site.first}-{site.first + site.boards - 1}"
+    if site.level != BOARD:
+        last = site.first + site.boards - 1
+        return f"link level {site.level}, {site.unit}s {site.first}-{last}"
+    label = f"{site.name}, {site.devices[0]}"
+    return label if site.unit == "core" else f"{label}, {_cores(site, timeline, each=True):,} cores"
+
+
+def _cores(site: Site, timeline: Timeline, *, each: bool) -> int:
+    """How many cores a site has; ``each`` counts those that stand for many as one."""
+    cores = [timeline.resources[i] for i in site.resources]
+    return sum(1 if each else core.multiplicity for core in cores if core.kind == "core")
 
 
 class Slice(NamedTuple):

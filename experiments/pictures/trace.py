@@ -127,7 +127,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
         yield _metadata("process_name", pid, 0, name=process)
         yield _metadata("process_sort_index", pid, 0, sort_index=pid)
     threads = count(len(processes) + 2)  # no thread has a process's number
-    places: dict[int, tuple[int, int]] = {}
+    places: dict[tuple[int, Slice], tuple[int, int]] = {}
     for site in chosen:
         pid = processes[_process(site, names)]
         for number in site.resources:
@@ -139,47 +139,46 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                 yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
                 for each in done:
                     moved = each.operation.received[direction]
-                    places.setdefault(id(each), (pid, tid))
+                    places.setdefault((number, each), (pid, tid))
                     version = versions.get(number, {}).get(each.turn)
                     yield _complete(each, resource, pid, tid, moved, version)
     yield from _flows(timeline, slices, places)
     for site in chosen:
         pid, name = processes[_process(site, names)], names[site.name]
         for held in memory(timeline, site):
-            by_class = dict(zip(CLASSES, held.by_class, strict=True))
-            at_ps = held.start_ps
-            yield _counter(f"memory of a core: {name}", pid, at_ps, {"bytes": held.most})
-            yield _counter(f"memory by class: {name}", pid, at_ps, by_class)
+            for what, args in (
+                ("memory of a core", {"bytes": held.most}),
+                ("memory by class", dict(zip(CLASSES, held.by_class, strict=True))),
+            ):
+                yield _counter(f"{what}: {name}", pid, held.start_ps, args)
     yield from _links(timeline, len(processes) + 1)
 
 
 def _flows(
-    timeline: Timeline, slices: Sequence[Sequence[Slice]], places: Mapping[int, tuple[int, int]]
+    timeline: Timeline,
+    slices: Sequence[Sequence[Slice]],
+    places: Mapping[tuple[int, Slice], tuple[int, int]],
 ) -> Iterator[Event]:
     """An arrow for each record that waited for one of another resource, if both are shown.
 
     It leaves within the last nanosecond of its slice: behind that it would be
-    another one's.
+    another one's. A viewer cannot tell which slice an arrow is of that lasts less.
     """
     columns = timeline.columns
     each = [iter(row) for row in slices]
-    rows = [next(each[resource]) for resource in columns.resource]
+    rows = [(resource, next(each[resource])) for resource in columns.resource]
     for row, cause in enumerate(columns.cause):
         if cause == NO_ROW or columns.resource[row] == columns.resource[cause]:
             continue
         ends = [rows[cause], rows[row]]
-        if all(id(end) in places and _lasts(end) for end in ends):
-            for phase, done in zip("sf", ends, strict=True):
-                pid, tid = places[id(done)]
+        lasts = [done.end_ps // PS_A_NS > done.start_ps // PS_A_NS for _, done in ends]
+        if all(lasts) and all(end in places for end in ends):
+            for phase, (resource, done) in zip("sf", ends, strict=True):
+                pid, tid = places[resource, done]
                 at_ns = done.end_ps // PS_A_NS - 1 if phase == "s" else done.start_ps // PS_A_NS
                 event = {"ph": phase, "name": "waited for", "cat": "wait", "id": row}
                 event |= {"pid": pid, "tid": tid, "ts": at_ns / 1000}
                 yield event | ({"bp": "e"} if phase == "f" else {})
-
-
-def _lasts(done: Slice) -> bool:
-    """Whether a viewer can tell which slice an arrow is of."""
-    return done.end_ps // PS_A_NS > done.start_ps // PS_A_NS
 
 
 def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
@@ -194,7 +193,7 @@ def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
 
 def _counter(name: str, pid: int, at_ps: int, args: Mapping[str, float]) -> Event:
     at = at_ps // PS_A_NS / 1000
-    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": dict(args)}
+    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": args}
 
 
 def _rows(

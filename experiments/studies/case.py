@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -65,25 +65,20 @@ def staged_plan(
     own = planned_by(planner)
     if load_planner(planner) is not load_planner("search"):
         return own
-    plans = [own, *_plans(planned_by, [*PLANNERS, *BASELINES])]
-    fastest = min(plans, key=lambda plan: _seconds(network, plan, array, execution))
-    return replace(fastest, planner=own.planner)
-
-
-def _plans(planned_by: Callable[[str], Plan], names: Iterable[str]) -> Iterator[Plan]:
-    """Those of planners that can plan this."""
-    for name in names:
+    plans = [own]
+    for name in (*PLANNERS, *BASELINES):
         with suppress(PlanError):
-            yield planned_by(name)
+            plans.append(planned_by(name))
 
+    def seconds(plan: Plan) -> float:
+        """What a step of the pipeline takes; forever where it cannot be run."""
+        try:
+            updated = with_updates(network, plan, array, execution)
+            return simulate(network, updated, array, execution).iteration_s
+        except (PlanError, CollectiveError, OutOfMemoryError):
+            return math.inf
 
-def _seconds(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
-    """What a step of a pipeline takes; forever where it cannot be run."""
-    try:
-        updated = with_updates(network, plan, array, execution)
-        return simulate(network, updated, array, execution).iteration_s
-    except (PlanError, CollectiveError, OutOfMemoryError):
-        return math.inf
+    return replace(min(plans, key=seconds), planner=own.planner)
 
 
 def first_layers(

@@ -84,13 +84,15 @@ def run_case(case: Case) -> Outputs:
     size the plan has its buckets (None: it does not say).
     """
     plan, timeline = step_of(case)
-    spent = shares(timeline)
+    spent, gaps = shares(timeline), plan.gap_fields()
+    exact = gaps["exact"]
     return {
         "iteration_s": timeline.iteration_s,
         "computing": spent.computing,
         "communicating": spent.communicating,
         "waiting": spent.waiting,
-        **_exactness(plan),
+        "exact": exact,
+        "plan_gap": 0.0 if exact else gaps["gap"],
         "layout": layout_of(case, plan),
         "bucket_bytes": plan.bucket_bytes,
         "slow_share": slow_share(timeline, case.array),
@@ -101,11 +103,6 @@ def run_case(case: Case) -> Outputs:
         **occupancy(timeline),
         "memory": [asdict(device) | {"by_class": [*device.by_class]} for device in timeline.memory],
     }
-
-
-def _exactness(plan: Plan) -> Outputs:
-    fields = plan.gap_fields()
-    return {"exact": fields["exact"], "plan_gap": 0.0 if fields["exact"] else fields["gap"]}
 
 
 def overflow_of(case: Case, outputs: Outputs) -> str | None:

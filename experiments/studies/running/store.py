@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,11 +158,6 @@ class Store:
         with self._errors():
             done = self._db.execute(f"DELETE FROM results WHERE {conditions}", values)  # noqa: S608
         return done.rowcount
-
-    def intact(self) -> bool:
-        """SQLite's own integrity check."""
-        with self._errors(), closing(self._db.execute("PRAGMA integrity_check")) as check:
-            return [row[0] for row in check] == ["ok"]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
