@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.scaling import scaled
+from experiments.studies.comparison import scaled
 from hardware import load_array, load_device
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.cli import commands, main, parser
 from experiments.commands.examples import EXAMPLES
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, table
 
 LONG = {
