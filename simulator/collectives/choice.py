@@ -11,17 +11,13 @@ import simpy
 from numpy.typing import ArrayLike
 
 from hardware import Wires
-from simulator.collectives import hierarchical, overlapped
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
-from simulator.collectives.groups import Groups, groups_of
-from simulator.collectives.lattice import Members, Rows
-from simulator.collectives.offers import Jobs, Offer, cheapest, flat_offer, flat_offers
+from simulator.collectives.groups import Groups, Members, Rows, groups_of
+from simulator.collectives.offers import TIERED, Jobs, Offer, cheapest, flat_offer, flat_offers
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats, distinct
 from simulator.engine.picoseconds import PICOSECONDS
 
-TIERED = {hierarchical.NAME: hierarchical.hierarchical, overlapped.NAME: overlapped.overlapped}
-"""Ways that use tiers, by name."""
 ALGORITHMS = (*FLAT, *TIERED)
 
 

@@ -26,8 +26,7 @@ from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, usual
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import members_of, offer
-from simulator.collectives.groups import Groups
-from simulator.collectives.lattice import Lattice
+from simulator.collectives.groups import Groups, Lattice
 from simulator.cost.memory import parameters
 from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, map_bytes

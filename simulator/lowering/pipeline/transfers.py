@@ -29,7 +29,7 @@ import numpy as np
 from hardware import Array, Wires, wires_of
 from planners.order import Kind, Phase
 from simulator.collectives.choice import offer
-from simulator.collectives.lattice import Lattice, Rows
+from simulator.collectives.groups import Lattice, Rows
 from simulator.collectives.messages import farthest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import transfer_j_per_byte

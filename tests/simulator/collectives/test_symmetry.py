@@ -14,8 +14,7 @@ from hardware.topology import Tier
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.choice import ALGORITHMS, chosen, offer, predicted_ps
-from simulator.collectives.groups import groups_of
-from simulator.collectives.lattice import Rows
+from simulator.collectives.groups import Rows, groups_of
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine.jobs import Ints
