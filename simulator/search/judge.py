@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import repeat
 
-import numpy as np
-
 from hardware import Array
-from planners import Plan, PlanError, Split, Update
+from planners import Plan, PlanError, Update
 from planners.order import Phase
 from planners.plan.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
@@ -35,24 +32,9 @@ def splits_of(plan: Plan) -> bytes:
 
     Equal for plans that split and update alike and in one order, with buckets of one size.
     """
-    known: dict[int, bytes] = {}
-
-    def digest(split: Split | None) -> bytes:
-        if split is None:
-            return b""
-        if id(split) not in known:
-            found = blake2b(digest_size=20)
-            found.update(bytes(partition.type for partition in split.partitions))
-            found.update(np.array([partition.share for partition in split.partitions]).tobytes())
-            found.update(b"idle" if split.idle else b"")
-            for half in split.halves:
-                found.update(b"/" + digest(half))
-            known[id(split)] = found.digest()
-        return known[id(split)]
-
     updates = bytes(map([*Update].index, plan.updates))
     ordered = f"{plan.bucket_bytes!r} {plan.update_order}"
-    return digest(plan.root) + updates + ordered.encode()
+    return (plan.root.digest if plan.root else b"") + updates + ordered.encode()
 
 
 FOLLOWED = 16
@@ -76,29 +58,34 @@ def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> tuple[P
     return program, sum(len(worker.template) for worker in program.workers)
 
 
+@dataclass(slots=True)
+class Followed:
+    """A script as far as it is followed: seconds until things are over at the earliest."""
+
+    rest_s: float
+    """What its products take that are not written yet."""
+    core_s: float = 0.0
+    """When its last product is over."""
+    ends_s: list[float] = field(default_factory=list)
+    """Of every line."""
+
+
 class SoFar:
     """The earliest end of a step in the making; of cores with units nothing is known."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._phases = rules.phases
         self._lasts: dict[Operation, float] = {}
-        self._ends: dict[int, list[float]] = {}
-        """Of every line of a script."""
-        self._core: dict[int, float] = {}
-        """When a script's last product is over."""
-        self._rest: dict[int, float] = {}
-        """What its products take that are not written yet."""
+        self._scripts: dict[Script, Followed] = {}
         self.seconds = 0.0
 
     def follow(self, scripts: Iterable[Script]) -> float:
         """When all lines are over at the earliest, those included that are new."""
         for script in scripts:
             if not script.units:
-                if id(script) not in self._ends:
-                    self._ends[id(script)], self._core[id(script)] = [], 0.0
-                    self._rest[id(script)] = self._products_s(script)
-                self._follow(script)
+                if script not in self._scripts:
+                    self._scripts[script] = Followed(self._products_s(script))
+                self._follow(script, self._scripts[script])
         return self.seconds
 
     def _products_s(self, script: Script) -> float:
@@ -111,8 +98,8 @@ class SoFar:
             / PICOSECONDS
         )
 
-    def _follow(self, script: Script) -> None:
-        one, ends = id(script), self._ends[id(script)]
+    def _follow(self, script: Script, known: Followed) -> None:
+        ends = known.ends_s
         for task in script.tasks[len(ends) :]:
             operation = task.operation
             if operation not in self._lasts:
@@ -120,10 +107,10 @@ class SoFar:
             lasts = self._lasts[operation]
             end = max([ends[line] for line in task.needs], default=0.0) + lasts
             if not task.parties:
-                end = self._core[one] = max(end, self._core[one] + lasts)
-                self._rest[one] -= lasts if operation.phase in self._phases else 0.0
+                end = known.core_s = max(end, known.core_s + lasts)
+                known.rest_s -= lasts if operation.phase in self._rules.phases else 0.0
             ends.append(end)
-            self.seconds = max(self.seconds, end, self._core[one] + self._rest[one])
+            self.seconds = max(self.seconds, end, known.core_s + known.rest_s)
 
 
 HOPELESS = 1.06

@@ -170,7 +170,7 @@ def _alike(
     """Another state for all nodes of a sort that have the same one."""
     groups = defaultdict[tuple[int, int], list[int]](list)
     for v, pick in enumerate(picks):
-        groups[id(chain.nodes[v]), pick].append(v)
+        groups[chain.tables.sorts[v], pick].append(v)
     for (_, pick), nodes in groups.items():
         if len(nodes) < 2:
             continue

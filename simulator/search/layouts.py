@@ -34,8 +34,8 @@ def with_branches(chain: Chain, weight: float) -> Iterator[tuple[int, ...]]:
     if not any(True for _ in _others(chain)):
         return
     single = list(range(len(chain.nodes)))
-    first = {id(costs): v for v, costs in reversed(list(enumerate(chain.nodes)))}
-    alike = [first[id(costs)] for costs in chain.nodes]
+    sorts = chain.tables.sorts
+    alike = [sorts.index(sort) for sort in sorts]
     marginals = chain.marginals(weight)
     for of in (alike, *([single] if len(single) <= MOST_NODES else [])):
         if of is alike and alike == single:

@@ -179,7 +179,7 @@ class Chain:
         for v, pick in enumerate(picks):
             total += float(self.own(v, weight)[pick])
             if v:
-                forward, backward = self._pairs[v - 1]
+                forward, backward = self._pairs[self._pair_sorts[v]]
                 total += float(forward[picks[v - 1], pick])
                 total += (1.0 - weight) * float(backward[picks[v - 1], pick])
         return total
@@ -217,7 +217,7 @@ class Chain:
     def own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
         costs, last = self.nodes[v], v == len(self.nodes) - 1
-        key = id(costs), v == 0, last, self.matmul(v), weight
+        key = self.tables.sorts[v], v == 0, last, self.matmul(v), weight
         if key not in self._owned:
             found = self._own(v, weight) + self.byte_s * costs.held_bytes
             if self.filled and not costs.hollow.all():
@@ -250,32 +250,33 @@ class Chain:
         """What is between a node and the one before it, by the states of both."""
         if self._weighed[0] != weight:
             self._weighed = weight, {}
-        forward, backward = both = self._pairs[v - 1]
-        known = self._weighed[1]
-        if id(both) not in known:
-            known[id(both)] = forward + (1.0 - weight) * backward
-        return known[id(both)]
+        known, sort = self._weighed[1], self._pair_sorts[v]
+        if sort not in known:
+            forward, backward = self._pairs[sort]
+            known[sort] = forward + (1.0 - weight) * backward
+        return known[sort]
 
     def sort_of(self, start: int, end: int) -> Hashable:
         """Equal where nodes cost as much, by themselves and with the two around them."""
-        own = [id(costs) for costs in self.nodes[start:end]]
-        pairs = [id(both) for both in self._pairs[max(start - 1, 0) : end]]
-        return start == 0, end == len(self.nodes), *own, *pairs
+        own, pairs = self.tables.sorts[start:end], self._pair_sorts[max(start, 1) : end + 1]
+        return start == 0, end == len(self.nodes), own, pairs
+
+    @cached_property
+    def _pair_sorts(self) -> tuple[int, ...]:
+        """By node, a number for it and the one before it: equal where they cost as much."""
+        found, known, sorts = [0], dict[Hashable, int](), self.tables.sorts
+        for v in range(1, len(self.nodes)):
+            whole = tuple(self.tables.whole_bytes(edge, v) for edge in self.read(v))
+            waits = self.waits.forward[v], self._waits_back(v)
+            key = sorts[v - 1], sorts[v], self.matmul(v), whole, waits
+            found.append(known.setdefault(key, len(known)))
+        return tuple(found)
 
     @cached_property
     def _pairs(self) -> list[tuple[Floats, Floats]]:
-        """By node but the first; equal ones, as of blocks that repeat, are one object."""
-        known: dict[Hashable, tuple[Floats, Floats]] = {}
-        found: list[tuple[Floats, Floats]] = []
-        for v in range(1, len(self.nodes)):
-            read = self.read(v)
-            whole = [self.tables.whole_bytes(edge, v) for edge in read]
-            waits = self.waits.forward[v], self._waits_back(v)
-            key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
-            if key not in known:
-                known[key] = self._between(v, read)
-            found.append(known[key])
-        return found
+        """What is between a node and the one before it, by the number of both."""
+        first = {sort: v for v, sort in reversed(list(enumerate(self._pair_sorts))) if v}
+        return [self._between(first[sort], self.read(first[sort])) for sort in range(len(first))]
 
     def read(self, v: int) -> list[int]:
         """The edge by which a node reads the one before it, if it does."""
@@ -369,15 +370,16 @@ def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
 
 def _without(chain: Chain, kept: Sequence[Kept]) -> Tables | None:
     """Nodes that cost the same keep the same states, those that any of them needs."""
-    needed: dict[int, Kept] = {}
-    for costs, one in zip(chain.nodes, kept, strict=True):
+    needed, sorts = dict[int, Kept](), chain.tables.sorts
+    for sort, one in zip(sorts, kept, strict=True):
         if not one.any():
             return None
-        needed[id(costs)] = needed.get(id(costs), one) | one
+        needed[sort] = needed.get(sort, one) | one
     if all(one.all() for one in needed.values()):
         return chain.tables
-    fewer = {id(costs): _fewer(costs, needed[id(costs)]) for costs in chain.nodes}
-    return chain.tables.with_nodes([fewer[id(costs)] for costs in chain.nodes])
+    of_sort = dict(zip(sorts, chain.nodes, strict=True))
+    fewer = {sort: _fewer(costs, needed[sort]) for sort, costs in of_sort.items()}
+    return chain.tables.with_nodes([fewer[sort] for sort in sorts])
 
 
 def _fewer(costs: Costs, kept: Kept) -> Costs:

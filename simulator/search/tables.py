@@ -221,7 +221,8 @@ class Tables:
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network, inference=execution.inference)
         self._near, self._runs = near, runs
-        self._sorts = sorts_of(operators(network, **execution.computing))
+        self.sorts = sorts_of(operators(network, **execution.computing))
+        """A number for each node: equal for nodes that cost the same."""
         self.core = core_of(
             cores.device, whole=execution.whole_shards, inference=execution.inference
         )
@@ -291,7 +292,7 @@ class Tables:
     ) -> Floats:
         """By the holder's and the reader's state; ``fraction`` is what the reader's core reads."""
         one, other = self.nodes[holder], self.nodes[reader]
-        key = (id(one), held, id(other), read, whole_bytes, seconds)
+        key = (self.sorts[holder], held, self.sorts[reader], read, whole_bytes, seconds)
         if key not in self._relays:
             parts, which = np.unique(fraction, return_inverse=True)
             changes, gathers, number = moves(one.states, held, other.states, read)
@@ -320,14 +321,14 @@ class Tables:
         return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
 
     def _costs(self, v: int) -> Costs:
-        key = self._sorts[v]
+        key = self.sorts[v]
         if key not in self._alike:
             self._alike[key] = self._made(v)
         return self._alike[key]
 
     def _least(self, v: int) -> float:
         """The least that the products of a node take, by how often each dimension is halved."""
-        key = self._sorts[v]
+        key = self.sorts[v]
         if key not in self._leasts:
             kinds, levels = usual(self.graph[v]), self.cores.levels
             shards = {
@@ -406,8 +407,8 @@ class Tables:
 
     def _of_sort(self, v: int, each: Sequence[T]) -> list[T]:
         """Of something for each node, that of those that cost what one does."""
-        pairs = zip(self._sorts, each, strict=True)
-        return [one for sort, one in pairs if sort == self._sorts[v]]
+        pairs = zip(self.sorts, each, strict=True)
+        return [one for sort, one in pairs if sort == self.sorts[v]]
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)

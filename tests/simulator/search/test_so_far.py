@@ -22,6 +22,12 @@ from workloads import Builder, load_network
 S = 10**12
 
 
+class OneScript(SimpleNamespace):
+    """A script by hand, itself alone."""
+
+    __hash__ = object.__hash__
+
+
 def test_by_hand() -> None:
     """Products of 2 and 3 s, and an exchange of 4 s between them that the second waits for."""
 
@@ -38,7 +44,7 @@ def test_by_hand() -> None:
     }
     rules = cast("Rules", SimpleNamespace(**some))
     of = {"device": None, "shards": (WHOLE,), "updated": (1.0,)}
-    script = cast("Any", SimpleNamespace(tasks=tasks, units=(), **of))
+    script = cast("Any", OneScript(tasks=tasks, units=(), **of))
     so_far = SoFar(rules)
     assert so_far.follow([script]) == 9 + 5  # of products of 10 s 5 are written
     tasks.append(Task(Operation(Kind.COMPUTE, Phase.FORWARD, "c", duration_ps=5 * S)))
