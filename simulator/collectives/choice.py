@@ -105,12 +105,6 @@ def members_of(wires: Wires, groups: Members | ArrayLike) -> Groups:
     return found
 
 
-def predicted_ps(wires: Wires, sequence: Jobs) -> int:
-    """Duration of jobs one after the other when nobody else uses their links."""
-    every = (replace(job, load=job.load.everywhere()) for job in sequence)
-    return sum(job.alone_ps(wires.bandwidth) for job in every)
-
-
 def run_alone(wires: Wires, sequence: Jobs) -> tuple[float, Floats]:
     """Run jobs one after the other on SimPy: seconds, and bytes over every link."""
     env = simpy.Environment(initial_time=0)

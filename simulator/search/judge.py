@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 
@@ -12,14 +12,13 @@ from planners import Plan, PlanError, Update
 from planners.order import Phase
 from planners.plan.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
-from simulator.engine.operations import Operation, Program
+from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.script import Script
-from simulator.lowering.step.training_step import Writer, alone_s, step_memory
+from simulator.lowering.step.training_step import training_step
 from simulator.search.layouts import is_filled
 from simulator.search.states import whole_of
 from simulator.search.updates import candidates
@@ -37,85 +36,6 @@ def splits_of(plan: Plan) -> bytes:
     return (plan.root.digest if plan.root else b"") + updates + ordered.encode()
 
 
-FOLLOWED = 16
-"""After so many items it is asked whether a step takes long enough already not to be written on."""
-
-
-def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> tuple[Program | None, int]:
-    """The program of a step and how many lines were written for it.
-
-    None as soon as it surely takes longer than ``enough_s``. If nobody asks for its
-    ``memory``, without that.
-    """
-    writer, so_far = Writer(rules, memory=memory), SoFar(rules)
-    held = step_memory(rules) if memory else ()
-    for number, item in enumerate(rules.items, 1):
-        writer.write(item)
-        asked = number % FOLLOWED == 0 or number == len(rules.items)
-        if asked and so_far.follow(writer.scripts) > enough_s:
-            return None, sum(len(script.tasks) for script in writer.scripts)
-    program = writer.program(held)
-    return program, sum(len(worker.template) for worker in program.workers)
-
-
-@dataclass(slots=True)
-class Followed:
-    """A script as far as it is followed: seconds until things are over at the earliest."""
-
-    rest_s: float
-    """What its products take that are not written yet."""
-    core_s: float = 0.0
-    """When its last product is over."""
-    ends_s: list[float] = field(default_factory=list)
-    """Of every line."""
-
-
-class SoFar:
-    """The earliest end of a step in the making; of cores with units nothing is known."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._lasts: dict[Operation, float] = {}
-        self._scripts: dict[Script, Followed] = {}
-        self.seconds = 0.0
-
-    def follow(self, scripts: Iterable[Script]) -> float:
-        """When all lines are over at the earliest, those included that are new."""
-        for script in scripts:
-            if not script.units:
-                if script not in self._scripts:
-                    self._scripts[script] = Followed(self._products_s(script))
-                self._follow(script, self._scripts[script])
-        return self.seconds
-
-    def _products_s(self, script: Script) -> float:
-        pairs = zip(script.shards, script.updated, strict=True)
-        return (
-            sum(
-                self._rules.node_ps(v, shard, script.device, updated)
-                for v, (shard, updated) in enumerate(pairs)
-            )
-            / PICOSECONDS
-        )
-
-    def _follow(self, script: Script, known: Followed) -> None:
-        ends = known.ends_s
-        for task in script.tasks[len(ends) :]:
-            operation = task.operation
-            if operation not in self._lasts:
-                self._lasts[operation] = alone_s(self._rules, operation)
-            lasts = self._lasts[operation]
-            end = max([ends[line] for line in task.needs], default=0.0) + lasts
-            if not task.parties:
-                end = known.core_s = max(end, known.core_s + lasts)
-                known.rest_s -= lasts if operation.phase in self._rules.phases else 0.0
-            ends.append(end)
-            self.seconds = max(self.seconds, end, known.core_s + known.rest_s)
-
-
-HOPELESS = 1.06
-"""Plans are not written to their ends that surely take so many times as long as the best; those
-that take less may be improved (``layout_search.NEAR``)."""
 REFUSED = (PlanError, CollectiveError)
 """A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 
@@ -235,11 +155,8 @@ class Judge:
         return rules_of(self.network, plan, self.array, free, folded=True)
 
     def _taken(self, rules: Rules) -> float:
-        memory = self.execution.strict_memory
-        program, lines = step_below(rules, HOPELESS * self.best_s, memory=memory)
-        self.spent += lines
-        if program is None:
-            return math.inf
+        program = training_step(rules, memory=self.execution.strict_memory)
+        self.spent += sum(len(worker.template) for worker in program.workers)
         return run(program).iteration_s if self._fits(rules.plan, program) else math.inf
 
     @staticmethod

@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.cost.operators import NodeOperators
 from simulator.search.states import States
-from simulator.search.tables import Costs, Floats, Ints, Tables
+from simulator.search.tables import Costs, Floats, Tables
 from workloads import Graph
 
 
@@ -100,13 +99,6 @@ class Found:
     picks: tuple[int, ...]
 
 
-class Near(NamedTuple):
-    """Changes of the same nodes: what each adds by the chain, and the nodes' states in it."""
-
-    gains: Floats
-    states: Ints
-
-
 class Chain:
     """Costs between nodes that follow each other in the order of the graph.
 
@@ -129,12 +121,6 @@ class Chain:
         self._sure = sure
         self.overlap = tables.execution.overlap
         self.waits = waits_of(tables.graph, tables.operators.nodes)
-        self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
-        """What is between neighbours, for the weight that was asked for last."""
-        self._owned: dict[Hashable, Floats] = {}
-        self._reached: dict[float, list[Floats]] = {}
-        self.near: dict[Hashable, Near] = {}
-        """What other states of neighbours would add (``local``)."""
 
     @property
     def ends(self) -> bool:
@@ -195,11 +181,6 @@ class Chain:
 
     def reached(self, weight: float) -> list[Floats]:
         """By node and state, the least sum so far."""
-        if weight not in self._reached:
-            self._reached[weight] = self._reach(weight)
-        return self._reached[weight]
-
-    def _reach(self, weight: float) -> list[Floats]:
         found = [self.own(0, weight)]
         for v in range(1, len(self.nodes)):
             found.append(_least_to(self.pair(v, weight), found[-1]) + self.own(v, weight))
@@ -216,14 +197,11 @@ class Chain:
 
     def own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
-        costs, last = self.nodes[v], v == len(self.nodes) - 1
-        key = self.tables.sorts[v], v == 0, last, self.matmul(v), weight
-        if key not in self._owned:
-            found = self._own(v, weight) + self.byte_s * costs.held_bytes
-            if self.filled and not costs.hollow.all():
-                found = np.where(costs.hollow, np.inf, found)
-            self._owned[key] = found
-        return self._owned[key]
+        costs = self.nodes[v]
+        found = self._own(v, weight) + self.byte_s * costs.held_bytes
+        if self.filled and not costs.hollow.all():
+            found = np.where(costs.hollow, np.inf, found)
+        return found
 
     def _own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself."""
@@ -248,18 +226,8 @@ class Chain:
 
     def pair(self, v: int, weight: float) -> Floats:
         """What is between a node and the one before it, by the states of both."""
-        if self._weighed[0] != weight:
-            self._weighed = weight, {}
-        known, sort = self._weighed[1], self._pair_sorts[v]
-        if sort not in known:
-            forward, backward = self._pairs[sort]
-            known[sort] = forward + (1.0 - weight) * backward
-        return known[sort]
-
-    def sort_of(self, start: int, end: int) -> Hashable:
-        """Equal where nodes cost as much, by themselves and with the two around them."""
-        own, pairs = self.tables.sorts[start:end], self._pair_sorts[max(start, 1) : end + 1]
-        return start == 0, end == len(self.nodes), own, pairs
+        forward, backward = self._pairs[self._pair_sorts[v]]
+        return forward + (1.0 - weight) * backward
 
     @cached_property
     def _pair_sorts(self) -> tuple[int, ...]:
@@ -320,11 +288,6 @@ def _least_to(pair: Floats, before: Floats) -> Floats:
 
 
 WEIGHTS = (0.0, 0.5, MOST_WEIGHT)
-
-
-def floor_s(chain: Chain) -> float:
-    """The most of what a few weights say; a long way from the bound where much is re-laid."""
-    return max(sum(float(one.min()) for one in each) for each in by_weight(chain))
 
 
 def by_weight(chain: Chain) -> Iterator[list[Floats]]:
