@@ -33,7 +33,8 @@ from experiments.commands.examples import epilog
 from experiments.commands.study_file import study_of
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
-from experiments.formats import settle
+from experiments.notices import warnings_on_stderr
+from experiments.results.formats import settle
 
 COMMANDS = (
     speedup,
@@ -116,7 +117,7 @@ class _Version(argparse.Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0, 2 for the user's errors, 130 when interrupted, 143 when terminated."""
     write_anywhere()
-    with stoppable() as terminated:
+    with stoppable() as terminated, warnings_on_stderr():
         code = _run(argv)
     return 143 if terminated() else code
 

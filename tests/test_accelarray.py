@@ -11,8 +11,8 @@ import pytest
 
 import accelarray
 from experiments.cli import main
-from experiments.face.catalog import Names
 from experiments.face.exports import HOMES
+from experiments.results.catalog import Names
 
 HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"
 FUNCTIONS = [name for name in accelarray.__all__ if name.islower() and not name.startswith("_")]

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_array, add_output
 from experiments.commands.resolve import array_of
+from experiments.output import UsageError, progress_bar
+from experiments.results.formats import flat
+from experiments.results.result import Answer, check_outputs, show
+from hardware import Wires, in_bytes, parse_quantity
+from simulator import chosen, closed_form, run_alone
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hardware import Wires
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8
@@ -41,13 +45,8 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the wires, run the collective over all nodes, deliver."""
-    from experiments.formats import Shown, flat, written
-    from experiments.output import check_writable, deliver, progress_bar
-    from hardware import Wires
-    from simulator import chosen, closed_form, run_alone
-
     size_bytes = parse_bytes(args.bytes)
-    check_writable(args.output)
+    check_outputs(args)
     with progress_bar(3) as done:
         wires = Wires(array_of(args))
         nodes = wires.nodes
@@ -76,16 +75,12 @@ def run(args: argparse.Namespace) -> int:
             wires.names[link]: float(link_bytes[link]) for link in link_bytes.nonzero()[0]
         },
     }
-    shown = Shown(result, lambda: [flat(result)], lambda: [_table(result, wires)])
-    deliver(written(shown, args.format), args.output)
+    show(args, Answer(result, lambda: [flat(result)], lambda: [_table(result, wires)]))
     return 0
 
 
 def parse_bytes(text: str) -> float:
     """``100000000`` or ``100 MB``; raises UsageError."""
-    from experiments.output import UsageError
-    from hardware import in_bytes, parse_quantity
-
     try:
         return parse_quantity(in_bytes(text), "B")
     except ValueError as error:
@@ -94,8 +89,6 @@ def parse_bytes(text: str) -> float:
 
 def _check_size(collective: str, algorithm: str, nodes: int) -> None:
     """Refuse what would take minutes: messages between all pairs of very many nodes."""
-    from experiments.output import UsageError
-
     pairs = collective == "all-to-all" or algorithm == "direct"
     if pairs and nodes * nodes > MOST_MESSAGES:
         raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")

@@ -13,12 +13,17 @@ from experiments.commands.arguments import (
     add_output,
     add_runner,
 )
-from experiments.commands.resolve import array_of, execution_of, network_of, runner_of
+from experiments.commands.resolve import array_of, execution_of, network_of, running
+from experiments.output import UsageError
+from experiments.pictures.figures import save
+from experiments.pictures.fit_plot import plot_fit
+from experiments.results.result import Answer, check_outputs, show
+from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
+from experiments.studies.throughput import readable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.studies.fitting import Fit
 
 SHOWN = 15
 COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "update")
@@ -47,23 +52,16 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run every combination that may fit, then deliver table and picture."""
-    from experiments.formats import Shown, written
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
-    from experiments.pictures.figures import check_plot, save
-    from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of
-
-    if args.plot:
-        check_plot(args.plot)
-    check_writable(args.output, args.plot)
+    check_outputs(args)
     array = array_of(args)
     execution = execution_of(args, array)
     if execution.model != "deployed":
         raise UsageError("fit: the published model has no memory; take --execution deployed")
     varied = VARIED if args.axes is None else varied_of(args.axes)
-    asked = Fit(network_of(args.network, args.transform), array, args.batch, execution, varied)
+    asked = Fit(network_of(args, array), array, args.batch, execution, varied)
     cases, every = asked.cases(), list(asked.choices())
     found = {}
-    with runner_of(args) as runner, progress_bar(len(cases)) as progress:
+    with running(args, len(cases)) as (runner, progress, _):
         for done in runner.run(cases, asked.after, run_choice, asked.passes):
             found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
             if not asked.after(done.name, done.outputs):
@@ -71,8 +69,6 @@ def run(args: argparse.Namespace) -> int:
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     best = ranked(rows)
     if args.plot:
-        from experiments.pictures.fit_plot import plot_fit
-
         save(plot_fit(best, _title(asked)), args.plot)
     data = {
         "network": asked.network.name,
@@ -85,8 +81,13 @@ def run(args: argparse.Namespace) -> int:
         "fits": best,
         "others": [row for row in rows if row["reason"]],
     }
-    shown = Shown(data, lambda: [*best, *data["others"]], lambda: _tables(asked, rows, len(every)))
-    deliver(written(shown, args.format), args.output)
+    answer = Answer(
+        data,
+        lambda: [*best, *data["others"]],
+        lambda: _tables(asked, rows, len(every)),
+        picture=lambda: plot_fit(best, _title(asked)),
+    )
+    show(args, answer)
     return 0
 
 
@@ -97,9 +98,6 @@ def _title(asked: Fit) -> str:
 def _tables(asked: Fit, rows: list[dict[str, Any]], every: int) -> list[Table | str]:
     """The fastest, and how many there were in all."""
     from rich.table import Table
-
-    from experiments.studies.fitting import ranked, why_not
-    from experiments.studies.throughput import readable
 
     best = ranked(rows)
     counts = why_not(rows)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-if TYPE_CHECKING:
-    from experiments.formats import Shown
+from experiments.commands.profile_tables import of_max_load, of_phaze, of_pipeline
+from experiments.notices import tell
+from experiments.output import UsageError, progress_bar
+from experiments.results.result import Answer, check_outputs, show
+from hardware.quantity import in_bytes, parse_quantity
+from planners import pipeline as pipedream
 
 PLANNERS = ("pipedream", "max-load", "phaze")
 """What ``--planner`` takes with ``--profile``."""
@@ -121,8 +126,6 @@ def _flag(name: str) -> str:
 
 def check_no_profile(args: argparse.Namespace) -> None:
     """Raise UsageError for an option that only a profile's plan reads."""
-    from experiments.output import UsageError
-
     for name in OPTIONS:
         if name not in SHARED and _given(args, name):
             raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
@@ -130,8 +133,6 @@ def check_no_profile(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for an option that this planner does not read, or one that it lacks."""
-    from experiments.output import UsageError
-
     if args.planner not in PLANNERS:
         raise UsageError(
             f"--profile is planned by --planner {', '.join(PLANNERS[:-1])} or {PLANNERS[-1]}, "
@@ -163,12 +164,9 @@ def _check(args: argparse.Namespace) -> None:
 
 def run_profile(args: argparse.Namespace) -> int:
     """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
-    from experiments.formats import written
-    from experiments.output import check_writable, deliver, warn
-
     _check(args)
-    check_writable(args.output)
-    planned: dict[str, Callable[[argparse.Namespace], tuple[Shown, list[str]]]] = {
+    check_outputs(args)
+    planned: dict[str, Callable[[argparse.Namespace], tuple[Answer, list[str]]]] = {
         "pipedream": _pipedream,
         "max-load": _max_load,
         "phaze": _phaze,
@@ -176,8 +174,8 @@ def run_profile(args: argparse.Namespace) -> int:
     shown, notes = planned[args.planner](args)
     if args.format in ("json", "csv"):
         for note in notes:
-            warn(note)
-    deliver(written(shown, args.format), args.output)
+            tell(note)
+    show(args, shown)
     return 0
 
 
@@ -186,8 +184,6 @@ def _memory(args: argparse.Namespace) -> float | None:
 
 
 def _quantity(flag: str, text: str, unit: str) -> float:
-    from experiments.output import UsageError
-    from hardware.quantity import in_bytes, parse_quantity
 
     try:
         return parse_quantity(in_bytes(text) if unit == "B" else text, unit)
@@ -195,10 +191,7 @@ def _quantity(flag: str, text: str, unit: str) -> float:
         raise UsageError(f"{flag} {text!r}: {error}") from None
 
 
-def _pipedream(args: argparse.Namespace) -> tuple[Shown, list[str]]:
-    from experiments.commands.profile_tables import of_pipeline
-    from experiments.output import progress_bar
-    from planners import pipeline as pipedream
+def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
     levels = pipedream.parse_hierarchy(args.hierarchy)
     profile, left_out = pipedream.planned_part(pipedream.read_profile(args.profile))
@@ -218,12 +211,7 @@ def _some(names: tuple[str, ...], most: int = 6) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _max_load(args: argparse.Namespace) -> tuple[Shown, list[str]]:
-    from dataclasses import replace
-
-    from experiments.commands.profile_tables import of_max_load
-    from experiments.output import progress_bar
-    from planners import pipeline as pipedream
+def _max_load(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
     graph = pipedream.read_load_graph(args.profile)
     if (memory := _memory(args)) is not None:
@@ -234,7 +222,6 @@ def _max_load(args: argparse.Namespace) -> tuple[Shown, list[str]]:
 
 
 def _micro_batches(text: str) -> int:
-    from experiments.output import UsageError
 
     digits = text.isascii() and text.isdigit() and len(text) < 10
     if not (digits and 1 <= int(text) <= MOST):
@@ -242,10 +229,7 @@ def _micro_batches(text: str) -> int:
     return int(text)
 
 
-def _phaze(args: argparse.Namespace) -> tuple[Shown, list[str]]:
-    from experiments.commands.profile_tables import of_phaze
-    from experiments.output import progress_bar
-    from planners import pipeline as pipedream
+def _phaze(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
     bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
     training = pipedream.Training(

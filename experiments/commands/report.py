@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import shlex
+from typing import Any
 
 from experiments.commands.arguments import (
     add_array,
@@ -14,21 +15,15 @@ from experiments.commands.arguments import (
     add_planners,
     add_runner,
 )
-from experiments.commands.resolve import (
-    array_of,
-    check_runner,
-    execution_of,
-    network_of,
-    networks_of,
-    planners_of,
-    runner_of,
-)
+from experiments.commands.resolve import array_of, planners_of, running, study_of
 from experiments.commands.study_file import add_study
-
-if TYPE_CHECKING:
-    from experiments.report.study import Study
-    from hardware import Array
-    from workloads import Network
+from experiments.face.inputs import network_of
+from experiments.output import UsageError, check_writable, whole_file
+from experiments.report.study import Study, report, steps
+from experiments.studies.metrics import check_metrics
+from experiments.studies.model_options import MODEL_OPTIONS
+from hardware import Array, load_array
+from workloads import Network
 
 ARRAYS = ("accpar-mixed", "accpar-homogeneous")
 MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"
@@ -59,15 +54,11 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Collect what the page is about, then make and write it whole."""
-    from experiments.output import UsageError, check_writable, progress_bar, whole_file
-    from experiments.report.study import report, steps
-
     if not args.output.endswith((".html", ".htm")):
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
     study = _study(args)
     check_writable(args.output)
-    check_runner(args)
-    with runner_of(args) as runner, progress_bar(steps(study)) as progress:
+    with running(args, steps(study)) as (runner, progress, _):
         page = report(study, progress, runner)
     with whole_file(args.output) as path:
         path.write_bytes(page.encode("utf-8", "replace"))
@@ -75,24 +66,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _study(args: argparse.Namespace) -> Study:
-    from experiments.report.study import Study
-    from experiments.studies.metrics import check_metrics, parse_metrics
-
-    networks, planners = networks_of(args), planners_of(args)
-    arrays, metrics = tuple(_arrays(args)), parse_metrics(args.metrics)
+    asked, arrays = study_of(args), tuple(_arrays(args))
+    networks, planners = list(asked.networks), planners_of(args)
     for array in arrays:
-        check_metrics(metrics, array)
+        check_metrics(asked.metrics, array)
     wanted = network_of(args.timeline, args.transform) if args.timeline else None
     return Study(
         arrays=arrays,
-        networks=tuple(networks),
+        networks=asked.networks,
         planners=tuple(planners),
         mapped=wanted or _among(networks, MAPPED),
         drawn=wanted or _among(networks, DRAWN),
         drawn_planner=PLANNER if PLANNER in planners else planners[-1],
         batch=args.batch,
-        execution=execution_of(args, arrays[0]),
-        metrics=metrics,
+        execution=asked.conditions.execution,
+        metrics=asked.metrics,
         command=_command(args),
         title=args.title or "",
     )
@@ -100,8 +88,6 @@ def _study(args: argparse.Namespace) -> Study:
 
 def _arrays(args: argparse.Namespace) -> list[Array]:
     """The paper's two arrays, or the one that was asked for."""
-    from hardware import load_array
-
     if args.array or args.set:
         return [array_of(args)]
     return [load_array(name) for name in ARRAYS]
@@ -114,10 +100,6 @@ def _among(networks: list[Network], name: str) -> Network:
 
 def _command(args: argparse.Namespace) -> str:
     """The command as it could be typed again."""
-    import shlex
-
-    from experiments.studies.model_options import MODEL_OPTIONS
-
     words = ["accelarray", "report"]
     words += ["--array", args.array] if args.array else []
     words += [word for change in args.set for word in ("--set", change)]

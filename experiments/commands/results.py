@@ -6,6 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_metrics, add_output
+from experiments.commands.sweep import ENDINGS
+from experiments.output import UsageError, deliver, fitted
+from experiments.report.page.results import varied_keys
+from experiments.results.formats import rows_of
+from experiments.results.result import Answer, check_outputs, show
+from experiments.results.sweeps import records
+from experiments.studies.metrics import parse_metrics
+from experiments.studies.store import Store
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,13 +46,6 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
-    from experiments.commands.sweep import ENDINGS, give
-    from experiments.formats import Shown, written
-    from experiments.output import UsageError, check_writable, deliver
-    from experiments.report.page.results import varied_keys
-    from experiments.studies.metrics import parse_metrics
-    from experiments.studies.store import Store
-
     with Store(args.store, create=False) as store:
         if args.action == "prune":
             deliver(f"{store.prune(**_conditions(args.where))} results deleted\n", None)
@@ -56,23 +57,22 @@ def run(args: argparse.Namespace) -> int:
         if args.format == "parquet":
             raise UsageError("list has no parquet; results export --output FILE.parquet has")
         listed = [{column: row.get(column) for column in columns} for row in rows]
-        shown = Shown(listed, lambda: listed, lambda: _parts(args, columns, rows))
-        deliver(written(shown, args.format), args.output)
+        show(args, Answer(listed, lambda: listed, lambda: _parts(args, columns, rows)))
         return 0
     if not (args.output and args.output.lower().endswith(ENDINGS)):
         raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
-    check_writable(args.output)
+    check_outputs(args)
     import pandas
 
     flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
-    give(args, pandas.DataFrame(flat), list)
+    table = pandas.DataFrame(flat)
+    show(args, Answer(records(table), lambda: rows_of(table), list, table))
     return 0
 
 
 def _parts(
     args: argparse.Namespace, columns: list[str], rows: list[dict[str, Any]]
 ) -> list[Table | str]:
-    from experiments.output import fitted
 
     title = f"{args.store}: {len(rows)} results"
     shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
@@ -82,7 +82,6 @@ def _parts(
 
 
 def _conditions(where: list[str]) -> dict[str, str]:
-    from experiments.output import UsageError
 
     conditions: dict[str, str] = {}
     for text in where:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from experiments.commands import speedup_tables
 from experiments.commands.arguments import (
     add_array,
     add_batch,
@@ -20,23 +18,17 @@ from experiments.commands.arguments import (
     add_runner,
     add_unfolded,
 )
-from experiments.commands.resolve import (
-    array_of,
-    check_runner,
-    execution_of,
-    networks_of,
-    planners_of,
-    runner_of,
-)
+from experiments.commands.resolve import study_of
 from experiments.commands.study_file import add_study
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from experiments.studies.comparison import Options
-    from experiments.studies.speedups import Comparison
-    from hardware import Array
-    from workloads import Network
+from experiments.results.result import check_outputs, show
+from experiments.results.speedups import (
+    ComparisonResult,
+    ScalingResult,
+    compared,
+    parse_levels,
+    scaled,
+)
+from simulator.search.shares import FAIRER
 
 
 def configure(commands: Any) -> None:
@@ -71,127 +63,24 @@ def configure(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare, then deliver; 130 when interrupted on the way."""
-    from experiments.output import check_writable
-    from experiments.pictures.figures import check_plot
-    from experiments.studies.metrics import check_metrics, parse_metrics
-
-    array = array_of(args)
-    check_metrics(parse_metrics(args.metrics), array)
-    networks = networks_of(args)
-    planners = planners_of(args)
-    if args.baselines:
-        from simulator.search.shares import FAIRER
-
-        planners = list(dict.fromkeys([*FAIRER, *planners]))
-    if args.plot:
-        check_plot(args.plot)
-    check_writable(args.output, args.plot)
-    execution_of(args, array)  # complain before the work
-    check_runner(args)
-    study = _networks if args.levels is None else _levels
-    return 0 if study(args, array, networks, planners) else 130
+    """Compare, then show; 130 when interrupted on the way."""
+    study = study_of(args, FAIRER if args.baselines else ())
+    check_outputs(args)
+    if args.levels is None:
+        found = compared(study)
+        done, of = len(found.comparison.networks), f"{len(study.networks)} networks"
+        return _shown(args, found, f"{done} of {of}")
+    scaling = scaled(study, args.levels)
+    words = f"{len(scaling.levels)} of {len(parse_levels(args.levels))} sizes"
+    return _shown(args, scaling, words)
 
 
-@contextmanager
-def _options(args: argparse.Namespace, array: Array) -> Iterator[Options]:
-    from experiments.studies.metrics import parse_metrics
-
-    with runner_of(args) as runner:
-        yield {
-            "folded": not args.unfolded,
-            "execution": execution_of(args, array),
-            "communication": args.communication,
-            "metrics": parse_metrics(args.metrics),
-            "runner": runner,
-        }
-
-
-def _networks(
-    args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
-) -> bool:
-    """One array, network by network; whether it was finished."""
-    from experiments.formats import Shown, rows_of, written
-    from experiments.output import deliver, progress_bar
-    from experiments.pictures.comparison_plots import plot_speedups
-    from experiments.pictures.figures import save
-    from experiments.studies.comparison import compare
-
-    with _options(args, array) as options, progress_bar(len(networks) * len(planners)) as progress:
-        result = compare(array, networks, planners, args.batch, progress, **options)
-    _warn(result)
-    warnings = [f"{n.name}: {note}" for n in networks for note in n.notes]
-    warnings += [*args.forewarned, *result.overflows, *result.unread]
-    shown = Shown(
-        speedup_tables.to_dict(result) | {"warnings": warnings},
-        lambda: rows_of(result.to_frame()),
-        lambda: speedup_tables.tables(result),
-    )
-    deliver(written(shown, args.format), args.output if result.complete else None)
-    if not result.complete:
-        _say_interrupted(args, f"{len(result.networks)} of {len(networks)} networks")
-    elif args.plot:
-        save(plot_speedups(result), args.plot)
-    return result.complete
-
-
-def _warn(result: Comparison) -> None:
-    from experiments.output import warn
-    from experiments.studies.occupancy import REMEDY
-
-    for fault in result.overflows:
-        warn(f"{fault} {REMEDY}")
-
-
-def _say_interrupted(args: argparse.Namespace, after: str) -> None:
-    """What is finished went to the terminal; files are not replaced by half a study."""
+def _shown(args: argparse.Namespace, result: ComparisonResult | ScalingResult, after: str) -> int:
+    """What is finished goes to the terminal; files are not replaced by half a study."""
+    show(args, result, complete=result.complete)
+    if result.complete:
+        return 0
     kept = "".join(f"; {name} is as it was" for name in (args.output, args.plot) if name)
     kept += f"; finished cases are in {args.store}" if args.store else ""
     print(f"accelarray: interrupted after {after}{kept}", file=sys.stderr)
-
-
-def _levels(
-    args: argparse.Namespace, array: Array, networks: list[Network], planners: list[str]
-) -> bool:
-    """One array of each size; whether all were finished."""
-    from experiments.formats import Shown, rows_of, written
-    from experiments.output import deliver, progress_bar
-    from experiments.pictures.comparison_plots import plot_levels
-    from experiments.pictures.figures import save
-    from experiments.studies.scaling import sweep
-
-    wanted = parse_levels(args.levels)
-    total = len(wanted) * len(networks) * len(planners)
-    with _options(args, array) as options, progress_bar(total) as progress:
-        done = sweep(array, wanted, networks, planners, args.batch, progress, **options)
-    for level in done:
-        _warn(level.result)
-    found = speedup_tables.levels_to_dict(array.name, args.batch, done)
-    shown = Shown(
-        found | {"warnings": [*args.forewarned, *found["warnings"]]},
-        lambda: rows_of(speedup_tables.levels_to_frame(done)),
-        lambda: speedup_tables.levels_tables(array.name, args.batch, done),
-    )
-    complete = len(done) == len(wanted)
-    deliver(written(shown, args.format), args.output if complete else None)
-    if not complete:
-        _say_interrupted(args, f"{len(done)} of {len(wanted)} sizes")
-    elif args.plot:
-        save(plot_levels(array.name, done), args.plot)
-    return complete
-
-
-def parse_levels(text: str) -> list[int]:
-    """``2,3,8-16`` to numbers, ascending; raises UsageError."""
-    from experiments.output import UsageError
-
-    levels: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        bounds = (first, last if dash else first)
-        if not all(b.isascii() and b.isdigit() and len(b) < 4 for b in bounds):
-            raise UsageError(f"--levels {text!r}: expected numbers, as 2,3,4 or 2-16")
-        levels.update(range(int(bounds[0]), int(bounds[1]) + 1))
-    if not levels:
-        raise UsageError(f"--levels {text!r}: an empty range")
-    return sorted(levels)
+    return 130

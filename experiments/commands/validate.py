@@ -49,9 +49,10 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.formats import Shown, written
     from experiments.output import UsageError, check_writable, deliver, progress_bar
     from experiments.pictures.figures import check_plot, save
+    from experiments.results.formats import written
+    from experiments.results.result import Answer
     from experiments.validate import gpu_steps, measured_collectives
     from experiments.validate.closed import (
         closed_forms,
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         check_drawable(len(result.rows))
         save(plot_validation(result), args.plot)
     data = {key: value for part in sections for key, value in part.data.items()}
-    shown = Shown(data, lambda: data["rows"], lambda: _parts(sections, args.format))
+    shown = Answer(data, lambda: data["rows"], lambda: _parts(sections, args.format))
     deliver(written(shown, args.format), args.output)
     return 0
 

@@ -54,21 +54,22 @@ def check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.commands.resolve import runner_of
-    from experiments.formats import Shown, written
+    from experiments.commands.resolve import running
     from experiments.measured import picture
     from experiments.measured.rows import load, shipped
     from experiments.measured.section import sections
     from experiments.measured.study import predicted
-    from experiments.output import check_writable, deliver, fitted, progress_bar
+    from experiments.output import check_writable, deliver, fitted
     from experiments.pictures.figures import check_plot, save
+    from experiments.results.formats import written
+    from experiments.results.result import Answer
 
     if args.plot:
         check_plot(args.plot)
     check_writable(args.output, args.plot)
     rows = load(args.rows)
     calibration = shipped() if args.calibration is None else load(args.calibration)
-    with runner_of(args) as runner, progress_bar(len(rows) + 2 * len(calibration)) as progress:
+    with running(args, len(rows) + 2 * len(calibration)) as (runner, progress, _):
         study = predicted(rows, calibration, runner, args.per_source, progress)
     parts = sections(study)
     if args.plot:
@@ -81,5 +82,5 @@ def run(args: argparse.Namespace) -> int:
             found += [*fitted(part.title, part.rows, LEAST, args.format), *part.messages, ""]
         return found[:-1]
 
-    deliver(written(Shown(data, lambda: data["rows"], shown), args.format), args.output)
+    deliver(written(Answer(data, lambda: data["rows"], shown), args.format), args.output)
     return 0

@@ -5,29 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas
     from rich.table import Table
+
+    from experiments.results.result import Result
 
 FORMATS = ("table", "json", "csv", "md")
 """What every command that prints a table can print; ``table`` is the default."""
 _MARKUP = re.compile(r"([\\`*<|\[\]])")
 """Characters that names from strangers' files could format a page of Markdown with."""
-
-
-class Shown(NamedTuple):
-    """A result: ``data`` as JSON has it, ``rows`` as a spreadsheet, ``parts`` as people read it.
-
-    What is made of it is made only when it is asked for.
-    """
-
-    data: Any
-    rows: Callable[[], Sequence[Mapping[str, Any]]]
-    parts: Callable[[], Sequence[Table | str]]
 
 
 def settle(args: argparse.Namespace) -> None:
@@ -60,15 +51,15 @@ def _these(formats: Sequence[str]) -> str:
     return ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
 
 
-def written(result: Shown, form: str) -> str:
+def written(result: Result, form: str) -> str:
     """The text of a result in one of FORMATS."""
-    from experiments.output import text_of, to_json
+    from experiments.output import text_of
 
     if form == "json":
-        return to_json(result.data)
+        return result.to_json()
     if form == "csv":
         return csv_of(result.rows())
-    return markdown_of(*result.parts()) if form == "md" else text_of(*result.parts())
+    return markdown_of(*result.tables()) if form == "md" else text_of(*result.tables())
 
 
 def flat(data: Mapping[str, Any]) -> dict[str, Any]:
