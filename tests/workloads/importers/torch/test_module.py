@@ -219,14 +219,6 @@ def test_what_cannot_be_traced_is_said(torch: Any) -> None:
         from_torch(torch.nn.ReLU(), torch.zeros(2, 3))
 
 
-def test_a_projected_lstm_is_no_small_lstm(torch: Any) -> None:
-    cell = torch.nn.LSTM(8, 16, proj_size=4, batch_first=True)
-    module = torch.nn.Sequential(torch.nn.Linear(8, 8), cell)
-    network = from_torch(module, (torch.randn(2, 5, 8),))
-    assert network.parameters == sum(p.numel() for p in module.parameters())
-    assert any("projection" in note for note in network.notes)
-
-
 def test_nothing_weighted_because_nothing_was_understood(torch: Any) -> None:
     with pytest.raises(NetworkError, match=r"no weighted layer.*rnn_tanh.*not understood"):
         from_torch(torch.nn.RNN(8, 16, batch_first=True), (torch.randn(2, 5, 8),))
