@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Unpack
 
-    from experiments.face.catalog import Names
-    from experiments.face.comparison import ComparisonResult, ScalingResult
-    from experiments.face.difference import DifferenceResult
-    from experiments.face.explanation import ExplanationResult
     from experiments.face.forms import (
         ArrayLike,
         Changes,
@@ -55,11 +51,15 @@ if TYPE_CHECKING:
         StudyOptions,
         Vary,
     )
-    from experiments.face.notices import AccelarrayWarning
-    from experiments.face.planned import PlanResult
-    from experiments.face.step import StepResult
-    from experiments.face.sweeps import SweepResult
+    from experiments.notices import AccelarrayWarning
     from experiments.output import UsageError
+    from experiments.results.catalog import Names
+    from experiments.results.difference import DifferenceResult
+    from experiments.results.explanation import ExplanationResult
+    from experiments.results.planned import PlanResult
+    from experiments.results.speedups import ComparisonResult, ScalingResult
+    from experiments.results.step import StepResult
+    from experiments.results.sweeps import SweepResult
     from hardware import Array, SpecError
     from planners import Plan, PlanError, Planner
     from simulator import (
@@ -130,10 +130,12 @@ def simulate(
     ``folded=False`` simulates every core and link, not one of each class that
     does the same: the same step, found later.
     """
-    from experiments.face.asked import case_of
-    from experiments.face.step import stepped
+    from experiments.face.asked import cases_of
+    from experiments.results.step import stepped
 
-    return stepped(case_of(network, planner, array, batch, execution, set, options, folded=folded))
+    asked = (network, [planner], array, batch, execution, set, options)
+    (case,) = cases_of(*asked, folded=folded)
+    return stepped(case)
 
 
 def plan(
@@ -147,10 +149,10 @@ def plan(
     **options: Unpack[Options],
 ) -> PlanResult:
     """How a planner splits a network: a type and a share for each layer at each level."""
-    from experiments.face.asked import case_of
-    from experiments.face.planned import planned
+    from experiments.face.asked import cases_of
+    from experiments.results.planned import planned
 
-    return planned(case_of(network, planner, array, batch, execution, set, options))
+    return planned(*cases_of(network, [planner], array, batch, execution, set, options))
 
 
 def explain(
@@ -165,12 +167,12 @@ def explain(
     **options: Unpack[Options],
 ) -> ExplanationResult:
     """Why a step takes as long as it does, what would help, and what each ``set`` brought."""
-    from experiments.face.asked import case_of
-    from experiments.face.explanation import explained
+    from experiments.face.asked import cases_of
     from experiments.face.inputs import spec_of
+    from experiments.results.explanation import explained
 
     name, changes = spec_of(array, set)
-    case = case_of(network, planner, array, batch, execution, changes, options)
+    (case,) = cases_of(network, [planner], array, batch, execution, changes, options)
     return explained(case, name, changes, progress)
 
 
@@ -179,7 +181,7 @@ def difference(first: StepResult, second: StepResult) -> DifferenceResult:
 
     Raises UsageError for steps that cannot be compared.
     """
-    from experiments.face.difference import differing
+    from experiments.results.difference import differing
 
     return differing(first, second)
 
@@ -199,9 +201,9 @@ def compare(
     "all" are AccPar's nine networks, and all planners but ``model_parallel``.
     """
     from experiments.face.asked import study_of
-    from experiments.face.comparison import compared
+    from experiments.results.speedups import compared, whole
 
-    return compared(study_of(networks, planners, array, batch, execution, set, options))
+    return whole(compared(study_of(networks, planners, array, batch, execution, set, options)))
 
 
 def scale(
@@ -217,9 +219,10 @@ def scale(
 ) -> ScalingResult:
     """``compare`` on arrays of 2^levels accelerators in the proportions of ``array``."""
     from experiments.face.asked import study_of
-    from experiments.face.comparison import scaled
+    from experiments.results.speedups import scaled, whole
 
-    return scaled(study_of(networks, planners, array, batch, execution, set, options), levels)
+    study = study_of(networks, planners, array, batch, execution, set, options)
+    return whole(scaled(study, levels))
 
 
 def sweep(
@@ -240,9 +243,10 @@ def sweep(
     "batch": [64, 128]}, or texts as "batch=64,128".
     """
     from experiments.face.asked import study_of
-    from experiments.face.sweeps import swept
+    from experiments.results.sweeps import grid_of, swept
 
-    return swept(study_of(networks, planners, array, batch, execution, set, options), vary)
+    study = study_of(networks, planners, array, batch, execution, set, options)
+    return swept(study, grid_of(study, vary))
 
 
 def network(given: NetworkLike) -> Network:
@@ -280,7 +284,7 @@ def devices() -> Names:
 
 
 def _names(kind: str) -> Names:
-    from experiments.face.catalog import names_of
+    from experiments.results.catalog import names_of
 
     return names_of(kind)
 

@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,12 +142,6 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     return made
 
 
-def warn(sentence: str) -> None:
-    """One line on stderr, if there is any."""
-    if sys.stderr is not None:
-        print(f"accelarray: warning: {legible(sentence)}", file=sys.stderr)
-
-
 def to_json(data: Any) -> str:
     """JSON as the commands print it; a number that is not finite is null."""
     return json.dumps(_finite(data), indent=2, allow_nan=False) + "\n"
@@ -265,3 +259,10 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
             progress.update(task, label=legible(label), advance=1)
 
         yield advance
+
+
+def hearing(
+    progress: Callable[[str], None] | None, total: int | None
+) -> AbstractContextManager[Callable[[str], None]]:
+    """``progress``, called once for each finished case; None is the command line's bar."""
+    return progress_bar(total) if progress is None else nullcontext(progress)

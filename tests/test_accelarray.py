@@ -12,8 +12,8 @@ import pytest
 
 import accelarray
 from experiments.cli import main
-from experiments.face.catalog import Names
 from experiments.face.exports import HOMES
+from experiments.results.catalog import Names
 from workloads import load_network
 
 HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"

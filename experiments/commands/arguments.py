@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from experiments.formats import FORMATS
+from experiments.results.formats import FORMATS
 
 
 def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
@@ -275,7 +275,7 @@ def add_stages(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, *further: str) -> None:
-    """``--format`` and ``--output``; ``experiments.formats.settle`` makes one choice of both."""
+    """``--format`` and ``--output``, of which ``results.formats.settle`` makes one choice."""
     formats = (*FORMATS, *further)
     parser.add_argument(
         "--format", choices=formats, help="default: what --output ends in, or else table"

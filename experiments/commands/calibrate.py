@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     import json
 
-    from experiments.commands.resolve import runner_of
+    from experiments.commands.resolve import running
     from experiments.measured.calibrated import calibrated, said, to_json, toml_of
     from experiments.measured.rows import load
     from experiments.output import (
@@ -38,7 +38,6 @@ def run(args: argparse.Namespace) -> int:
         check_writable,
         deliver,
         fitted,
-        progress_bar,
         text_of,
     )
 
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--output {args.output}: a stack's file ends in .toml")
     check_writable(args.output, None)
     rows = load(args.measured)
-    with runner_of(args) as runner, progress_bar(2 * len(rows)) as progress:
+    with running(args, 2 * len(rows)) as (runner, progress, _):
         found = calibrated(rows, runner, progress)
     if args.output:
         deliver(toml_of(found, args.measured), args.output)

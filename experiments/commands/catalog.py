@@ -1,24 +1,33 @@
-"""``accelarray list`` and ``accelarray show``: what there is, and what is in it."""
+"""``accelarray list`` and ``show``: what there is; ``results``: what a store holds."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_output
-from experiments.commands.resolve import network_of
+from experiments.commands.arguments import add_metrics, add_output
+from experiments.commands.studies import ENDINGS
+from experiments.face import inputs
+from experiments.output import UsageError, deliver, fitted, whole_file
+from experiments.report.page.results import varied_keys
+from experiments.results import formats
+from experiments.results.catalog import KINDS, LISTED, all_planners, rows_of
+from experiments.results.result import Answer, check_outputs, show
+from experiments.results.sweeps import records
+from experiments.studies.metrics import parse_metrics
+from experiments.studies.store import Store
+from hardware import Setting, catalog_names, load_array, load_device, load_stack, spec_kind
+from planners import load_planner
+from workloads import LARGE, NETWORKS, Network, Sides, is_network
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from hardware import Setting
-    from workloads import Network, Sides
-
-KINDS = ("networks", "planners", "methods", "arrays", "devices", "stacks")
+    from rich.table import Table
 
 
-def configure(commands: Any) -> None:
+def configure_catalog(commands: Any) -> None:
     """Add both commands to the parser."""
     parser = commands.add_parser(
         "list", help="networks, planners, methods, arrays, devices or stacks by name"
@@ -41,113 +50,19 @@ def run_list(args: argparse.Namespace) -> int:
     return 0
 
 
-def rows_of(kind: str) -> list[dict[str, Any]]:
-    """One of KINDS: a row for each, with its name and what it is."""
-    listed = {
-        "networks": _list_networks,
-        "planners": _list_planners,
-        "methods": _list_methods,
-        "arrays": _list_arrays,
-        "devices": _list_devices,
-        "stacks": _list_stacks,
-    }
-    return listed[kind]()
-
-
-def _list_networks() -> list[dict[str, Any]]:
-    from workloads import LARGE, NETWORKS, load_network
-
-    networks = [load_network(name) for name in (*NETWORKS, *LARGE)]
-    return [
-        {
-            "name": n.name,
-            "weights": n.weights,
-            "parameters": n.parameters,
-            "macs": n.macs,
-            "about": n.description,
-        }
-        for n in networks
-    ]
-
-
-def _list_planners() -> list[dict[str, Any]]:
-    return [{"name": name, "about": _about_planner(name)} for name in all_planners()]
-
-
-def _list_methods() -> list[dict[str, Any]]:
-    from simulator.asynchronous.registry import ALGORITHMS
-
-    return [
-        {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
-        for name, method in ALGORITHMS.items()
-    ]
-
-
-def _about_planner(name: str) -> str:
-    """The first line of its documentation; why there is none, where it cannot be loaded."""
-    from planners import JUDGED, PlanError, load_planner
-
-    if name in JUDGED:
-        return JUDGED[name].about
-    try:
-        return _first_line(load_planner(name))
-    except PlanError as error:
-        return str(error)
-
-
-def all_planners() -> list[str]:
-    """Every planner there is, the baselines last."""
-    from planners import BASELINES, JUDGED, planner_names
-
-    return [*planner_names(), *BASELINES, *JUDGED]
-
-
-def _first_line(thing: object) -> str:
-    return (thing.__doc__ or "").strip().partition("\n")[0]
-
-
-def _list_arrays() -> list[dict[str, Any]]:
-    from hardware import catalog_models, catalog_rows
-
-    models = catalog_models()
-    return [
-        {"name": name, "accelerators": size, "execution": models[name], "about": about}
-        for name, size, about in catalog_rows("array")
-    ]
-
-
-def _list_devices() -> list[dict[str, Any]]:
-    from hardware import catalog_rows
-
-    rows = catalog_rows("device")
-    return [{"name": name, "cores": size, "about": about} for name, size, about in rows]
-
-
-def _list_stacks() -> list[dict[str, Any]]:
-    from hardware import catalog_rows
-
-    rows = catalog_rows("stack")
-    return [{"name": name, "year": str(year), "about": about} for name, year, about in rows]
-
-
 def run_show(args: argparse.Namespace) -> int:
     """Find the name among networks, planners and specs, and print it."""
-    from experiments.output import UsageError
-    from hardware import spec_kind
-    from planners import load_planner
-    from workloads import is_network
-
     known = is_network(args.name)
     if known or args.name in all_planners():
         if args.set:
             raise UsageError(f"--set changes specs; {args.name!r} is not one")
         if known:
-            network = network_of(args.name)
+            network = inputs.network_of(args.name)
             if args.output and args.output.endswith(".onnx"):
                 _write_onnx(network, args.output)
                 return 0
             rows = _layers(network)
-            _deliver(args, _about(network), rows, _network(network, rows), LEAST)
+            _deliver(args, _about(network), rows, _network(network, rows), LEAST_catalog)
         else:
             row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
             _deliver(args, args.name, [row], row)
@@ -155,7 +70,6 @@ def run_show(args: argparse.Namespace) -> int:
     kind = spec_kind(args.name)
     if kind is None:
         raise UsageError(_unknown(args.name))
-    from hardware import load_array, load_device, load_stack
 
     if kind == "array":
         array = load_array(args.name, args.set)
@@ -171,7 +85,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _write_onnx(network: Network, output: str) -> None:
-    from experiments.output import whole_file
+
     from workloads.exporters.onnx_model import to_onnx
 
     data = to_onnx(network).SerializeToString()
@@ -180,10 +94,6 @@ def _write_onnx(network: Network, output: str) -> None:
 
 
 def _unknown(name: str) -> str:
-    import difflib
-
-    from hardware import catalog_names
-    from workloads import LARGE, NETWORKS
 
     specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
     names = [*NETWORKS, *LARGE, *all_planners(), *specs]
@@ -256,9 +166,7 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-LISTED = ("weights", "macs")
-"""Columns of a list that a narrow terminal goes without."""
-LEAST = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
+LEAST_catalog = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
 """Columns of a network's layers that a narrow terminal goes without, the first ones first."""
 
 
@@ -270,8 +178,78 @@ def _deliver(
     least: Sequence[str] = (),
 ) -> None:
     """Rows as a table or a spreadsheet, or data as JSON."""
-    from experiments.formats import Shown, written
-    from experiments.output import deliver, fitted
+    show(args, Answer(data, lambda: rows, lambda: fitted(title, rows, least, args.format)))
 
-    result = Shown(data, lambda: rows, lambda: fitted(title, rows, least, args.format))
-    deliver(written(result, args.format), args.output)
+
+COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
+LEAST_results = ("finished", "objective", "execution", "batch")
+"""Columns that a narrow terminal goes without, the first ones first, those with one value before.
+
+What was varied stays; export has all.
+"""
+MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
+
+
+def configure_results(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("results", help="list, export or prune the results of a store")
+    parser.add_argument("action", choices=("list", "export", "prune"))
+    parser.add_argument("--store", metavar="FILE", required=True)
+    parser.add_argument(
+        "--where",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="prune: delete results whose inputs are all these, as network=lenet",
+    )
+    add_metrics(parser)
+    add_output(parser, "parquet")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for with an existing store."""
+    with Store(args.store, create=False) as store:
+        if args.action == "prune":
+            deliver(f"{store.prune(**_conditions(args.where))} results deleted\n", None)
+            return 0
+        rows = store.rows()
+    if args.action == "list":
+        measures = [MEASURES[metric] for metric in parse_metrics(args.metrics)]
+        columns = [*COLUMNS, *varied_keys(rows), *measures, "finished"]
+        if args.format == "parquet":
+            raise UsageError("list has no parquet; results export --output FILE.parquet has")
+        listed = [{column: row.get(column) for column in columns} for row in rows]
+        show(args, Answer(listed, lambda: listed, lambda: _parts(args, columns, rows)))
+        return 0
+    if not (args.output and args.output.lower().endswith(ENDINGS)):
+        raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
+    check_outputs(args)
+    import pandas
+
+    flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
+    table = pandas.DataFrame(flat)
+    show(args, Answer(records(table), lambda: formats.rows_of(table), list, table))
+    return 0
+
+
+def _parts(
+    args: argparse.Namespace, columns: list[str], rows: list[dict[str, Any]]
+) -> list[Table | str]:
+
+    title = f"{args.store}: {len(rows)} results"
+    shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
+    alike = [key for key in (*LEAST_results, *COLUMNS) if len({row[key] for row in shown}) == 1]
+    least = list(dict.fromkeys([LEAST_results[0], *alike, *LEAST_results]))
+    return fitted(title, shown, least, args.format) if rows else [title]
+
+
+def _conditions(where: list[str]) -> dict[str, str]:
+
+    conditions: dict[str, str] = {}
+    for text in where:
+        key, equals, value = text.partition("=")
+        if not equals or not key or '"' in key:
+            raise UsageError(f"--where {text!r}: expected KEY=VALUE, as network=lenet")
+        conditions[key] = value
+    return conditions

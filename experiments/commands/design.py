@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from math import isfinite
+from time import perf_counter
+from typing import Any
 
-from experiments.commands.arguments import add_output
-from experiments.commands.resolve import execution_of, forewarn, network_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from experiments.design.study import Asked, Found
-    from experiments.studies.case import Case
-    from experiments.studies.store import Store
+from experiments.commands.arguments import add_output, add_stages, add_transform
+from experiments.commands.resolve import execution_of
+from experiments.design.judge import Limits
+from experiments.design.keeping import StoredEvaluations
+from experiments.design.runs import device_of
+from experiments.design.shown import rows, tables, to_dict
+from experiments.design.space import load_space
+from experiments.design.spec import specs_of
+from experiments.design.study import MOST_DESIGNS, Asked, Found, budget_of, run_search, study
+from experiments.face.inputs import network_of
+from experiments.output import UsageError, deliver, progress_bar
+from experiments.pictures.pareto import pareto
+from experiments.results.result import Answer, check_outputs, show
+from experiments.studies.case import Case
+from experiments.studies.estimate import forewarn
+from experiments.studies.store import Store
+from hardware import load_array
+from planners import load_planner
 
 AIMS = ("throughput", "throughput-per-watt", "throughput-per-mm2")
 SEARCHES = ("wham", "random", "exhaustive")
@@ -21,8 +35,6 @@ SEARCHES = ("wham", "random", "exhaustive")
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
-    from experiments.commands.arguments import add_stages, add_transform
-
     parser = commands.add_parser("design", help="search for the units that a core should have")
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
     parser.add_argument(
@@ -56,24 +68,13 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, run the best on the engine, deliver."""
-    from contextlib import nullcontext
-
-    from experiments.design.shown import rows, tables, to_dict
-    from experiments.design.spec import specs_of
-    from experiments.formats import Shown, written
-    from experiments.output import UsageError, check_writable, deliver
-    from experiments.pictures.figures import check_plot, save
-    from experiments.studies.store import Store
-
-    if args.plot:
-        check_plot(args.plot)
     if args.device and not args.device.endswith(".toml"):
         raise UsageError(f"--device {args.device!r}: the name must end in .toml")
     if args.each and (args.plot or args.device) and len(args.networks) > 1:
         raise UsageError("--each makes several designs; --plot and --device are for one")
-    check_writable(args.output, args.plot, args.device)
+    check_outputs(args, args.device)
     cases = _cases(args)
-    told = forewarn(*cases)
+    told = forewarn(cases)
     groups = [[case] for case in cases] if args.each else [cases]
     results = []
     with nullcontext() if args.store is None else Store(args.store) as store:
@@ -84,29 +85,24 @@ def run(args: argparse.Namespace) -> int:
     data = [to_dict(args, *result) for result in results]
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
     output["warnings"] = [*told, *(note for case in cases for note in case.network.notes)]
-    shown = Shown(
+    asked, found, _ = results[0]
+    answer = Answer(
         output,
         lambda: [row for one in data for row in rows(one)],
         lambda: [part for one in data for part in tables(one)],
+        picture=partial(_picture, asked, found),
     )
-    deliver(written(shown, args.format), args.output)
-    asked, found, _ = results[0]
+    show(args, answer)
     if args.device:
         names = [case.network.name for case in asked.cases]
         places = found.places
         files = specs_of(args.device, cases[0].array, asked.space, found.winner, names, places)
         for path, text in files.items():
             deliver(text, path)
-    if args.plot:
-        save(_picture(asked, found), args.plot)
     return 0
 
 
 def _cases(args: argparse.Namespace) -> list[Case]:
-    from experiments.output import UsageError
-    from experiments.studies.case import Case
-    from hardware import load_array
-    from planners import load_planner
 
     load_planner(args.planner)
     array = load_array(args.array, args.set)
@@ -116,16 +112,18 @@ def _cases(args: argparse.Namespace) -> list[Case]:
         raise UsageError(f"--batch {args.batch}: at least one sample")
     names = list(dict.fromkeys(args.networks))
     return [
-        Case(network_of(name, args.transform), args.planner, array, args.batch, execution=execution)
+        Case(
+            network_of(name, args.transform, array),
+            args.planner,
+            array,
+            args.batch,
+            execution=execution,
+        )
         for name in names
     ]
 
 
 def _asked(args: argparse.Namespace, cases: Sequence[Case]) -> Asked:
-    from experiments.design.judge import Limits
-    from experiments.design.runs import device_of
-    from experiments.design.space import load_space
-    from experiments.design.study import Asked
 
     device = device_of(cases[0].array)
     units = device.units
@@ -151,10 +149,6 @@ def _asked(args: argparse.Namespace, cases: Sequence[Case]) -> Asked:
 
 def _positive(text: str | None, option: str) -> float | None:
     """A number above zero; raises UsageError."""
-    from math import isfinite
-
-    from experiments.output import UsageError
-
     if text is None:
         return None
     try:
@@ -167,7 +161,6 @@ def _positive(text: str | None, option: str) -> float | None:
 
 
 def _whole(text: str, option: str, least: int = 1) -> int:
-    from experiments.output import UsageError
 
     if text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least:
         return int(text)
@@ -176,10 +169,6 @@ def _whole(text: str, option: str, least: int = 1) -> int:
 
 def _searched(args: argparse.Namespace, asked: Asked, store: Store | None) -> Found:
     """A study with a progress bar, its evaluations kept."""
-    from experiments.design.keeping import StoredEvaluations
-    from experiments.design.study import budget_of, study
-    from experiments.output import progress_bar
-
     kept: list[StoredEvaluations] = []
 
     def kept_for(of: str) -> StoredEvaluations | None:
@@ -198,11 +187,6 @@ def _searched(args: argparse.Namespace, asked: Asked, store: Store | None) -> Fo
 
 def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dict[str, Any]]:
     """Random search with as many evaluations, exhaustive with as many or all of a small space."""
-    from time import perf_counter
-
-    from experiments.design.study import MOST_DESIGNS, run_search
-    from experiments.output import progress_bar
-
     if not args.baselines:
         return []
     ours, rows = found.judge, []
@@ -228,7 +212,6 @@ def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dic
 
 
 def _picture(asked: Asked, found: Found) -> Any:
-    from experiments.pictures.pareto import pareto
 
     points = [(score.area_mm2, score.value) for score in found.evaluated]
     judge, winner = found.judge, found.winner

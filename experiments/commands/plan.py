@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-from experiments.commands.arguments import (
-    add_network,
-    add_output,
-    add_planner,
-    add_step,
-)
-from experiments.commands.plan_profile import add_profile, check_no_profile, run_profile
+from experiments.commands.arguments import add_network, add_output, add_planner, add_step
 from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.table import Table
-
-    from hardware import Array
-    from planners import Partition, Pipeline, Plan, Split
-    from workloads import Network
+from experiments.notices import tell
+from experiments.output import UsageError, progress_bar
+from experiments.results.planned import planned
+from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
+from experiments.results.result import Answer, check_outputs, show
+from experiments.studies.case import Case
+from hardware import Array, load_array
+from hardware.quantity import in_bytes, parse_quantity
+from planners import pipeline as pipedream
+from workloads import Network, read_layer_file
 
 MOST_LEVELS = 16
 
@@ -49,43 +46,26 @@ def run(args: argparse.Namespace) -> int:
     if args.profile is not None:
         return run_profile(args)
     check_no_profile(args)
-    from experiments.formats import Shown, written
-    from experiments.output import UsageError, check_writable, deliver
-    from experiments.pictures.figures import check_plot, save
-    from experiments.pictures.plan_map import plot_plan
-    from experiments.studies.case import Case, plan_of
-
-    if args.plot:
-        if len(args.layers or []) > 1:
-            raise UsageError("--plot draws one plan; give --layers one file")
-        check_plot(args.plot)
-        check_writable(args.output, args.plot)
-    whole = _array(args)
-    execution = execution_of(args, whole)
-    planner = planner_of(args)
-    networks = _networks(args)
-    step = (planner, whole, args.batch, args.objective, args.communication, execution)
-    plans = [plan_of(Case(network, *step)) for network in networks]
-    array = execution.planned(whole)
-    if args.plot:
-        save(plot_plan(plans[0], array), args.plot)
-    data = [
-        to_dict(plan, array) | {"warnings": list(network.notes)}
-        for plan, network in zip(plans, networks, strict=True)
-    ]
-    shown = Shown(
-        data[0] if len(data) == 1 else data,
-        lambda: [row for plan in plans for row in _rows(plan, array)],
-        lambda: [part for plan in plans for part in ["", *tables(plan, array)]][1:],
+    if args.plot and len(args.layers or []) > 1:
+        raise UsageError("--plot draws one plan; give --layers one file")
+    check_outputs(args)
+    array = _array(args)
+    execution, planner = execution_of(args, array), planner_of(args)
+    step = (planner, array, args.batch, args.objective, args.communication, execution)
+    plans = [planned(Case(network, *step)) for network in _networks(args)]
+    if len(plans) == 1:
+        show(args, plans[0])
+        return 0
+    many = Answer(
+        [plan.to_dict() for plan in plans],
+        lambda: [row for plan in plans for row in plan.rows()],
+        lambda: [part for plan in plans for part in ["", *plan.tables()]][1:],
     )
-    deliver(written(shown, args.format), args.output)
+    show(args, many)
     return 0
 
 
 def _array(args: argparse.Namespace) -> Array:
-    from experiments.output import UsageError
-    from hardware import load_array
-
     if args.levels is None:
         return array_of(args)
     if args.array or args.set:
@@ -96,148 +76,243 @@ def _array(args: argparse.Namespace) -> Array:
 
 
 def _networks(args: argparse.Namespace) -> list[Network]:
-    from experiments.output import UsageError
-    from workloads import read_layer_file
-
     if (args.network is None) == (args.layers is None):
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
-    return [network_of(args.network, args.transform, array_of(args))]
+    return [network_of(args, array_of(args))]
 
 
-def to_dict(plan: Plan, array: Array) -> dict[str, Any]:
-    """What ``--format json`` prints: levels where all halves are alike, else the tree."""
-    data = plan.to_json() | {"array": array.name, **plan.gap_fields()}
-    if plan.pipeline is not None:
-        return data
-    levels, root = plan.levels(), data.pop("root")
-    if levels is None:
-        return data | {"tree": root}
-    return data | {
-        "levels": [[str(kind) for kind in split.types] for split in levels],
-        "cost": [_number(split.cost) for split in levels],
-        "lower_bound": [split.lower_bound for split in levels],
+PLANNERS = ("pipedream", "max-load", "phaze")
+"""What ``--planner`` takes with ``--profile``."""
+MOST = 1_000_000
+"""Of devices, CPUs and micro-batches."""
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "cost_model": ("pipedream",),
+    "hierarchy": ("pipedream",),
+    "activation_ratio": ("pipedream",),
+    "straight": ("pipedream",),
+    "fewer": ("pipedream",),
+    "devices": ("max-load", "phaze"),
+    "cpus": ("max-load",),
+    "bandwidth": ("phaze",),
+    "micro_batches": ("phaze",),
+    "memory": PLANNERS,
+    "optimizer": ("phaze",),
+    "recompute": ("phaze",),
+}
+"""By what they are in the parsed arguments: which planners read them."""
+WHOLE = "stages:all"
+SHARED = ("micro_batches", "recompute", "optimizer")
+"""Of these, those that a plan of a network takes as well."""
+NEEDED = {
+    "pipedream": ("hierarchy",),
+    "max-load": ("devices",),
+    "phaze": ("devices", "bandwidth", "micro_batches", "memory"),
+}
+_OF_NETWORKS: dict[str, Any] = {
+    "network": None,
+    "layers": None,
+    "plan": None,
+    "array": None,
+    "set": [],
+    "precision": None,
+    "stack": None,
+    "levels": None,
+    "plot": None,
+    "batch": 512,
+    "objective": "time",
+    "communication": "printed",
+    "execution": None,
+    "update": None,
+    "overlap": None,
+    "shards": None,
+    "bucket": None,
+    "update_order": None,
+    "algorithm": None,
+    "strict_memory": None,
+    "stages": None,
+    "schedule": None,
+    "virtual": None,
+    "cuts": None,
+    "tied": None,
+    "vertical_sync": None,
+    "batches": None,
+}
+"""What only a plan of a network reads, with what stands for "not given"."""
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """``--profile`` and what belongs to it."""
+    group = parser.add_argument_group(
+        "a pipeline from measurements",
+        "in place of NETWORK, with --planner pipedream, max-load or phaze",
+    )
+    group.add_argument(
+        "--profile", metavar="FILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
+    )
+    group.add_argument(
+        "--cost-model",
+        choices=("paper", "repo"),
+        help="pipedream: the paper's formulas (default), or the released program's",
+    )
+    group.add_argument(
+        "--hierarchy",
+        metavar='"N@B,..."',
+        help='pipedream: machines and links, innermost first: "4@10 GB/s,4@1.25 GB/s"',
+    )
+    group.add_argument(
+        "--activation-ratio",
+        metavar="R",
+        type=float,
+        help="pipedream: activations between stages are R times smaller (repo: none, not counted)",
+    )
+    group.add_argument("--straight", action="store_true", help="pipedream: no replicas")
+    group.add_argument("--fewer", action="store_true", help="pipedream: devices may stay idle")
+    group.add_argument("--devices", metavar="N", type=int, help="max-load, phaze: how many")
+    group.add_argument("--cpus", metavar="N", type=int, help="max-load (default: the file's)")
+    group.add_argument(
+        "--bandwidth",
+        metavar="B",
+        help='phaze: of every link, "10 GB/s"; also --micro-batches, --recompute stages:all, '
+        "--optimizer",
+    )
+    group.add_argument(
+        "--memory",
+        metavar="BYTES",
+        help="a device's limit, \"16 GB\" or 1e9 (max-load: the file's)",
+    )
+
+
+def _given(args: argparse.Namespace, name: str) -> bool:
+    value = getattr(args, name)
+    return value is not None and value is not False  # 0 is given
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def check_no_profile(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that only a profile's plan reads."""
+    for name in OPTIONS:
+        if name not in SHARED and _given(args, name):
+            raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that this planner does not read, or one that it lacks."""
+    if args.planner not in PLANNERS:
+        raise UsageError(
+            f"--profile is planned by --planner {', '.join(PLANNERS[:-1])} or {PLANNERS[-1]}, "
+            f"not by {args.planner or 'the plan of --plan'}"
+        )
+    args.set = [change for change in args.set if change != f"optimizer={args.optimizer}"]
+    for name, unset in _OF_NETWORKS.items():
+        if getattr(args, name) != unset:
+            what = "NETWORK" if name == "network" else _flag(name)
+            raise UsageError(f"{what} has no meaning with --profile; give one or the other")
+    for name, planners in OPTIONS.items():
+        if _given(args, name) and args.planner not in planners:
+            raise UsageError(f"{_flag(name)} has no meaning with --planner {args.planner}")
+    for name in NEEDED[args.planner]:
+        if not _given(args, name):
+            raise UsageError(f"--planner {args.planner} needs {_flag(name)}")
+    for name in ("devices", "cpus"):
+        value, least = getattr(args, name), 0 if name == "cpus" else 1
+        if value is not None and not least <= value <= MOST:
+            raise UsageError(f"{_flag(name)} {value}: must be within {least}...{MOST}")
+    if args.optimizer not in (None, "sgd", "adam"):
+        raise UsageError(f"--optimizer {args.optimizer}: Phaze's placement knows sgd and adam")
+    if args.recompute not in (None, "none", WHOLE):
+        raise UsageError(f"--recompute {args.recompute}: Phaze's placement takes {WHOLE}, or none")
+    ratio = args.activation_ratio
+    if ratio is not None and not 1e-6 <= ratio <= 1e6:
+        raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
+
+
+def run_profile(args: argparse.Namespace) -> int:
+    """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
+    _check(args)
+    check_outputs(args)
+    planned: dict[str, Callable[[argparse.Namespace], tuple[Answer, list[str]]]] = {
+        "pipedream": _pipedream,
+        "max-load": _max_load,
+        "phaze": _phaze,
     }
+    shown, notes = planned[args.planner](args)
+    if args.format in ("json", "csv"):
+        for note in notes:
+            tell(note)
+    show(args, shown)
+    return 0
 
 
-def _number(cost: float) -> float | int:
-    """Whole numbers of elements as integers."""
-    return int(cost) if cost.is_integer() else cost
+def _memory(args: argparse.Namespace) -> float | None:
+    return None if args.memory is None else _quantity("--memory", args.memory, "B")
 
 
-def tables(plan: Plan, array: Array) -> list[Table | str]:
-    """A table for every stretch of the tree in which halves are alike."""
-    from experiments.pictures.plan_map import describe, stretches
-    from experiments.studies.messages import inexact
-    from planners import OBJECTIVES
-    from planners.plan.updates import bucket_words, update_order_words
+def _quantity(flag: str, text: str, unit: str) -> float:
 
-    unit = OBJECTIVES[plan.objective].unit
-    made = f"{plan.network}, {plan.planner} by {plan.objective}"
-    title = f"{made} on {array.name}, batch {plan.batch}"
-    if plan.communication != "printed":
-        title += f", {plan.communication} communication"
-    if plan.bucket_bytes is not None:
-        title += f", {bucket_words(plan.bucket_bytes)}"
-    if plan.update_order:
-        title += f", {update_order_words(plan.update_order)}"
-    parts: list[Table | str] = [title]
-    if said := inexact(plan):
-        parts += ["", said.rstrip()]
-    if plan.pipeline is not None:
-        return [*parts, *_stages(plan, plan.pipeline, array)]
-    for group, level, chain in stretches(plan.root, array.group, 0):
-        parts += ["", describe(group, chain), *_pieces(plan, chain, level, unit)]
-    if plan.root is None:
-        parts += ["", "A single accelerator: nothing is split."]
-    return parts
+    try:
+        return parse_quantity(in_bytes(text) if unit == "B" else text, unit)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text!r}: {error}") from None
 
 
-def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | str]:
-    """Which layers are where, then every stage's own plan."""
-    from rich.table import Table
+def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
-    many, layers = pipeline.micro_batches, pipeline.layers(plan.nodes)
-    yield ""
-    size = plan.batch // many
-    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
-    table = Table()
-    for name in ("stage", "layers", "accelerators", "replicas"):
-        table.add_column(name, justify="left" if name == "layers" else "right")
-    for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
-        place = pipeline.places[stage.place]
-        where = f"{place.first}" + (f"-{place.first + place.count - 1}" * (place.count > 1))
-        said = "…".join(dict.fromkeys((names[0], names[-1]))) + ", recomputed" * stage.recompute
-        table.add_row(str(k), said, where, str(place.replicas))
-    yield table
-    for k, stage in enumerate(pipeline.stages):
-        place = pipeline.places[stage.place]
-        own = tables(stage.plan, array.part(place.first, place.each))
-        yield from ["", f"stage {k}:", *own[1:]]
+    levels = pipedream.parse_hierarchy(args.hierarchy)
+    profile, left_out = pipedream.planned_part(pipedream.read_profile(args.profile))
+    states = pipedream.states_of(profile)
+    model = pipedream.COST_MODELS[args.cost_model or "paper"](args.activation_ratio)
+    rules = pipedream.Rules(args.straight, args.fewer, _memory(args))
+    with progress_bar(len(levels) * len(states)) as done:
+        plan = pipedream.plan_stages(states, levels, model, rules, done)
+    notes = list(plan.notes)
+    if left_out:
+        notes.append(f"Inputs and unused sinks are no part of the plan: {_some(left_out)}.")
+    return of_pipeline(plan, states, args.hierarchy, notes), notes
 
 
-def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
-    """A plan as a spreadsheet: each layer at each level of each stretch; shares of the first."""
-    from experiments.pictures.plan_map import describe, stretches
-
-    if plan.pipeline is not None:
-        for k, stage in enumerate(plan.pipeline.stages):
-            place = plan.pipeline.places[stage.place]
-            own = array.part(place.first, place.each)
-            for row in _rows(stage.plan, own):
-                yield row | {"network": plan.network, "stage": k}
-        return
-    for group, first, chain in stretches(plan.root, array.group, 0):
-        for level, split in enumerate(chain, first):
-            for v, (name, part) in enumerate(zip(plan.nodes, split.partitions, strict=True)):
-                yield {
-                    "network": plan.network,
-                    "planner": plan.planner,
-                    "group": describe(group, chain),
-                    "level": level,
-                    "layer": name,
-                    "type": str(part.type),
-                    "share": part.share,
-                    **({"update": str(plan.updates[v])} if plan.updates else {}),
-                }
+def _some(names: tuple[str, ...], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
-def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[Table]:
-    """Tables of as many levels as a terminal takes beside the layers' names."""
-    from experiments.output import width
+def _max_load(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
-    names = max(map(len, [*plan.nodes, f"cost [{unit}]"]))
-    cells = [_cell(part) for split in chain for part in split.partitions]
-    cells += [_cost(split.cost) for split in chain] + [f"level {level + len(chain)}"]
-    names += len("replicated") + 3 if plan.updates else 0
-    many = max(1, (width() - names - 4) // (max(map(len, cells)) + 3))
-    for first in range(0, len(chain), many):
-        yield _table(plan, chain[first : first + many], level + first, unit)
+    graph = pipedream.read_load_graph(args.profile)
+    if (memory := _memory(args)) is not None:
+        graph = replace(graph, memory_bytes=memory)
+    with progress_bar(None) as done:
+        plan = pipedream.max_load(graph, args.devices, args.cpus, done)
+    return of_max_load(plan, graph, args.devices), list(plan.notes)
 
 
-def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:
-    from rich.table import Table
+def _micro_batches(text: str) -> int:
 
-    table = Table()
-    table.add_column("layer")
-    if plan.updates:
-        table.add_column("update")
-    for i in range(len(chain)):
-        table.add_column(f"level {level + i}")
-    for v, name in enumerate(plan.nodes):
-        update = [str(one) for one in plan.updates[v : v + 1]]
-        table.add_row(name, *update, *[_cell(split.partitions[v]) for split in chain])
-    table.add_section()
-    nothing = [""] * bool(plan.updates)
-    table.add_row(f"cost [{unit}]", *nothing, *[_cost(split.cost) for split in chain])
-    return table
+    digits = text.isascii() and text.isdigit() and len(text) < 10
+    if not (digits and 1 <= int(text) <= MOST):
+        raise UsageError(f"--micro-batches {text}: must be a whole number 1...{MOST}")
+    return int(text)
 
 
-def _cell(partition: Partition) -> str:
-    """The type; the first group's share where it is not one half."""
-    return f"{partition.type}" + ("" if partition.share == 0.5 else f" {partition.share:.4f}")
+def _phaze(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
-
-def _cost(cost: float) -> str:
-    return f"{cost:,.0f}" if cost.is_integer() else f"{cost:.4g}"
+    bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
+    training = pipedream.Training(
+        _micro_batches(args.micro_batches),
+        bandwidth,
+        _quantity("--memory", args.memory, "B"),
+        args.optimizer == "adam",
+        args.recompute == WHOLE,
+    )
+    if args.profile.lower().endswith(".json"):
+        layers = pipedream.read_phaze(args.profile)
+    else:
+        profile, _ = pipedream.planned_part(pipedream.read_profile(args.profile))
+        layers = pipedream.layers_of(profile)
+    with progress_bar(min(args.devices, len(layers.layers))) as done:
+        plan = pipedream.phaze(layers, args.devices, training, done)
+    return of_phaze(plan, layers, args.devices), list(plan.notes)

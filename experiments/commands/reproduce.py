@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import add_output
-from experiments.commands.resolve import names
+from experiments.face.inputs import names
+from experiments.output import deliver
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
     """Make every figure, then deliver."""
     from importlib import import_module
 
-    from experiments.formats import Shown, flat, written
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
+    from experiments.output import UsageError, check_writable, progress_bar
     from experiments.reproduce.pictures import check_folder, plot_figures
+    from experiments.results.formats import flat
+    from experiments.results.result import Answer, written
 
     study = import_module(f"experiments.reproduce.{args.paper}")
     keys = names(args.figures, list(study.FIGURES), "figures")
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     with progress_bar(study.cases(keys)) as progress:
         figures = study.reproduce(keys, progress)
-    shown = Shown(
+    shown = Answer(
         to_dict(args.paper, figures),
         lambda: [{"figure": figure.key} | flat(row) for figure in figures for row in figure.rows],
         lambda: tables(args.paper, figures),

@@ -1,187 +1,110 @@
-"""What parsed arguments describe: arrays, networks, planners, steps, and where to run them."""
+"""What parsed arguments describe: arrays, networks, planners, steps and studies."""
 
 from __future__ import annotations
 
 import argparse
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from experiments.face import asked, inputs
+from experiments.face.forms import Options, StudyOptions
+from experiments.studies.case import Case, Planned
+from experiments.studies.model_options import MODEL_OPTIONS, check_axes
+from hardware import Array
+from planners import AXES, PLANNERS, Plan, load_planner
+from simulator import Execution
+from workloads import Network
 
-    from experiments.studies.case import Case, Planned
-    from experiments.studies.runner import Runner
-    from hardware import Array
-    from simulator import Execution
-    from workloads import Network
+DEFAULT_ARRAY = "accpar-mixed"
+OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory")
+RUN = ("metrics", "jobs", "store", "cluster")
 
-MOST_WARNINGS = 10
-"""Lines of warnings about one network on the terminal; JSON has them all."""
+
+def _given(args: argparse.Namespace, names: Sequence[str]) -> Any:
+    values = {name: getattr(args, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """Options of both execution models, those that were given."""
+    options: Options = _given(args, OPTIONS)
+    return options
 
 
 def array_of(args: argparse.Namespace) -> Array:
     """The array that ``--array`` and ``--set`` describe."""
-    from hardware import load_array
-
-    return load_array(args.array or "accpar-mixed", args.set)
+    return inputs.array_of(args.array or DEFAULT_ARRAY, args.set)
 
 
-def network_of(name: str, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
-    """The network of that name or path, transformed; what was not understood goes to stderr.
-
-    Its attention is that of the array's software, where that has one and no other is asked for.
-    """
-    from experiments.output import warn
-    from workloads import load_network
-    from workloads.attention import attention_cores
-    from workloads.transforms import transformed
-
-    network = load_network(name)
-    form = array.stack.attention if array and array.stack else None
-    if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
-        transforms = [f"attention={form}", *transforms]
-    network = transformed(network, transforms)
-    for note in network.notes[:MOST_WARNINGS]:
-        warn(f"{network.name}: {note}")
-    if more := len(network.notes[MOST_WARNINGS:]):
-        warn(f"{network.name}: and {more} more")
-    return network
+def network_of(args: argparse.Namespace, array: Array | None = None) -> Network:
+    """The network, transformed; on an array with the attention of its software."""
+    return inputs.network_of(args.network, getattr(args, "transform", ()), array)
 
 
-def networks_of(args: argparse.Namespace) -> list[Network]:
-    """The networks a comparison is asked for."""
-    from workloads import ZOO
-
-    chosen = names(args.networks, list(ZOO), "networks")
-    array = array_of(args)
-    return [network_of(name, args.transform, array) for name in chosen]
+def execution_of(args: argparse.Namespace, array: Array) -> Execution:
+    """The execution model that the arguments describe, or else the one the array is for."""
+    return inputs.execution_of(args.execution, options_of(args), array)
 
 
 def planners_of(args: argparse.Namespace) -> list[str]:
     """The planners a comparison is asked for, each of them known; "all" are built in."""
-    from planners import AXES, PLANNERS
-
     known = [*PLANNERS, *([AXES] if args.parallel else [])]
-    chosen = names(args.planners, known, "planners")
-    _check_axes(args, chosen)
-    return chosen
-
-
-def _check_axes(args: argparse.Namespace, planners: Sequence[str | Planned]) -> None:
-    """Raise for a planner that is not known, and for axes that none of them reads."""
-    from experiments.studies.model_options import check_axes
-    from planners import load_planner
-
-    for planner in planners:
+    chosen = inputs.names(args.planners, known, "planners")
+    for planner in chosen:
         load_planner(planner)
-    check_axes(planners, [name for name, value in vars(args).items() if value is not None])
-
-
-def execution_of(args: argparse.Namespace, array: Array | None = None) -> Execution:
-    """The execution model that the arguments describe, or else the one that their array is for.
-
-    Raises UsageError for options that it has not.
-    """
-    from dataclasses import replace
-
-    from experiments.output import UsageError
-    from experiments.studies.model_options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
-    from simulator import PUBLISHED, deployed
-
-    array = array or array_of(args)
-    model = args.execution or array.model
-    said_of = {name: getattr(args, name, None) for name in MODEL_OPTIONS}
-    options = {name: value for name, value in said_of.items() if value is not None}
-    if model == "published":
-        said = "" if args.execution else f", which {array.name} is for; add --execution deployed"
-        given = [name for name in options if name in DEPLOYED_OPTIONS]
-        for name in (*given, *(["strict_memory"] if args.strict_memory else [])):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} has no meaning under --execution published{said}")
-        return with_options(PUBLISHED, options)
-    return replace(with_options(deployed(array), options), strict_memory=bool(args.strict_memory))
+    check_axes(chosen, options_of(args))
+    return chosen
 
 
 def planner_of(args: argparse.Namespace) -> str | Planned:
     """What ``--planner``, ``--parallel`` or ``--plan`` (a file) asks for; PlanError."""
-    from experiments.studies.case import Planned
-    from planners import AXES, Plan
-
     chosen: str | Planned = str(args.planner or AXES)
     if args.plan is not None:
         plan = Plan.read(args.plan)
         chosen = Planned(plan.planner, plan)
-    _check_axes(args, [chosen])
+    load_planner(chosen)
+    check_axes([chosen], options_of(args))
     return chosen
 
 
-def case_of(args: argparse.Namespace, planner: str | Planned | None = None) -> Case:
-    """The step that the arguments describe, under ``planner`` where they name none."""
-    from experiments.studies.case import Case
+def case_of(args: argparse.Namespace) -> Case:
+    """The step that the arguments describe."""
+    (case,) = cases_of(args, [planner_of(args)])
+    return case
 
-    chosen = planner or planner_of(args)
-    array = array_of(args)
-    network = network_of(args.network, args.transform, array)
-    return Case(
-        network,
-        chosen,
-        array,
+
+def cases_of(args: argparse.Namespace, planners: Sequence[str | Planned]) -> list[Case]:
+    """A step under each of the planners, that the arguments describe."""
+    return asked.cases_of(
+        args.network,
+        planners,
+        args.array or DEFAULT_ARRAY,
         args.batch,
-        args.objective,
-        args.communication,
-        execution_of(args, array),
-        not getattr(args, "unfolded", False),
+        args.execution,
+        args.set,
+        options_of(args),
+        folded=not getattr(args, "unfolded", False),
+        transforms=args.transform,
     )
 
 
-@contextmanager
-def runner_of(args: argparse.Namespace) -> Iterator[Runner]:
-    """Where the arguments want cases run and kept; the store is open meanwhile.
-
-    What is said before the work is in ``args.forewarned`` then.
-    """
-    from contextlib import nullcontext
-
-    from experiments.studies.runner import Runner
-    from experiments.studies.store import Store
-
-    check_runner(args)
-    args.forewarned = []
-    with nullcontext() if args.store is None else Store(args.store) as store:
-        yield Runner(store, args.jobs, args.cluster, partial(_forewarn, args.forewarned))
-
-
-def forewarn(*cases: Case) -> list[str]:
-    """Say before the work what will take long or much memory; what was said."""
-    from experiments.studies.estimate import forewarning
-
-    told: list[str] = []
-    if said := forewarning(cases):
-        _forewarn(told, said)
-    return told
+def study_of(args: argparse.Namespace, planners: Sequence[str] = ()) -> asked.Study:
+    """Many steps, and where they run and are kept; ``planners`` come before those asked for."""
+    options: StudyOptions = _given(args, (*OPTIONS, *RUN))
+    return asked.study_of(
+        args.networks,
+        list(dict.fromkeys([*planners, *planners_of(args)])),
+        args.array or DEFAULT_ARRAY,
+        args.batch,
+        args.execution,
+        args.set,
+        options,
+        folded=not getattr(args, "unfolded", False),
+        transforms=args.transform,
+    )
 
 
-def _forewarn(told: list[str], said: str) -> None:
-    from experiments.output import warn
-
-    warn(said)
-    told.append(said)
-
-
-def check_runner(args: argparse.Namespace) -> None:
-    """Raise UsageError for a number of processes that makes no sense."""
-    from experiments.studies.runner import Runner
-
-    Runner(jobs=args.jobs)
-
-
-def names(text: str, known: list[str], what: str) -> list[str]:
-    """A comma-separated list, or ``all``; order kept, repetitions dropped."""
-    from experiments.output import UsageError
-
-    parts = [name.strip() for name in text.split(",") if name.strip()]
-    chosen = list(dict.fromkeys(n for p in parts for n in (known if p == "all" else [p])))
-    if not chosen:
-        raise UsageError(f"--{what} {text!r}: name at least one of {', '.join(known)}, or all")
-    return chosen
+def running(args: argparse.Namespace, total: int) -> AbstractContextManager[asked.Running]:
+    """Where the arguments want cases run and kept."""
+    return asked.running(_given(args, RUN), total)

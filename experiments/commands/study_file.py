@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from experiments.output import UsageError
+from hardware.reader import hint, parse_toml, read_text
 
 _FLAG = re.compile(r"--stu(?:d|dy)?(?:=(.*))?", re.DOTALL)
 """``--study``, and what argparse takes for it."""
@@ -51,7 +55,6 @@ class Study:
                 setattr(args, dest, kept + typed)
 
     def _flag(self, key: str) -> argparse.Action:
-        from hardware.reader import hint
 
         if (action := self.flags.get(key)) is not None:
             return action
@@ -95,7 +98,6 @@ class Study:
             raise self._error(key, 'write a table, as [vary], or a list of "KEY=VALUE"')
 
     def _assigned(self, path: str, key: str, value: Any) -> str:
-        import json
 
         if isinstance(value, bool) or (isinstance(value, list) and key == "set"):
             try:
@@ -105,7 +107,6 @@ class Study:
         return self._text(path, value)
 
     def _error(self, key: str, fault: str) -> Exception:
-        from experiments.output import UsageError
 
         return UsageError(f"{self.path}: {key}: {fault}")
 
@@ -134,7 +135,5 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _read(path: str) -> dict[str, Any]:
-    from experiments.output import UsageError
-    from hardware.reader import parse_toml, read_text
 
     return parse_toml(read_text(path, UsageError, "a study file"), path, UsageError)

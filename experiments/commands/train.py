@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import shlex
+from functools import partial
+from typing import Any
 
 from experiments.commands.arguments import add_array, add_execution, add_network, add_output
-from experiments.commands.resolve import array_of, execution_of, names, network_of
-
-if TYPE_CHECKING:
-    from experiments.studies.training import Trained, Training
+from experiments.commands.resolve import array_of, execution_of
+from experiments.face.inputs import names, network_of
+from experiments.notices import tell
+from experiments.output import UsageError, progress_bar, whole_file
+from experiments.pictures.resources import sites
+from experiments.pictures.trace import trace_events, write_trace
+from experiments.pictures.training_plots import plot_training
+from experiments.report.training import training_page
+from experiments.results.formats import flat
+from experiments.results.result import Answer, check_outputs, show
+from experiments.studies.pipeline_training import piped, piped_tables
+from experiments.studies.training import Trained, Training, compared
+from experiments.studies.training_sweep import points, swept
+from experiments.studies.training_tables import grid, tables
+from experiments.studies.training_unread import unread_changes
+from experiments.studies.vary import parse_axes
 
 METHODS = (
     "all-reduce, hierarchical, ps, async-ps, ssp, backup, d-psgd, ad-psgd, hop, prague, local-sgd"
@@ -104,29 +118,20 @@ def run(args: argparse.Namespace) -> int:
         return _sweep(args)
     if args.method == "pipeline" and not args.compare:
         return _pipeline(args)
-    from experiments.formats import Shown, flat, written
-    from experiments.output import check_writable, deliver, progress_bar, warn
-    from experiments.pictures.figures import check_plot, save
-    from experiments.pictures.training_plots import plot_training
-    from experiments.studies.training import compared
-    from experiments.studies.training_unread import unread_changes
 
     methods = names(args.compare, METHODS.split(", "), "compare") if args.compare else [args.method]
     asked = training_of(args, methods[0])
     _check(args, methods)
-    if args.plot:
-        check_plot(args.plot)
-    check_writable(args.output, args.plot, args.trace, args.report)
+    check_outputs(args, args.trace, args.report)
     with progress_bar(100 * len(methods)) as progress:
         found = compared(asked, methods, progress)
     told = dict.fromkeys(said for one in found for said in _said(one))
     for said in (*unread_changes(found[0].asked), *told):
-        warn(said)
+        tell(said)
     data = comparison(found) if args.compare else found[0].to_dict()
     rows = [flat(one.to_dict()) for one in found]
-    deliver(written(Shown(data, lambda: rows, lambda: _parts(found)), args.format), args.output)
-    if args.plot:
-        save(plot_training(found), args.plot)
+    picture = partial(plot_training, found)
+    show(args, Answer(data, lambda: rows, lambda: list(tables(found)), picture=picture))
     if args.trace:
         _write_trace(found[0], args.trace)
     if args.report:
@@ -136,50 +141,36 @@ def run(args: argparse.Namespace) -> int:
 
 def _pipeline(args: argparse.Namespace) -> int:
     """Stages as workers, which learn with the versions of the weights that they have."""
-    from experiments.formats import Shown, flat, written
-    from experiments.output import UsageError, check_writable, deliver
-    from experiments.studies.pipeline_training import piped, piped_tables
-
     for flag in ("plot", "report", "trace"):
         if getattr(args, flag):
             raise UsageError(f"--{flag}: not with --method pipeline (timeline draws its steps)")
     _check(args, [args.method])
-    check_writable(args.output)
+    check_outputs(args)
     found = piped(training_of(args, args.method))
     data = found.to_dict()
-    shown = Shown(data, lambda: [flat(data)], lambda: piped_tables(found))
-    deliver(written(shown, args.format), args.output)
+    show(args, Answer(data, lambda: [flat(data)], lambda: piped_tables(found)))
     return 0
 
 
 def _sweep(args: argparse.Namespace) -> int:
     """A run for every point of a grid, as one table."""
-    from experiments.formats import Shown, written
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
-    from experiments.studies.training_sweep import points, swept
-    from experiments.studies.training_tables import grid
-    from experiments.studies.vary import parse_axes
-
     for flag in ("compare", "plot", "report", "trace"):
         if getattr(args, flag):
             raise UsageError(f"--{flag}: not with --vary, which prints a row for each run")
     axes = parse_axes(args.vary)
     asked = training_of(args, args.method)
-    check_writable(args.output)
+    check_outputs(args)
     with progress_bar(len(points(axes))) as progress:
         rows = list(swept(asked, axes, args.array, args.set, progress))
-    shown = Shown(rows, lambda: rows, lambda: grid(asked, axes, rows))
-    deliver(written(shown, args.format), args.output)
+    show(args, Answer(rows, lambda: rows, lambda: grid(asked, axes, rows)))
     return 0
 
 
 def training_of(args: argparse.Namespace, method: str) -> Training:
     """What the arguments ask for."""
-    from experiments.studies.training import Training
-
     array = array_of(args)
     return Training(
-        network_of(args.network),
+        network_of(args.network, args.transform, array),
         method,
         array,
         args.workers,
@@ -198,8 +189,6 @@ def training_of(args: argparse.Namespace, method: str) -> Training:
 
 def _check(args: argparse.Namespace, methods: list[str]) -> None:
     """Raise UsageError for what says nothing together."""
-    from experiments.output import UsageError
-
     for name in ("loss", "rate"):
         if getattr(args, name) is not None and not args.learn:
             raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
@@ -223,14 +212,11 @@ def comparison(found: list[Trained]) -> dict[str, Any]:
 
 
 def _parts(found: list[Trained]) -> list[Any]:
-    from experiments.studies.training_tables import tables
 
     return list(tables(found))
 
 
 def _write_trace(trained: Trained, path: str) -> None:
-    from experiments.pictures.resources import sites
-    from experiments.pictures.trace import trace_events, write_trace
 
     about = {
         "network": trained.asked.network.name,
@@ -244,8 +230,6 @@ def _write_trace(trained: Trained, path: str) -> None:
 
 
 def _write_report(found: list[Trained], args: argparse.Namespace) -> None:
-    from experiments.output import whole_file
-    from experiments.report.training import training_page
 
     with whole_file(args.report) as path:
         page = training_page(found, _command(args))
@@ -254,8 +238,6 @@ def _write_report(found: list[Trained], args: argparse.Namespace) -> None:
 
 def _command(args: argparse.Namespace) -> str:
     """The command as it could be typed again."""
-    import shlex
-
     words = ["accelarray", "train", args.network]
     for flag in TYPED:
         value = getattr(args, flag)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands import validate_rows
@@ -49,9 +50,8 @@ def configure(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.formats import Shown, written
-    from experiments.output import UsageError, check_writable, deliver, progress_bar
-    from experiments.pictures.figures import check_plot, save
+    from experiments.output import UsageError, progress_bar
+    from experiments.results.result import Answer, check_outputs, show
     from experiments.validate import gpu_steps, measured_collectives
     from experiments.validate.closed import (
         closed_forms,
@@ -67,12 +67,10 @@ def run(args: argparse.Namespace) -> int:
     validate_rows.check(args)
     if args.rows is not None:
         return validate_rows.run(args)
-    if args.plot:
-        check_plot(args.plot)
     for change in args.set:
         if change.partition("=")[0].strip() == "roofline.memory_efficiency":
             raise UsageError(f"--set {change}: this is the constant that validate fits")
-    check_writable(args.output, args.plot)
+    check_outputs(args)
     measured, others = _tables(args.table)
     with progress_bar(None) as progress:
         result = _measured(measured, args.set, progress)
@@ -88,10 +86,9 @@ def run(args: argparse.Namespace) -> int:
         ]
     if args.plot:
         check_drawable(len(result.rows))
-        save(plot_validation(result), args.plot)
     data = {key: value for part in sections for key, value in part.data.items()}
-    shown = Shown(data, lambda: data["rows"], lambda: _parts(sections, args.format))
-    deliver(written(shown, args.format), args.output)
+    parts = partial(_parts, sections, args.format)
+    show(args, Answer(data, lambda: data["rows"], parts, picture=lambda: plot_validation(result)))
     return 0
 
 

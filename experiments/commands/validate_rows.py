@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from experiments.commands.arguments import add_runner
@@ -54,25 +55,20 @@ def check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.commands.resolve import runner_of
-    from experiments.formats import Shown, written
+    from experiments.commands.resolve import running
     from experiments.measured import picture
     from experiments.measured.rows import load, shipped
     from experiments.measured.section import sections
     from experiments.measured.study import predicted
-    from experiments.output import check_writable, deliver, fitted, progress_bar
-    from experiments.pictures.figures import check_plot, save
+    from experiments.output import fitted
+    from experiments.results.result import Answer, check_outputs, show
 
-    if args.plot:
-        check_plot(args.plot)
-    check_writable(args.output, args.plot)
+    check_outputs(args)
     rows = load(args.rows)
     calibration = shipped() if args.calibration is None else load(args.calibration)
-    with runner_of(args) as runner, progress_bar(len(rows) + 2 * len(calibration)) as progress:
+    with running(args, len(rows) + 2 * len(calibration)) as (runner, progress, _):
         study = predicted(rows, calibration, runner, args.per_source, progress)
     parts = sections(study)
-    if args.plot:
-        save(picture.plot(study.outcomes), args.plot)
     data = {key: value for part in parts for key, value in part.data.items()}
 
     def shown() -> list[Any]:
@@ -81,5 +77,6 @@ def run(args: argparse.Namespace) -> int:
             found += [*fitted(part.title, part.rows, LEAST, args.format), *part.messages, ""]
         return found[:-1]
 
-    deliver(written(Shown(data, lambda: data["rows"], shown), args.format), args.output)
+    drawn = partial(picture.plot, study.outcomes)
+    show(args, Answer(data, lambda: data["rows"], shown, picture=drawn))
     return 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TypedDict
 
@@ -20,8 +20,8 @@ from experiments.face.inputs import (
     planner_of,
     planners_of,
 )
-from experiments.face.notices import tell
-from experiments.face.progress import hearing
+from experiments.notices import tell
+from experiments.output import hearing
 from experiments.studies import vary
 from experiments.studies.case import Case, Planned
 from experiments.studies.metrics import parse_metrics
@@ -30,7 +30,7 @@ from experiments.studies.runner import Runner
 from experiments.studies.store import Store
 from hardware import Array
 from planners import Objective, Planner
-from simulator import Execution, deployed, usual
+from simulator import Execution, usual
 from workloads import Network
 
 BATCH = 512
@@ -42,6 +42,7 @@ class Common(TypedDict):
     objective: str
     communication: str
     execution: Execution
+    folded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Conditions:
     communication: str
     execution: Execution
     as_usual: bool
+    folded: bool = True
 
     @property
     def options(self) -> Common:
@@ -67,11 +69,12 @@ class Conditions:
             objective=self.objective,
             communication=self.communication,
             execution=self.execution,
+            folded=self.folded,
         )
 
-    def case(self, network: Network, planner: str | Planner, *, folded: bool = True) -> Case:
+    def case(self, network: Network, planner: str | Planner) -> Case:
         """A step under these conditions."""
-        return Case(network, planner, self.array, self.batch, folded=folded, **self.options)
+        return Case(network, planner, self.array, self.batch, **self.options)
 
 
 def conditions(
@@ -94,20 +97,15 @@ def conditions(
     table = options.get("communication", made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)
-    chosen = execution
-    if chosen is None:
-        chosen = usual(resolved)
-    elif chosen == "deployed":
-        chosen = deployed(resolved)
-    model = execution_of(chosen, options)
-    check_axes(planners, options)
+    model = execution_of(execution, options, resolved)
+    check_axes(planners, [name for name, value in options.items() if value is not None])
     as_usual = execution is None and model == usual(resolved)
     return Conditions(given, tuple(texts), resolved, size, aim, str(table), model, as_usual)
 
 
-def case_of(
+def cases_of(
     network: object,
-    planner: object,
+    planners: Sequence[object],
     array: object,
     batch: object,
     execution: object,
@@ -115,12 +113,14 @@ def case_of(
     options: Options,
     *,
     folded: bool = True,
-) -> Case:
-    """One step; raises what its parts raise, and TypeError for an unknown option."""
+    transforms: Sequence[str] = (),
+) -> list[Case]:
+    """A step under each planner; raises what its parts raise, TypeError for an unknown option."""
     check_keywords(options, Options.__optional_keys__)
-    chosen = planner_of(planner)
-    asked = conditions([chosen], array, batch, execution, changes, options)
-    return asked.case(network_of(network), chosen, folded=folded)
+    chosen = [planner_of(planner) for planner in planners]
+    asked = conditions(chosen, array, batch, execution, changes, options)
+    resolved = network_of(network, transforms, asked.array)
+    return [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +133,34 @@ class Study:
     metrics: tuple[str, ...]
     options: StudyOptions
 
-    @contextmanager
-    def going(self, total: int) -> Iterator[tuple[Runner, Progress]]:
-        """Where cases run and are kept, and who hears of those that are finished.
+    def going(self, total: int) -> AbstractContextManager[Running]:
+        """Where cases run and are kept (``running``)."""
+        return running(self.options, total)
 
-        A store that was given as a path is open meanwhile; without a function
-        for it, progress is a bar where stderr is a terminal.
-        """
-        store, hears = self.options.get("store"), self.options.get("progress")
-        kept = Store(os.fspath(store)) if isinstance(store, str | PathLike) else nullcontext(store)
-        with kept as open_store, hearing(hears, total) as progress:
-            yield (
-                Runner(open_store, self.options.get("jobs"), self.options.get("cluster"), tell),
-                progress,
-            )
+
+Running = tuple[Runner, Progress, list[str]]
+"""Who runs cases, who hears of those that are finished, and what was said before."""
+
+
+@contextmanager
+def running(options: StudyOptions, total: int) -> Iterator[Running]:
+    """Where cases run and are kept: ``store``, ``jobs``, ``cluster`` and ``progress``.
+
+    A store that was given as a path is open meanwhile; without a function
+    for it, progress is a bar where stderr is a terminal. What is said before the work
+    is a warning, and is in the list.
+    """
+    told: list[str] = []
+
+    def tell_too(said: str) -> None:
+        tell(said)
+        told.append(said)
+
+    store, hears = options.get("store"), options.get("progress")
+    kept = Store(os.fspath(store)) if isinstance(store, str | PathLike) else nullcontext(store)
+    with kept as open_store, hearing(hears, total) as progress:
+        jobs, cluster = options.get("jobs"), options.get("cluster")
+        yield Runner(open_store, jobs, cluster, tell_too), progress, told
 
 
 def study_of(
@@ -157,6 +171,9 @@ def study_of(
     execution: object,
     changes: Changes,
     options: StudyOptions,
+    *,
+    folded: bool = True,
+    transforms: Sequence[str] = (),
 ) -> Study:
     """Many steps; raises what their parts raise, and TypeError for an unknown option."""
     check_keywords(options, StudyOptions.__optional_keys__)
@@ -164,5 +181,5 @@ def study_of(
     asked = conditions(chosen, array, batch, execution, changes, options)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
-    found = networks_of(networks)
-    return Study(tuple(found), tuple(chosen), asked, shown, options)
+    found = networks_of(networks, transforms, asked.array)
+    return Study(tuple(found), tuple(chosen), replace(asked, folded=folded), shown, options)

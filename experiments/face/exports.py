@@ -9,14 +9,14 @@ import importlib
 from typing import Any
 
 HOMES = {
-    "experiments.face.catalog": "Names",
-    "experiments.face.comparison": "ComparisonResult ScalingResult",
-    "experiments.face.difference": "DifferenceResult",
-    "experiments.face.explanation": "ExplanationResult",
-    "experiments.face.notices": "AccelarrayWarning",
-    "experiments.face.planned": "PlanResult",
-    "experiments.face.step": "StepResult",
-    "experiments.face.sweeps": "SweepResult",
+    "experiments.results.catalog": "Names",
+    "experiments.results.speedups": "ComparisonResult ScalingResult",
+    "experiments.results.difference": "DifferenceResult",
+    "experiments.results.explanation": "ExplanationResult",
+    "experiments.notices": "AccelarrayWarning",
+    "experiments.results.planned": "PlanResult",
+    "experiments.results.step": "StepResult",
+    "experiments.results.sweeps": "SweepResult",
     "experiments.output": "UsageError",
     "hardware": "Array SpecError",
     "planners": "Plan PlanError Planner",

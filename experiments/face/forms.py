@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from experiments.face.planned import PlanResult
+    from experiments.results.planned import PlanResult
     from experiments.studies.store import Store
     from hardware import Array
     from planners import Plan, Planner
@@ -42,8 +42,8 @@ Progress = Callable[[str], None]
 class Options(TypedDict, total=False):
     """Options that few steps need; those from ``overlap`` on are the deployed model's.
 
-    ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted", ``update``
-    "replicated", "sharded" or "auto";
+    ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted", ``mode`` "training"
+    or "inference", ``update`` "replicated", "sharded", "gradients", "weights" or "auto";
     ``overlap`` "full" or "none", ``shards`` "whole" or "exact", ``bucket`` bytes or
     "25 MiB" (0: each gradient by itself), ``update_order`` "layers" or "arrival", ``algorithm``
     that of every collective; with ``strict_memory`` what does not fit is an error. Pipelines are
@@ -58,6 +58,7 @@ class Options(TypedDict, total=False):
 
     objective: str
     communication: str
+    mode: str
     update: str
     stages: int
     schedule: str

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from experiments.commands.resolve import names
 from experiments.face.forms import Changes, Options
-from experiments.face.notices import tell_notes
-from experiments.face.planned import PlanResult
+from experiments.notices import tell_notes
 from experiments.output import UsageError
+from experiments.results.planned import PlanResult
 from experiments.studies import vary
 from experiments.studies.case import Planned
-from experiments.studies.model_options import MODEL_OPTIONS, with_options
+from experiments.studies.model_options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
 from hardware import Array
 from planners import PLANNERS, Plan, Planner, load_planner
-from simulator import DEPLOYED, PUBLISHED, Execution
+from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
+from workloads.attention import attention_cores
+from workloads.transforms import transformed
 
-EXECUTIONS = {"published": PUBLISHED, "deployed": DEPLOYED}
 
+def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
+    """A network, transformed; raises NetworkError. What was not understood of it is a warning.
 
-def network_of(given: Any) -> Network:
-    """A network; raises NetworkError. What was not understood of it is a warning."""
+    The attention of one that is given by name, path or module is that of the array's software,
+    where that has one and no other is asked for.
+    """
     if isinstance(given, Network):
-        return given
+        return transformed(given, transforms)
     if isinstance(given, str | PathLike):
         network = load_network(os.fspath(given))
     elif _is_module(given):
@@ -41,6 +44,10 @@ def network_of(given: Any) -> Network:
             ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
             "(module, example)"
         )
+    form = array.stack.attention if array and array.stack else None
+    if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
+        transforms = [f"attention={form}", *transforms]
+    network = transformed(network, transforms)
     tell_notes(network)
     return network
 
@@ -50,9 +57,12 @@ def _is_module(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and callable(given[0])
 
 
-def networks_of(given: Any) -> list[Network]:
+def networks_of(
+    given: Any, transforms: Sequence[str] = (), array: Array | None = None
+) -> list[Network]:
     """Networks from one or several; text is a list as the command line's, "all" AccPar's nine."""
-    return [network_of(one) for one in _several("networks", given, list(ZOO), _is_module)]
+    several = _several("networks", given, list(ZOO), _is_module)
+    return [network_of(one, transforms, array) for one in several]
 
 
 def planner_of(given: Any) -> str | Planner:
@@ -122,23 +132,34 @@ def _toml(value: object) -> str:
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
-def execution_of(given: object, options: Options) -> Execution:
-    """An execution model with options; raises UsageError for what makes no sense."""
-    execution = EXECUTIONS.get(given) if isinstance(given, str) else given
-    if not isinstance(execution, Execution):
-        raise UsageError(f"execution {given!r}: one of {', '.join(EXECUTIONS)}, or an Execution")
+def execution_of(given: object, options: Options, array: Array) -> Execution:
+    """An execution model with options, None the one that the array is for; raises UsageError."""
+    if given is None:
+        model = usual(array)
+    elif given == "deployed":
+        model = deployed(array)
+    elif given == "published":
+        model = PUBLISHED
+    elif isinstance(given, Execution):
+        model = given
+    else:
+        raise UsageError(f"execution {given!r}: one of published, deployed, or an Execution")
     values: Mapping[str, Any] = options
     texts = {
         name: option_text(name, values[name])
         for name in MODEL_OPTIONS
         if values.get(name) is not None
     }
-    execution = with_options(execution, texts)
-    if (strict := options.get("strict_memory")) is None:
-        return execution
-    if strict and execution.model == "published":
-        raise UsageError("strict_memory=True has no meaning under the published execution model")
-    return replace(execution, strict_memory=bool(strict))
+    strict = options.get("strict_memory")
+    if model.model == "published":
+        said = f", which {array.name} is for; add --execution deployed" if given is None else ""
+        told = [
+            f"{name.replace('_', '-')}={texts[name]}" for name in DEPLOYED_OPTIONS & texts.keys()
+        ]
+        for fault in [*told, *(["strict-memory"] if strict else [])]:
+            raise UsageError(f"{fault} has no meaning under the published execution model{said}")
+    model = with_options(model, texts)
+    return model if strict is None else replace(model, strict_memory=bool(strict))
 
 
 def option_text(name: str, value: Any) -> str:
@@ -158,3 +179,12 @@ def batch_of(given: Any) -> int:
         return operator.index(given)
     except TypeError:
         raise UsageError(f"batch {given!r}: must be a whole number") from None
+
+
+def names(text: str, known: list[str], what: str) -> list[str]:
+    """A comma-separated list, or ``all``; order kept, repetitions dropped."""
+    parts = [name.strip() for name in text.split(",") if name.strip()]
+    chosen = list(dict.fromkeys(n for p in parts for n in (known if p == "all" else [p])))
+    if not chosen:
+        raise UsageError(f"--{what} {text!r}: name at least one of {', '.join(known)}, or all")
+    return chosen

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from experiments.notices import tell
 from experiments.studies.case import Case
 from planners import Staging
 from simulator import PUBLISHED
@@ -149,6 +150,14 @@ def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
     if not cheaper:
         cheaper.append("a network of fewer layers, or an array of fewer kinds or levels, is less")
     return f"{steps} will take {needed}, roughly; cheaper: {'; '.join(cheaper)}"
+
+
+def forewarn(cases: Iterable[Case]) -> tuple[str, ...]:
+    """Say before the work what will take long or much memory; what was said."""
+    said = forewarning(cases)
+    if said:
+        tell(said)
+    return (said,) if said else ()
 
 
 def _duration(seconds: float) -> str:

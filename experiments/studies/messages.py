@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from experiments.output import warn
+from experiments.notices import tell
 from experiments.studies.speedups import Comparison, Row
 from planners import Plan
 
@@ -23,9 +23,9 @@ def inexact(plan: Plan) -> str:
 
 
 def warn_inexact(network: str, plan: Plan) -> None:
-    """The same sentence on stderr."""
+    """The same sentence as a warning."""
     if said := inexact(plan):
-        warn(f"{network}, {plan.planner}: {said[0].lower()}{said[1:].rstrip()}")
+        tell(f"{network}, {plan.planner}: {said[0].lower()}{said[1:].rstrip()}")
 
 
 def messages(result: Comparison) -> list[str]:

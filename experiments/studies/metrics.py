@@ -33,6 +33,13 @@ def check_metrics(metrics: tuple[str, ...], array: Array) -> None:
                 )
 
 
+def metrics_of(text: str, array: Array) -> tuple[str, ...]:
+    """``parse_metrics``, which an array must be able to tell; raises UsageError."""
+    metrics = parse_metrics(text)
+    check_metrics(metrics, array)
+    return metrics
+
+
 def measured(metrics: tuple[str, ...], timeline: Timeline) -> dict[str, Any]:
     """Joules and bytes of a whole step, where asked for."""
     values: dict[str, Any] = {}

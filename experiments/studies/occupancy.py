@@ -6,17 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from experiments.output import warn
-from simulator import DeviceMemory, overflow
+from simulator import DeviceMemory
 from simulator.engine.operations import CLASSES, readable
 
 if TYPE_CHECKING:
-    from experiments.studies.case import Case
     from simulator import Timeline
 
 COLUMNS = ("peak_memory_bytes", "cores_over_memory", "idle_cores")
 """What ``occupancy`` has; the first is a core's."""
-REMEDY = "(--strict-memory makes this an error)"
 
 
 def occupancy(timeline: Timeline) -> dict[str, Any]:
@@ -85,12 +82,3 @@ def most_of_it(by_class: Mapping[str, float]) -> str:
     """The largest class, and what makes it less."""
     name = max(by_class, key=by_class.__getitem__)
     return f"most of it {name}: {FREES[name]}"
-
-
-def warn_overflow(case: Case, timeline: Timeline) -> list[str]:
-    """Say on stderr that a simulated step does not fit in memory, if so; returns what was said."""
-    fault = overflow(case.network.name, case.planner_name, case.array.name, timeline.memory)
-    if fault is None:
-        return []
-    warn(f"{fault} {REMEDY}")
-    return [fault]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from experiments.notices import REMEDY
 from experiments.output import UsageError
-from experiments.studies.occupancy import REMEDY
 from hardware import Array
 from simulator import PICOSECONDS, Execution, Timeline, overflow
 from simulator.asynchronous.algorithm import Algorithm

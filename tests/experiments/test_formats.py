@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from experiments.cli import main
-from experiments.formats import csv_of, flat, markdown_of
+from experiments.results.formats import csv_of, flat, markdown_of
 from experiments.studies.store import Store
 
 STEP = ["lenet", "--planner", "owt", "--array", "tpu-v3-8"]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
+from experiments.notices import tell, warnings_on_stderr
 from experiments.output import (
     UsageError,
     check_writable,
@@ -21,7 +22,6 @@ from experiments.output import (
     progress_bar,
     text_of,
     to_json,
-    warn,
     whole_file,
 )
 
@@ -167,10 +167,12 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
 def test_warnings_go_to_stderr_if_there_is_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warn("look")
+    with warnings_on_stderr():
+        tell("look")
     assert capsys.readouterr().err == "accelarray: warning: look\n"
     monkeypatch.setattr(sys, "stderr", None)
-    warn("nobody hears")
+    with warnings_on_stderr():
+        tell("nobody hears")
 
 
 def test_no_bar_where_nobody_sees_it(

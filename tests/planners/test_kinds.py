@@ -9,9 +9,9 @@ import pytest
 
 from hardware import load_array
 from planners import Partition, PartitionType, Plan, PlanError, Split, load_planner
-from planners.partition import II, III, IV, WHOLE, I, Shard, V, legal, partial_sums, shrink
+from planners.partition import II, III, IV, WHOLE, I, Shard, V, legal, partial_sums
 from simulator import simulate
-from tests.planners.slow_sizes import sizes
+from tests.planners.slow_sizes import shrink, sizes
 from workloads import Builder, Layer, Network, Node, Tensor, load_network, partition_graph
 
 SIZE = {"b": 4, "g": 6, "i": 4, "o": 2, "m": 6, "k": 4, "n": 8, "v": 10, "d": 6, "p": 4}

@@ -6,18 +6,17 @@ from dataclasses import replace
 import pytest
 
 from experiments.cli import parser
-from experiments.commands import resolve
 from experiments.commands.resolve import (
     array_of,
     case_of,
-    check_runner,
+    cases_of,
     execution_of,
-    names,
-    network_of,
-    networks_of,
     planners_of,
-    runner_of,
+    running,
+    study_of,
 )
+from experiments.face.inputs import names, network_of
+from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.store import StoreError
@@ -26,6 +25,7 @@ from planners import PlanError
 from simulator import DEPLOYED, PUBLISHED
 from workloads import ZOO, load_network
 
+ARRAY = load_array("accpar-mixed")
 RUNNERS = ("speedup", "sweep --vary batch=1", "report --output x.html")
 
 
@@ -48,7 +48,7 @@ def test_a_step_as_a_case() -> None:
 
 def test_a_command_that_names_two_planners_says_which() -> None:
     args = parsed("compare lenet --planners owt,accpar")
-    assert case_of(args, "accpar").planner == "accpar"
+    assert [case.planner for case in cases_of(args, ["accpar", "owt"])] == ["accpar", "owt"]
 
 
 def test_unknown_names_are_refused_before_anything_is_read() -> None:
@@ -69,10 +69,10 @@ def test_arrays_and_their_changes() -> None:
 
 def test_networks_and_planners_of_a_comparison() -> None:
     args = parsed("speedup")
-    assert [network.name for network in networks_of(args)] == list(ZOO)
+    assert [network.name for network in study_of(args).networks] == list(ZOO)
     assert planners_of(args)[:4] == ["data_parallel", "owt", "hypar", "accpar"]
     args = parsed("speedup --networks vgg11,lenet --planners accpar,owt,accpar")
-    assert [network.name for network in networks_of(args)] == ["vgg11", "lenet"]
+    assert [network.name for network in study_of(args).networks] == ["vgg11", "lenet"]
     assert planners_of(args) == ["accpar", "owt"]
 
 
@@ -98,9 +98,11 @@ def test_empty_lists_of_names(text: str) -> None:
 
 def test_execution_models() -> None:
     step = "simulate lenet --planner owt"
-    assert execution_of(parsed(step)) == PUBLISHED
-    assert execution_of(parsed(f"{step} --execution deployed")) == DEPLOYED
-    strict = execution_of(parsed(f"{step} --execution deployed --strict-memory --shards exact"))
+    assert execution_of(parsed(step), ARRAY) == PUBLISHED
+    assert execution_of(parsed(f"{step} --execution deployed"), ARRAY) == DEPLOYED
+    strict = execution_of(
+        parsed(f"{step} --execution deployed --strict-memory --shards exact"), ARRAY
+    )
     assert strict == replace(DEPLOYED, strict_memory=True, whole_shards=False)
 
 
@@ -108,20 +110,20 @@ def test_execution_models() -> None:
     "option", ["--overlap full", "--shards whole", "--algorithm ring", "--strict-memory"]
 )
 def test_options_of_the_other_model(option: str) -> None:
-    name = option.split()[0]
-    with pytest.raises(UsageError, match=f"{name} has no meaning under --execution published"):
-        execution_of(parsed(f"simulate lenet --planner owt {option}"))
+    name = option.split()[0].removeprefix("--")
+    with pytest.raises(UsageError, match=f"{name}.* has no meaning under the published execution"):
+        execution_of(parsed(f"simulate lenet --planner owt {option}"), ARRAY)
 
 
 @pytest.mark.parametrize("command", RUNNERS)
 def test_where_cases_run_is_said_alike_by_every_command(command: str) -> None:
     args = parsed(f"{command} --jobs 3 --cluster tcp://h:1")
-    with runner_of(args) as runner:
+    with running(args, 1) as (runner, _, _):
         assert (runner.store, runner.jobs, runner.cluster) == (None, 3, "tcp://h:1")
-    with runner_of(parsed(command)) as runner:
+    with running(parsed(command), 1) as (runner, _, _):
         assert (runner.store, runner.jobs, runner.cluster) == (None, None, None)
     with pytest.raises(UsageError, match="--jobs 0: must be at least 1"):
-        check_runner(parsed(f"{command} --jobs 0"))
+        running(parsed(f"{command} --jobs 0"), 1).__enter__()
 
 
 def test_every_command_describes_it_in_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +145,7 @@ def test_a_store_is_open_while_it_is_used(
     file = tmp_path_factory.mktemp("store") / "s.db"
     args = parsed(command)
     args.store = str(file)
-    with runner_of(args) as runner:
+    with running(args, 1) as (runner, _, _):
         assert runner.store is not None
         runner.store.put("k", {}, {"iteration_s": 1.0})
     with pytest.raises(StoreError, match="closed"):
@@ -155,9 +157,10 @@ def test_what_a_file_holds_unread_is_warned_of(
 ) -> None:
     notes = tuple(f"node {i} is not understood" for i in range(13))
     odd = replace(load_network("lenet"), notes=notes)
-    monkeypatch.setattr("workloads.load_network", lambda name: odd)
-    assert network_of("odd.onnx") is odd
+    monkeypatch.setattr("experiments.face.inputs.load_network", lambda name: odd)
+    with warnings_on_stderr():
+        assert network_of("odd.onnx") is odd
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "accelarray: warning: lenet: node 0 is not understood"
-    assert len(lines) == resolve.MOST_WARNINGS + 1
+    assert len(lines) == MOST + 1
     assert lines[-1] == "accelarray: warning: lenet: and 3 more"

@@ -10,15 +10,8 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.commands.speedup_tables import (
-    levels_tables,
-    levels_to_dict,
-    levels_to_frame,
-    tables,
-    to_dict,
-)
-from experiments.formats import csv_of, rows_of
-from experiments.output import text_of
+from experiments.results.formats import csv_of, rows_of
+from experiments.results.speedups import ComparisonResult, ScalingResult
 from experiments.studies import runner
 from experiments.studies.case import Case
 from experiments.studies.outputs import Outputs, run_case
@@ -39,11 +32,11 @@ ALL = ("time", "energy", "traffic")
 
 
 def to_table(result: Comparison) -> str:
-    return text_of(*tables(result))
+    return ComparisonResult(result, {}).summary()
 
 
 def levels_to_table(array: str, batch: int, sweep: list[Level]) -> str:
-    return text_of(*levels_tables(array, batch, sweep))
+    return ScalingResult(array, batch, sweep).summary()
 
 
 def cells(table: str) -> list[list[str]]:
@@ -112,14 +105,14 @@ def test_what_has_no_energy_is_a_dash_and_null(joules: float | None) -> None:
     text = to_table(result)
     assert "nan" not in text
     assert cells(text)[5][1:] == ["0" if joules == 0 else "-", "-"]
-    data = to_dict(result)
+    data = ComparisonResult(result, {}).to_dict()
     assert data["geomean_energy"] == {"data_parallel": None, "mine": None}
     assert {row["energy_efficiency"] for row in data["rows"]} == {None}
     assert data["geomean_traffic"]["mine"] == pytest.approx(2e9)
     assert "No energy efficiency of data_parallel, mine for net, b" in data["notes"][-1]
     level = Level(1, 2, result)
     assert "nan" not in levels_to_table("array", 64, [level])
-    (shown,) = levels_to_dict("array", 64, [level])["levels"]
+    (shown,) = ScalingResult("array", 64, [level]).to_dict()["levels"]
     assert shown["geomean_energy"]["mine"] is None
 
 
@@ -175,12 +168,14 @@ def test_sizes_as_csv_table_and_json() -> None:
     ]
     title = " ".join(levels_to_table("array", 64, sweep).split())
     assert "array, geometric mean of 2 networks, batch 64" in title
-    rows = list(csv.DictReader(io.StringIO(csv_of(rows_of(levels_to_frame(sweep))))))
+    rows = list(
+        csv.DictReader(io.StringIO(csv_of(rows_of(ScalingResult("array", 64, sweep).to_frame()))))
+    )
     assert [(row["levels"], row["accelerators"]) for row in rows[::4]] == [
         ("3", "8"),
         ("11", "2048"),
     ]
-    data = levels_to_dict("array", 64, sweep)
+    data = ScalingResult("array", 64, sweep).to_dict()
     assert [level["levels"] for level in data["levels"]] == [3, 11]
     assert data["levels"][0]["rows"] == [row.values() for row in ROWS]
 

@@ -49,7 +49,7 @@ def test_options_of_the_deployed_model_need_no_word_for_it(
 ) -> None:
     assert "deployed, overlap none" in printed(capsys, *STEP, "--overlap", "none")
     assert main(["simulate", "lenet", "--planner", "owt", "--overlap", "none"]) == 2
-    assert "published, which accpar-mixed is for; add --execution deployed" in (
+    assert "published execution model, which accpar-mixed is for; add --execution deployed" in (
         capsys.readouterr().err
     )
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import accelarray
 from accelarray import UsageError
-from experiments.face.result import LONGEST, Result
+from experiments.results.result import LONGEST, Result
 from simulator.engine.operations import CLASSES
 from tests.experiments.face import SMALL
 from tests.experiments.pages import EVIL

@@ -9,7 +9,7 @@ import pytest
 
 import accelarray
 from accelarray import AccelarrayWarning, OutOfMemoryError, UsageError
-from experiments.face.notices import MOST, tell_notes
+from experiments.notices import MOST, tell_notes
 from experiments.studies.store import Store
 from tests.experiments.face import SMALL
 from workloads import load_network
@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_a_warning_at_the_callers_line() -> None:
     with pytest.warns(AccelarrayWarning, match="does not fit") as caught:
         result = accelarray.simulate(*step, set=TINY_MEMORY)
     assert [Path(one.filename) for one in caught] == [Path(__file__)]
-    assert str(caught[0].message).endswith("(strict_memory=True makes this an error)")
+    assert str(caught[0].message).endswith("strict_memory=True in Python, makes this an error)")
     assert result.overflow is not None
     assert result.warnings == (result.overflow,)
     assert result.to_dict()["warnings"] == [result.overflow]

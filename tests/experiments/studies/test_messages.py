@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiments.notices import warnings_on_stderr
 from experiments.studies.messages import inexact, messages, slower, warn_inexact
 from experiments.studies.published_values import Published
 from experiments.studies.speedups import Comparison, Row
@@ -94,9 +95,10 @@ def test_plans_that_are_not_exact(capsys: pytest.CaptureFixture[str]) -> None:
     assert inexact(plan(1.0, 0.0)) == (
         "Not exact: the graph is too wide, and nothing is known about the least cost.\n"
     )
-    warn_inexact("net", plan(1.0, None))
-    assert capsys.readouterr().err == ""
-    warn_inexact("net", plan(1.1, 1.0))
+    with warnings_on_stderr():
+        warn_inexact("net", plan(1.0, None))
+        assert capsys.readouterr().err == ""
+        warn_inexact("net", plan(1.1, 1.0))
     warning = capsys.readouterr().err
     assert warning.startswith(
         "accelarray: warning: net, mine: not exact: the graph is too wide for"

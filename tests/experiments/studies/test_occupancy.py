@@ -64,7 +64,10 @@ def test_what_fits_is_not_spoken_of(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_strictness_needs_a_model_with_memory(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "lenet", "--planner", "owt", "--strict-memory"]) == 2
-    assert "--strict-memory has no meaning under --execution published" in capsys.readouterr().err
+    assert (
+        "strict-memory has no meaning under the published execution model"
+        in capsys.readouterr().err
+    )
 
 
 def test_simulate_in_json_and_as_a_table(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.commands.speedup import parse_levels
 from experiments.output import UsageError
+from experiments.results.speedups import parse_levels
 from experiments.studies.comparison import compare
 from experiments.studies.scaling import scaled, sweep
 from hardware import load_array

@@ -1,10 +1,14 @@
-"""What the command line says on stderr, as Python's warnings."""
+"""What to know about a result: Python's warnings, which the command line writes on stderr."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from experiments.encodings import legible
 
 if TYPE_CHECKING:
     from workloads import Network
@@ -26,9 +30,30 @@ def tell(sentence: str) -> None:
     warnings.warn(sentence, AccelarrayWarning, stacklevel=depth)
 
 
+REMEDY = "(--strict-memory, strict_memory=True in Python, makes this an error)"
+"""Said of a step that does not fit in memory."""
+
+
 def tell_notes(network: Network) -> None:
     """What was not understood of a network's file or module."""
     for note in network.notes[:MOST]:
         tell(f"{network.name}: {note}")
     if more := len(network.notes[MOST:]):
         tell(f"{network.name}: and {more} more")
+
+
+@contextmanager
+def warnings_on_stderr() -> Iterator[None]:
+    """Meanwhile every one of our warnings is a line on stderr, if there is any."""
+
+    def write(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if not issubclass(category, AccelarrayWarning):
+            before(message, category, *rest, **more)
+        elif sys.stderr is not None:
+            print(f"accelarray: warning: {legible(str(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+        warnings.simplefilter("always", AccelarrayWarning)
+        warnings.showwarning = write
+        yield

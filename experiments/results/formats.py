@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from experiments.output import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas
     from rich.table import Table
@@ -19,24 +23,11 @@ _MARKUP = re.compile(r"([\\`*<|\[\]])")
 """Characters that names from strangers' files could format a page of Markdown with."""
 
 
-class Shown(NamedTuple):
-    """A result: ``data`` as JSON has it, ``rows`` as a spreadsheet, ``parts`` as people read it.
-
-    What is made of it is made only when it is asked for.
-    """
-
-    data: Any
-    rows: Callable[[], Sequence[Mapping[str, Any]]]
-    parts: Callable[[], Sequence[Table | str]]
-
-
 def settle(args: argparse.Namespace) -> None:
     """Choose ``args.format``: what ``--format`` says, or else how ``--output`` ends.
 
     Raises UsageError where both say something else, or the command has no such format.
     """
-    from experiments.output import UsageError
-
     formats: tuple[str, ...] | None = getattr(args, "formats", None)
     if formats is None:
         return
@@ -60,17 +51,6 @@ def _these(formats: Sequence[str]) -> str:
     return ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
 
 
-def written(result: Shown, form: str) -> str:
-    """The text of a result in one of FORMATS."""
-    from experiments.output import text_of, to_json
-
-    if form == "json":
-        return to_json(result.data)
-    if form == "csv":
-        return csv_of(result.rows())
-    return markdown_of(*result.parts()) if form == "md" else text_of(*result.parts())
-
-
 def flat(data: Mapping[str, Any]) -> dict[str, Any]:
     """What of a JSON object one line of a spreadsheet has: no lists, no objects."""
     return {key: value for key, value in data.items() if not isinstance(value, list | dict | tuple)}
@@ -84,9 +64,6 @@ def rows_of(table: pandas.DataFrame) -> list[dict[str, Any]]:
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line for each row under every key that one of them has; None is an empty field."""
-    import csv
-    import io
-
     text = io.StringIO()
     keys = dict.fromkeys(key for row in rows for key in row)
     lines = csv.DictWriter(text, list(keys), restval="", lineterminator="\n")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from experiments.formats import Shown
+from experiments.output import table
+from experiments.results.result import Answer
+from planners.pipeline import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from planners.pipeline import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
 
-
-def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: list[str]) -> Shown:
+def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: list[str]) -> Answer:
     """PipeDream's stages; times per minibatch."""
     data = {
         "single_s": plan.single_s,
@@ -50,10 +50,10 @@ def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: l
         for i, stage in enumerate(plan.stages)
         for name in stage.nodes
     ]
-    return Shown(data, lambda: lines, lambda: _parts(title, rows, said))
+    return Answer(data, lambda: lines, lambda: _parts(title, rows, said))
 
 
-def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Shown:
+def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Answer:
     """The split of least largest load; times per sample."""
     data = {
         "max_load_s": plan.max_load_s,
@@ -84,10 +84,10 @@ def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Shown:
         for name in one.nodes
     ]
     title = f"{graph.name} over {devices} accelerators"
-    return Shown(data, lambda: lines, lambda: _parts(title, rows, said))
+    return Answer(data, lambda: lines, lambda: _parts(title, rows, said))
 
 
-def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Shown:
+def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Answer:
     """Phaze's placement; times per batch."""
     data = {
         "batch_s": plan.batch_s,
@@ -113,7 +113,7 @@ def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Shown:
         for name in nodes
     ]
     title = f"{layers.name}, Phaze's placement"
-    return Shown(data, lambda: lines, lambda: _parts(title, rows, said))
+    return Answer(data, lambda: lines, lambda: _parts(title, rows, said))
 
 
 def _without_cpus(plan: MaxLoad) -> str:
@@ -136,6 +136,5 @@ def _span(names: tuple[str, ...]) -> str:
 
 
 def _parts(title: str, rows: list[dict[str, Any]], said: list[str]) -> list[Table | str]:
-    from experiments.output import table
 
     return [table(title, rows), *said]

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.sweep import COLUMNS, overflows
 from experiments.face.asked import Study
 from experiments.face.forms import Vary
 from experiments.face.inputs import option_text
-from experiments.face.notices import tell
-from experiments.face.result import Result
-from experiments.face.step import REMEDY, StepResult, stepped
-from experiments.output import UsageError
+from experiments.notices import REMEDY, tell
+from experiments.output import UsageError, table
+from experiments.pictures.sweep_plots import check_drawable, plot_sweep
+from experiments.results.formats import rows_of
+from experiments.results.result import Result
+from experiments.results.step import StepResult, stepped
 from experiments.studies.metrics import check_metrics
 from experiments.studies.model_options import MODEL_OPTIONS
-from experiments.studies.sweep import (
-    Crossover,
-    Grid,
-    all_unread,
-    changes_of_place,
-    sweep,
-)
+from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from experiments.studies.vary import Axis, parse_axes
+from hardware import format_quantity
 
 if TYPE_CHECKING:
     import pandas
@@ -58,21 +54,25 @@ class SweepResult(Result):
         words = " x ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts)
         return f"{len(self.table):,} cases: {words} x {axes}"
 
-    def shown(self) -> list[Table | str]:
-        """What ``accelarray sweep`` prints."""
-        from experiments.commands.sweep import tables
+    def tables(self) -> list[Table | str]:
+        """The rows, the crossovers, and which planners lose."""
+        return [_table(self.grid, self.table), *self.sentences()]
 
-        return tables(self.grid, self.table, changes_of_place(self.grid, self.table))
+    def sentences(self) -> list[str]:
+        """The crossovers, which planners lose, and what of the specs is not read."""
+        return list(_sentences(self.grid, self.table))
 
     def to_dict(self) -> dict[str, Any]:
-        """The rows that ``accelarray sweep --output x.json`` writes, and what is varied."""
-        from experiments.commands.sweep import records
-
+        """What is varied, and the rows that ``accelarray sweep --output x.json`` writes."""
         return {
             "vary": [axis.title for axis in self.grid.axes],
             "rows": records(self.table),
             "warnings": all_unread(self.grid),
         }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Those of ``to_frame``."""
+        return rows_of(self.table)
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each case: inputs, varied values, seconds, speedup, shares of the step.
@@ -83,16 +83,14 @@ class SweepResult(Result):
 
     def plot(self) -> Figure:
         """Curves over one varied key, a heat map of two; raises UsageError for more."""
-        from experiments.pictures.sweep_plots import check_drawable, plot_sweep
-
         check_drawable(self.grid)
         return plot_sweep(self.grid, self.table, self.crossovers)
 
 
-def swept(study: Study, varied: Vary) -> SweepResult:
-    """Run a grid; how many cases do not fit in memory is a warning."""
+def grid_of(study: Study, varied: Vary) -> Grid:
+    """What is varied, in networks, planners and conditions; raises UsageError."""
     asked = study.conditions
-    grid = Grid(
+    return Grid(
         study.networks,
         study.planners,
         asked.given,
@@ -103,10 +101,14 @@ def swept(study: Study, varied: Vary) -> SweepResult:
         asked.communication,
         None if asked.as_usual else asked.execution,
     )
+
+
+def swept(study: Study, grid: Grid) -> SweepResult:
+    """Run a grid; how many cases do not fit in memory is a warning."""
     points = grid.points()
     for point in points:
         check_metrics(study.metrics, grid.cases(point)[0].array)
-    with study.going(len(points) * len(grid.cases(points[0]))) as (runner, progress):
+    with study.going(len(points) * len(grid.cases(points[0]))) as (runner, progress, _):
         table = sweep(grid, runner, progress)
     if said := overflows(table):
         tell(f"{said} {REMEDY}")
@@ -143,3 +145,68 @@ def _text(key: str, value: object) -> str:
             f"{type(value).__name__}"
         )
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+COLUMNS = {"energy": "energy_j", "traffic": "traffic_bytes"}
+"""The column that each metric beside time adds."""
+
+
+def overflows(table: pandas.DataFrame) -> str:
+    """How many cases do not fit in memory, and all about the first of them; "" if all do."""
+    if "overflow" not in table or (over := table["overflow"].dropna()).empty:
+        return ""
+    return (
+        f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
+        f"the first: {over.iloc[0]}"
+    )
+
+
+def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
+    """The rows as JSON has them, None where a value is unknown."""
+    rows = rows_of(table)
+    for row in rows:
+        if "warnings" in row:
+            row["warnings"] = row["warnings"].splitlines()
+    return rows
+
+
+def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
+    axes = [axis.title for axis in grid.axes]
+    common = [key for key in ("array", "execution") if key not in axes and _is_one(cases, key)]
+    apart = [] if {"execution"} & {*axes, *common} else ["execution"]
+    columns = ["network", "planner", *axes, *apart, "iteration_s", "speedup"]
+    columns += [column for column in COLUMNS.values() if column in cases]
+    units = {axis.title: axis for axis in grid.axes if axis.unit}
+    written = {
+        title: {value.number: value.label for value in axis.values} for title, axis in units.items()
+    }
+
+    def shown(key: str, value: object) -> str:
+        if key in written and value in written[key]:
+            return written[key][value]
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+    rows = [
+        {units[key].key if key in units else key: shown(key, value) for key, value in row}
+        for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
+    ]
+    words = [str(cases[key].iloc[0]) for key in common]
+    return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)
+
+
+def _is_one(cases: pandas.DataFrame, key: str) -> bool:
+    return bool(cases[key].nunique() == 1)
+
+
+def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
+    crossed = changes_of_place(grid, cases)
+    for cross in crossed or []:
+        unit = grid.axes[0].unit
+        value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
+        yield f"{cross.network}: {cross.first} = {cross.second} at {value}"
+    for (planner, network), losing in cases[cases["speedup"] < 1].groupby(["planner", "network"]):
+        points = f" in {len(losing)} cases" if len(losing) > 1 else ""
+        yield f"{planner} is slower than data parallelism for {network}{points}"
+    if crossed == [] and len(grid.planners) > 1:
+        yield "no two planners change places"
+    yield from all_unread(grid)

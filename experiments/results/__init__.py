@@ -1,0 +1,1 @@
+"""What commands print and what ``import accelarray`` returns: each result told once."""

@@ -1,0 +1,219 @@
+"""Two steps, and where the difference between them comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from experiments.output import UsageError
+from experiments.pictures.gantt import plot_gantt
+from experiments.results.result import Result, readable
+from experiments.results.step import StepResult
+from experiments.studies.difference import Change, Difference, difference
+from experiments.studies.messages import warn_inexact
+from experiments.studies.metrics import measured
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class DifferenceResult(Result):
+    """Two steps of one network on one array, beside each other."""
+
+    first: StepResult
+    second: StepResult
+    difference: Difference
+    metrics: tuple[str, ...] = ("time",)
+
+    def title(self) -> str:
+        """Both labels and times."""
+        labels, steps = self.difference.planners, (self.first, self.second)
+        both = [
+            f"{label} {readable(s.iteration_s)}" for label, s in zip(labels, steps, strict=True)
+        ]
+        case, other = self.first.case, self.second.case
+        array = case.array.name if case.array == other.array else case.array.base
+        return f"{case.network.name} on {array}, batch {case.batch}: {' | '.join(both)}"
+
+    def tables(self) -> list[Table | str]:
+        """By phase and kind, then the layers that contribute most, then other metrics."""
+        result, case = self.difference, self.first.case
+        title = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
+        phases = _table(result, title, "what")
+        for part in result.phases:
+            _add(phases, result, f"{part.phase} {part.kind}".strip(), part)
+        layers = _table(result, None, "layer")
+        for name, part in _most(result):
+            _add(layers, result, name, part)
+        for table in (phases, layers):
+            table.add_section()
+            _add(table, result, "iteration", _whole(result))
+        whole = self._measured()
+        others = [_measured(result, whole)] if whole else []
+        spent = "Seconds that an average core spends."
+        return [phases, layers, spent, *others, *self._unread()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray compare --format json`` prints: seconds of an average core, all rows.
+
+        Joules and bytes are those of the whole steps.
+        """
+        result, case, whole = self.difference, self.first.case, _whole(self.difference)
+        said = [*self.first.warnings, *self.second.warnings]
+
+        def row(part: Change, **label: str) -> dict[str, Any]:
+            return label | {
+                "core_s": [result.seconds(core_ps) for core_ps in part.core_ps],
+                "difference_s": result.seconds(part.change_ps),
+            }
+
+        return {
+            "network": case.network.name,
+            "array": case.array.name,
+            "batch": case.batch,
+            "objective": case.objective,
+            "execution": str(case.execution),
+            "planners": list(result.planners),
+            "cores": result.cores,
+            "iteration_s": [result.seconds(core_ps) for core_ps in whole.core_ps],
+            "difference_s": result.seconds(whole.change_ps),
+            "phases": [row(part, phase=part.phase, kind=part.kind) for part in result.phases],
+            "layers": [row(part, layer=part.layer or part.kind) for part in result.layers],
+            **self._measured(),
+            "warnings": [*dict.fromkeys(said), *self._unread()],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The layers as a spreadsheet: seconds an average core spends on each under both."""
+        result = self.difference
+        return [
+            {
+                "layer": part.layer or part.kind,
+                **{
+                    f"{planner}_s": result.seconds(core_ps)
+                    for planner, core_ps in zip(result.planners, part.core_ps, strict=True)
+                },
+                "difference_s": result.seconds(part.change_ps),
+            }
+            for part in result.layers
+        ]
+
+    def _measured(self) -> dict[str, list[Any]]:
+        """Joules and bytes of both steps, where asked for."""
+        both = [measured(self.metrics, step.timeline) for step in (self.first, self.second)]
+        return {key: [values[key] for values in both] for key in both[0]}
+
+    def _unread(self) -> list[str]:
+        """What of either spec is not read, each sentence once."""
+        return list(dict.fromkeys([*self.first.unread, *self.second.unread]))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each layer or boundary, the largest change first, and one for waiting.
+
+        Seconds that an average core spends in either step, and the change.
+        """
+        import pandas
+
+        first, second = self.difference.planners
+        rows = [
+            (row["layer"], *row["core_s"], row["difference_s"]) for row in self.to_dict()["layers"]
+        ]
+        return pandas.DataFrame(
+            rows, columns=["layer", f"{first} [s]", f"{second} [s]", "difference [s]"]
+        )
+
+    def plot(self) -> Figure:
+        """Both Gantt charts on one time axis."""
+        return plot_gantt([self.first.chart(), self.second.chart()])
+
+
+def differing(
+    first: StepResult,
+    second: StepResult,
+    labels: tuple[str, str] | None = None,
+    metrics: tuple[str, ...] = ("time",),
+) -> DifferenceResult:
+    """Compare two steps; raises UsageError unless network, array and batch are the same."""
+    ours, theirs = first.case, second.case
+    for what, one, other in (
+        ("networks", ours.network.name, theirs.network.name),
+        ("arrays", ours.array.base, theirs.array.base),
+        ("cores", first.timeline.cores, second.timeline.cores),
+        ("batches", ours.batch, theirs.batch),
+    ):
+        if one != other:
+            raise UsageError(
+                f"steps of different {what} ({one}, {other}) cannot be compared layer by layer; "
+                "to_frame() and sweep() put them beside each other"
+            )
+    both = labels or _labels(ours.inputs, theirs.inputs)
+    for step in (first, second):
+        warn_inexact(step.case.network.name, step.plan)
+    found = difference(both, (first.timeline, second.timeline))
+    return DifferenceResult(first, second, found, metrics)
+
+
+def _labels(first: dict[str, Any], second: dict[str, Any]) -> tuple[str, str]:
+    """What tells the two steps apart; planners, where nothing does."""
+    keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+    words = [
+        ", ".join(
+            str(of[key]) if key in ("planner", "execution") else f"{key}={of[key]}"
+            for key in keys or ["planner"]
+            if key in of
+        )
+        for of in (first, second)
+    ]
+    return words[0] or first["planner"], words[1] or second["planner"]
+
+
+MOST_LAYERS = 10
+"""Layers in the table; the rest are summed up in one row."""
+
+
+def _whole(result: Difference) -> Change:
+    first, second = result.iteration_ps
+    return Change((first * result.cores, second * result.cores))
+
+
+def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
+    """Joules and gigabytes of the whole step."""
+    table = _table(result, None, "whole step", "change")
+    words = {"energy_j": ("energy [J]", 1.0), "traffic_bytes": ("traffic [GB]", 1e9)}
+    for key, values in whole.items():
+        name, unit = words[key]
+        first, second = (value / unit for value in values)
+        part = f"{second / first - 1:+.1%}" if first else "-"
+        table.add_row(name, f"{first:.6g}", f"{second:.6g}", f"{second - first:+.6g}", part)
+    return table
+
+
+def _most(result: Difference) -> list[tuple[str, Change]]:
+    """The layers that contribute most, what the others do together, and waiting."""
+    *layers, waiting = result.layers
+    rows = [(part.layer, part) for part in layers[:MOST_LAYERS]]
+    if rest := layers[MOST_LAYERS:]:
+        first, second = (sum(part.core_ps[i] for part in rest) for i in (0, 1))
+        rows.append((f"{len(rest)} others", Change((first, second))))
+    return [*rows, (waiting.kind, waiting)]
+
+
+def _table(result: Difference, title: str | None, what: str, part: str = "of the whole") -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(what)
+    for planner in result.planners:
+        table.add_column(planner, justify="right")
+    table.add_column("difference", justify="right")
+    table.add_column(part, justify="right")
+    return table
+
+
+def _add(table: Table, result: Difference, name: str, part: Change) -> None:
+    whole = _whole(result).change_ps
+    seconds = [f"{result.seconds(core_ps):.9f}" for core_ps in part.core_ps]
+    share = f"{part.change_ps / whole:.1%}" if whole else "-"
+    table.add_row(name, *seconds, f"{result.seconds(part.change_ps):+.9f}", share)

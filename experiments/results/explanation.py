@@ -1,0 +1,318 @@
+"""Why a step takes as long as it does, to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from experiments.explain.picture import plot_explanation
+from experiments.explain.study import Explanation, explain, messages, steps_of
+from experiments.explain.tables import (
+    alternatives_table,
+    answers_table,
+    frees_table,
+    layer_tables,
+    links_table,
+    parts_dict,
+)
+from experiments.output import hearing
+from experiments.results.result import Result, readable
+from experiments.studies.case import Case
+from experiments.studies.estimate import forewarn
+from experiments.studies.messages import inexact
+from experiments.studies.pipelining import pipeline_table
+from experiments.studies.throughput import conventions
+from experiments.studies.unread import warnings
+from planners import Plan
+from simulator import PICOSECONDS, Timeline
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ExplanationResult(Result):
+    """A step's critical path, what its cores wait for, and what it would be otherwise."""
+
+    explanation: Explanation
+    metrics: tuple[str, ...] = ("time",)
+    forewarned: tuple[str, ...] = ()
+
+    @property
+    def case(self) -> Case:
+        """What was explained."""
+        return self.explanation.case
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan."""
+        return self.explanation.plan
+
+    @property
+    def timeline(self) -> Timeline:
+        """What happened in its step, when."""
+        return self.explanation.timeline
+
+    @property
+    def iteration_s(self) -> float:
+        """Time of the step in seconds."""
+        return self.explanation.iteration_s
+
+    @property
+    def messages(self) -> list[str]:
+        """What to know about the plan, in sentences."""
+        return messages(self.explanation)
+
+    def title(self) -> str:
+        """The case, the time of its step, and what most of its critical path goes to."""
+        paths = self.explanation.paths
+        bound, ps = max(paths.by_bound().items(), key=lambda item: item[1])
+        most = f"{readable(self.iteration_s)}, {paths.share(ps):.0%} {bound}"
+        return f"{self.case}: {most}"
+
+    def tables(self) -> list[Table | str]:
+        """What ``accelarray explain`` prints."""
+        of = self.explanation
+        title = f"{of.case}: {of.iteration_s:.9f} s"
+        found: list[Table | str] = [answers_table(of)]
+        found += [frees_table(of)] if of.frees else []
+        found += [_path(of), *layer_tables(of), links_table(of), _links(of)]
+        found += [_units(of), _knobs(of)]
+        about: list[str] = []
+        if of.pipeline is not None:
+            about = list(of.pipeline.sentences)
+            found = [pipeline_table(of.pipeline.fields), *found, alternatives_table(of)]
+        if of.settings:
+            found.append(_settings(of))
+        head = [title]
+        if "energy" in self.metrics:
+            head.append(f"energy {of.energy_j:.6g} J")
+        if "traffic" in self.metrics:
+            head.append(f"traffic {of.traffic_bytes / 1e9:.6g} GB")
+        said = [
+            *conventions(inference=of.case.execution.inference),
+            *about,
+            *messages(of),
+            *filter(None, [inexact(of.plan).rstrip()]),
+            *_unread(of),
+        ]
+        return [", ".join(head), str(of.throughput), "", *found, *said]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray explain --format json`` prints: all of it, times in seconds."""
+        of = self.explanation
+        paths, over = of.paths, [of.overflow] if of.overflow else []
+        return of.case.inputs | {
+            "array": of.case.array.name,
+            "iteration_s": of.iteration_s,
+            **of.answers,
+            "energy_j": of.energy_j,
+            "traffic_bytes": of.traffic_bytes,
+            **of.plan.gap_fields(),
+            "cores": paths.cores,
+            "idle_cores": paths.idle_cores,
+            "critical_path": _path_dict(of),
+            "layers": [
+                {
+                    "layer": spent.layer,
+                    "computing_s": paths.seconds(spent.computing_ps),
+                    "exposed_s": paths.seconds(spent.exposed_ps),
+                    "waiting_s": paths.seconds(spent.waiting_ps),
+                }
+                for spent in paths.layers
+            ],
+            "blocks": parts_dict(paths, "block", of.blocks),
+            "kinds": parts_dict(paths, "kind", of.kinds),
+            "links": [asdict(link) for link in of.links],
+            "link_kinds": [asdict(kind) for kind in of.link_kinds],
+            "units": [asdict(unit) for unit in of.units],
+            "twice_as_fast": [
+                asdict(knob)
+                | {
+                    "same_plan_speedup": of.iteration_s / knob.same_plan_s,
+                    "replanned_speedup": of.iteration_s / knob.replanned_s,
+                }
+                for knob in of.knobs
+            ],
+            "frees": [asdict(one) for one in of.frees],
+            "set": [asdict(setting) for setting in of.settings],
+            "pipeline": _pipeline_dict(of),
+            "data_parallel_s": of.data_parallel_s,
+            "fast_alone_s": of.fast_alone_s,
+            "notes": messages(of),
+            "warnings": [*of.case.network.notes, *over, *_unread(of), *self.forewarned],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The layers as a spreadsheet: what an average core spends on each, in seconds."""
+        rows: list[dict[str, Any]] = self.to_dict()["layers"]
+        return rows
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each layer or boundary, the largest part of the critical path first.
+
+        Seconds on the critical path (``path_s``), and those that an average core
+        computes, waits for its exchanges (``exposed_s``) and for other cores.
+        """
+        import pandas
+
+        spent = self.to_dict()
+        on_path = {part["layer"]: part["seconds"] for part in spent["critical_path"]["layers"]}
+        rows = [
+            {"layer": part["layer"], "path_s": on_path.get(part["layer"], 0.0), **part}
+            for part in spent["layers"]
+        ]
+        columns = ["layer", "path_s", "computing_s", "exposed_s", "waiting_s"]
+        rows.sort(key=lambda row: -row["path_s"])
+        return pandas.DataFrame(rows, columns=columns)
+
+    def plot(self) -> Figure:
+        """The path as a strip through the step, and an average core's time by layer."""
+        return plot_explanation(self.explanation)
+
+
+def explained(
+    case: Case,
+    array: str = "",
+    changes: Sequence[str] = (),
+    progress: Callable[[str], None] | None = None,
+    metrics: tuple[str, ...] = ("time",),
+) -> ExplanationResult:
+    """Explain a case; ``array`` and ``changes`` name its array, where it has them from a spec."""
+    steps = steps_of(case, changes)
+    forewarned = forewarn([case] * steps)
+    with hearing(progress, steps) as heard:
+        return ExplanationResult(explain(case, array, changes, heard), metrics, forewarned)
+
+
+MOST_ROWS = 8
+"""Single links in the table; ``--format json`` has all."""
+
+
+def _pipeline_dict(result: Explanation) -> dict[str, Any] | None:
+    """A pipeline's stages, what to know of them, and what else could be done."""
+    side = result.pipeline
+    if side is None:
+        return None
+    others = [asdict(one) for one in side.alternatives]
+    return side.fields | {"notes": list(side.sentences), "alternatives": others}
+
+
+def _unread(result: Explanation) -> list[str]:
+    """What of the spec the step's execution model does not read."""
+    return warnings(result.case.array, result.case.execution)
+
+
+def _path_dict(result: Explanation) -> dict[str, Any]:
+    paths = result.paths
+    return {
+        "segments": [
+            {
+                "layer": segment.operation.layer,
+                "phase": str(segment.operation.phase),
+                "kind": str(segment.operation.kind),
+                "level": segment.operation.level,
+                "start_ps": segment.start_ps,
+                "end_ps": segment.end_ps,
+                "share": paths.share(segment.duration_ps),
+                "bounds_ps": segment.bounds_ps(),
+            }
+            for segment in paths.path
+        ],
+        "bounds_s": {bound: ps / PICOSECONDS for bound, ps in paths.by_bound().items()},
+        "kinds": [
+            {"phase": phase, "kind": kind, "seconds": ps / PICOSECONDS, "share": paths.share(ps)}
+            for (phase, kind), ps in paths.by_kind().items()
+        ],
+        "layers": [
+            {"layer": layer, "seconds": ps / PICOSECONDS, "share": paths.share(ps)}
+            for layer, ps in paths.by_layer().items()
+        ],
+    }
+
+
+def _table(title: str, *columns: str, words: int = 1) -> Table:
+    """A table whose first ``words`` columns are text, the others numbers."""
+    table = Table(title=title, title_justify="left")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < words else "right")
+    return table
+
+
+def _path(result: Explanation) -> Table:
+    paths = result.paths
+    table = _table("Critical path", "what it does", "seconds", "of the step")
+    for bound, ps in paths.by_bound().items():
+        if ps:
+            table.add_row(_WORDS[bound], _seconds(ps), f"{paths.share(ps):.1%}")
+    table.add_section()
+    for (phase, kind), ps in paths.by_kind().items():
+        table.add_row(f"{phase} {kind}", _seconds(ps), f"{paths.share(ps):.1%}")
+    return table
+
+
+_WORDS = {
+    "FLOPs": "computes, bound by FLOPs",
+    "HBM": "computes, bound by HBM traffic",
+    "overhead": "overhead of operators",
+    "links": "exchanges: bytes",
+    "latency": "exchanges: latency",
+}
+
+
+def _seconds(ps: int) -> str:
+    return f"{ps / PICOSECONDS:.9f}"
+
+
+def _links(result: Explanation) -> Table:
+    table = _table("Busiest links", "link", "alike", "GB over one", "GB/s", "utilisation")
+    for link in result.links[:MOST_ROWS]:
+        rate = "" if link.bytes_per_s is None else f"{link.bytes_per_s / 1e9:.4g}"
+        moved = f"{link.bytes / 1e9:.4g}"
+        table.add_row(link.name, f"{link.count:,}", moved, rate, f"{link.utilisation:.1%}")
+    if not result.links:
+        table.add_row("none carries anything")
+    return table
+
+
+def _units(result: Explanation) -> Table:
+    columns = ("unit", "count", "busy", "the busiest", "of its peak")
+    table = _table("Busiest units", *columns)
+    for unit in result.units:
+        shares = (unit.busy, unit.busiest, unit.of_peak)
+        name = {"hbm": "HBM", "core": "cores"}.get(unit.unit, unit.unit)
+        table.add_row(
+            f"{name} of {unit.device}", f"{unit.count:,}", *(f"{share:.2%}" for share in shares)
+        )
+    return table
+
+
+def _knobs(result: Explanation) -> Table:
+    table = _table("Twice as fast", "what", "same plan", "planned anew", "why nothing changes")
+    table.columns[3].justify = "left"
+    for knob in result.knobs:
+        speedups = (result.iteration_s / s for s in (knob.same_plan_s, knob.replanned_s))
+        table.add_row(knob.what, *(f"{x:.3f}x" for x in speedups), knob.reason or "")
+    return table
+
+
+def _settings(result: Explanation) -> Table:
+    columns = ("--set", "seconds without it", "speedup by it", "why nothing changes")
+    table = _table("What was changed", *columns)
+    table.columns[3].justify = "left"
+    for setting in result.settings:
+        before = setting.unchanged_s
+        cells = (
+            ("", "")
+            if before is None
+            else (
+                f"{before:.9f}",
+                f"{before / result.iteration_s:.3f}x",
+            )
+        )
+        table.add_row(setting.assignment, *cells, setting.reason or "")
+    return table

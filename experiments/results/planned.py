@@ -1,0 +1,203 @@
+"""A plan of a case, to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from experiments.output import width
+from experiments.pictures.plan_map import describe, plot_plan, stretches
+from experiments.results.result import Result
+from experiments.studies.case import Case, plan_of
+from experiments.studies.messages import inexact
+from hardware import Array
+from planners import OBJECTIVES, Partition, Pipeline, Plan, Split, Update
+from planners.plan.updates import bucket_words, update_order_words
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PlanResult(Result):
+    """How a planner splits a network over an array; goes wherever a planner does."""
+
+    plan: Plan
+    case: Case
+
+    @property
+    def array(self) -> Array:
+        """The array as its planner saw it: of boards, or down to cores with real wires."""
+        return self.case.execution.planned(self.case.array)
+
+    def title(self) -> str:
+        """The case, and how deep the array is split."""
+        levels = (self.array.group.size - 1).bit_length()
+        return f"{self.case}: {levels} levels"
+
+    def tables(self) -> list[Table | str]:
+        """What ``accelarray plan`` prints."""
+        return tables(self.plan, self.array)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray plan --format json`` prints: levels where all halves are alike.
+
+        Where they are not, the tree; of a pipeline its stages.
+        """
+        plan = self.plan
+        data = plan.to_json() | {"array": self.array.name, **plan.gap_fields()}
+        if plan.pipeline is None:
+            levels, root = plan.levels(), data.pop("root")
+            if levels is None:
+                data["tree"] = root
+            else:
+                data["levels"] = [[str(kind) for kind in split.types] for split in levels]
+                data["cost"] = [_number(split.cost) for split in levels]
+                data["lower_bound"] = [split.lower_bound for split in levels]
+        return data | {"warnings": list(self.case.network.notes)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Each layer at each level of each distinct group; shares of the first half."""
+        return list(_rows(self.plan, self.array))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each level of each distinct group, and layer.
+
+        ``share`` is the first half's; ``cost`` the whole split's, in the
+        objective's unit (seconds, or elements); ``update`` is how the layer's weights are
+        updated everywhere.
+        """
+        import pandas
+
+        everyone = (str(Update.REPLICATED),) * len(self.plan.nodes)
+        updates = tuple(map(str, self.plan.updates)) or everyone
+        rows = [
+            (describe(group, chain), first + i, layer, str(cut.type), cut.share, split.cost, update)
+            for group, first, chain in stretches(self.plan.root, self.array.group, 0)
+            for i, split in enumerate(chain)
+            for layer, cut, update in zip(self.plan.nodes, split.partitions, updates, strict=True)
+        ]
+        columns = ["group", "level", "layer", "type", "share", "cost", "update"]
+        return pandas.DataFrame(rows, columns=columns)
+
+    def plot(self) -> Figure:
+        """A map of layers by levels; raises UsageError where nothing is split."""
+        return plot_plan(self.plan, self.array)
+
+
+def planned(case: Case) -> PlanResult:
+    """A case's plan; raises PlanError where it cannot be made."""
+    return PlanResult(plan_of(case), case)
+
+
+def _number(cost: float) -> float | int:
+    """Whole numbers of elements as integers."""
+    return int(cost) if cost.is_integer() else cost
+
+
+def tables(plan: Plan, array: Array) -> list[Table | str]:
+    """A table for every stretch of the tree in which halves are alike."""
+    unit = OBJECTIVES[plan.objective].unit
+    made = f"{plan.network}, {plan.planner} by {plan.objective}"
+    title = f"{made} on {array.name}, batch {plan.batch}"
+    if plan.communication != "printed":
+        title += f", {plan.communication} communication"
+    if plan.bucket_bytes is not None:
+        title += f", {bucket_words(plan.bucket_bytes)}"
+    if plan.update_order:
+        title += f", {update_order_words(plan.update_order)}"
+    parts: list[Table | str] = [title]
+    if said := inexact(plan):
+        parts += ["", said.rstrip()]
+    if plan.pipeline is not None:
+        return [*parts, *_stages(plan, plan.pipeline, array)]
+    for group, level, chain in stretches(plan.root, array.group, 0):
+        parts += ["", describe(group, chain), *_pieces(plan, chain, level, unit)]
+    if plan.root is None:
+        parts += ["", "A single accelerator: nothing is split."]
+    return parts
+
+
+def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | str]:
+    """Which layers are where, then every stage's own plan."""
+    many, layers = pipeline.micro_batches, pipeline.layers(plan.nodes)
+    yield ""
+    size = plan.batch // many
+    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
+    table = Table()
+    for name in ("stage", "layers", "accelerators", "replicas"):
+        table.add_column(name, justify="left" if name == "layers" else "right")
+    for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
+        place = pipeline.places[stage.place]
+        where = f"{place.first}" + (f"-{place.first + place.count - 1}" * (place.count > 1))
+        said = "…".join(dict.fromkeys((names[0], names[-1]))) + ", recomputed" * stage.recompute
+        table.add_row(str(k), said, where, str(place.replicas))
+    yield table
+    for k, stage in enumerate(pipeline.stages):
+        place = pipeline.places[stage.place]
+        own = tables(stage.plan, array.part(place.first, place.each))
+        yield from ["", f"stage {k}:", *own[1:]]
+
+
+def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
+    """Those of a pipeline are its stages'."""
+    if plan.pipeline is not None:
+        for k, stage in enumerate(plan.pipeline.stages):
+            place = plan.pipeline.places[stage.place]
+            own = array.part(place.first, place.each)
+            for row in _rows(stage.plan, own):
+                yield row | {"network": plan.network, "stage": k}
+        return
+    for group, first, chain in stretches(plan.root, array.group, 0):
+        for level, split in enumerate(chain, first):
+            for v, (name, part) in enumerate(zip(plan.nodes, split.partitions, strict=True)):
+                yield {
+                    "network": plan.network,
+                    "planner": plan.planner,
+                    "group": describe(group, chain),
+                    "level": level,
+                    "layer": name,
+                    "type": str(part.type),
+                    "share": part.share,
+                    **({"update": str(plan.updates[v])} if plan.updates else {}),
+                }
+
+
+def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[Table]:
+    """Tables of as many levels as a terminal takes beside the layers' names."""
+    names = max(map(len, [*plan.nodes, f"cost [{unit}]"]))
+    cells = [_cell(part) for split in chain for part in split.partitions]
+    cells += [_cost(split.cost) for split in chain] + [f"level {level + len(chain)}"]
+    names += len("replicated") + 3 if plan.updates else 0
+    many = max(1, (width() - names - 4) // (max(map(len, cells)) + 3))
+    for first in range(0, len(chain), many):
+        yield _table(plan, chain[first : first + many], level + first, unit)
+
+
+def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:
+    table = Table()
+    table.add_column("layer")
+    if plan.updates:
+        table.add_column("update")
+    for i in range(len(chain)):
+        table.add_column(f"level {level + i}")
+    for v, name in enumerate(plan.nodes):
+        update = [str(one) for one in plan.updates[v : v + 1]]
+        table.add_row(name, *update, *[_cell(split.partitions[v]) for split in chain])
+    table.add_section()
+    nothing = [""] * bool(plan.updates)
+    table.add_row(f"cost [{unit}]", *nothing, *[_cost(split.cost) for split in chain])
+    return table
+
+
+def _cell(partition: Partition) -> str:
+    """The type; the first group's share where it is not one half."""
+    return f"{partition.type}" + ("" if partition.share == 0.5 else f" {partition.share:.4f}")
+
+
+def _cost(cost: float) -> str:
+    return f"{cost:,.0f}" if cost.is_integer() else f"{cost:.4g}"

@@ -1,0 +1,322 @@
+"""One simulated step: its plan, its timeline, and what both say."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from experiments.notices import REMEDY, tell
+from experiments.output import UsageError
+from experiments.pictures.counters import memory
+from experiments.pictures.figures import save
+from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.pipeline_plot import plot_pipeline
+from experiments.pictures.resources import labels, sites
+from experiments.pictures.trace import to_frame, trace_events, write_csv, write_trace
+from experiments.pictures.tracks import chart
+from experiments.results.explanation import explained
+from experiments.results.formats import flat
+from experiments.results.planned import PlanResult
+from experiments.results.result import Result, readable
+from experiments.studies.axis_traffic import axis_fields, axis_rows
+from experiments.studies.case import Case, plan_of, simulated
+from experiments.studies.difference import core_ps_by_phase
+from experiments.studies.estimate import forewarn
+from experiments.studies.messages import inexact
+from experiments.studies.metrics import METRICS, measured
+from experiments.studies.occupancy import memory_fields, memory_rows
+from experiments.studies.pipelining import in_words, pipeline_fields, pipeline_table
+from experiments.studies.step_bounds import bound_fields, sentence
+from experiments.studies.throughput import computed, conventions, throughput, throughput_rows
+from experiments.studies.unread import warnings
+from planners import Plan, predict
+from simulator import PICOSECONDS, Shares, Timeline, overflow, shares
+from simulator.engine.operations import CLASSES
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+    from experiments.pictures.resources import Site
+    from experiments.pictures.tracks import Chart
+    from experiments.results.explanation import ExplanationResult
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class StepResult(Result):
+    """One training step of a case, simulated; ``wall_s`` is what that took, in seconds."""
+
+    case: Case
+    plan: Plan
+    timeline: Timeline
+    wall_s: float = 0.0
+    metrics: tuple[str, ...] = METRICS
+    forewarned: tuple[str, ...] = ()
+    """What was said before the work, of its length."""
+
+    @property
+    def iteration_s(self) -> float:
+        """Time of the whole step in seconds."""
+        return self.timeline.iteration_s
+
+    @property
+    def shares(self) -> Shares:
+        """Computing, communicating and waiting: fractions of an average core's step."""
+        return shares(self.timeline)
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules of the whole array; None where a device's spec has no energies."""
+        return self.timeline.energy_j
+
+    @property
+    def traffic_bytes(self) -> float:
+        """Bytes received in the whole array."""
+        return self.timeline.traffic_bytes
+
+    @property
+    def overflow(self) -> str | None:
+        """What does not fit in memory, a sentence; None where all fits, or has no memory."""
+        name = self.case.planner_name
+        return overflow(self.case.network.name, name, self.case.array.name, self.timeline.memory)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was not understood of the network, will take long, or does not fit in memory."""
+        faults = [self.overflow] if self.overflow else []
+        return (*self.case.network.notes, *self.forewarned, *faults)
+
+    @property
+    def unread(self) -> list[str]:
+        """Which values of the array's spec the execution model does not read, in sentences."""
+        return warnings(self.case.array, self.case.execution)
+
+    def title(self) -> str:
+        """The case, and the time of its step."""
+        return f"{self.case}: {readable(self.iteration_s)}"
+
+    def tables(self) -> list[Table | str]:
+        """The table people read, its share of the peak, how exact its plan is, what is not read."""
+        result = self.to_dict()
+        said = [sentence(result), inexact(self.plan).rstrip()]
+        shown = [_table(result)]
+        if found := result.get("pipeline"):
+            shown.append(pipeline_table(found))
+            said += in_words(found)
+        told = conventions(inference=self.case.execution.inference)
+        return [*shown, *told, *filter(None, said), *self.unread]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray simulate --format json`` prints, with every one of its ``metrics``."""
+        case, plan, timeline, spent = self.case, self.plan, self.timeline, self.shares
+        # every split has a link, as planners price it; of stages they price none
+        training = not case.execution.inference  # which is what planners price
+        priced = "wires" in case.execution.ignores and plan.pipeline is None
+        return {
+            "network": case.network.name,
+            "planner": case.planner_name,
+            "objective": case.objective,
+            "communication": case.communication,
+            "array": case.array.name,
+            "batch": case.batch,
+            "execution": str(case.execution),
+            "devices": case.array.group.size,
+            "cores": case.array.group.cores,
+            "iteration_s": timeline.iteration_s,
+            **asdict(throughput(case, timeline.iteration_s)),
+            **computed(case, timeline),
+            "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
+            **plan.gap_fields(),
+            **bound_fields(case, plan, timeline),
+            "computing": spent.computing,
+            "communicating": spent.communicating,
+            "waiting": spent.waiting,
+            **memory_fields(timeline),
+            "phases": _phases(timeline),
+            "folded": case.folded,
+            "distinct_cores": sum(resource.kind == "core" for resource in timeline.resources),
+            "operations": sum(total.operations for total in timeline.totals().values()),
+            "events": timeline.events,
+            **pipeline_fields(plan, timeline),
+            **axis_fields(case, timeline),
+            "wall_s": self.wall_s,
+            "warnings": [*self.warnings, *self.unread],
+            **measured(self.metrics, timeline),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One line: what of ``to_dict`` is a single value."""
+        return [flat(self.to_dict())]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each record, in the order in which they ended.
+
+        Times are picoseconds; bytes and FLOPs those of one of ``multiplicity``
+        resources that did the same at the same time.
+        """
+        return to_frame(self.timeline, sites(self.timeline))
+
+    def memory_frame(self) -> pandas.DataFrame:
+        """A row for each computation of each class of cores: what a core holds at its most, when.
+
+        Bytes by class ("weights", "optimizer", ...), with all together as "bytes"; times are
+        picoseconds. Without rows where the execution model has no memory.
+        """
+        import pandas
+
+        at, every = self.timeline, sites(self.timeline)
+        names = labels(every, at, folded=self.case.folded)
+        rows = [
+            (names[site.name], one.start_ps, one.end_ps, *one.by_class, one.most)
+            for site in every
+            for one in memory(at, site)
+        ]
+        return pandas.DataFrame(rows, columns=["cores", "start_ps", "end_ps", *CLASSES, "bytes"])
+
+    def plot(self) -> Figure:
+        """A Gantt chart: what each class of cores, memories and links did when."""
+        return plot_gantt([self.chart()])
+
+    def chart(self) -> Chart:
+        """Its lanes, for a Gantt chart."""
+        at = self.timeline
+        return chart(str(self.case), at, sites(at), folded=self.case.folded)
+
+    def planned(self) -> PlanResult:
+        """Its plan, with a map and a table of it."""
+        return PlanResult(self.plan, self.case)
+
+    def explain(self) -> ExplanationResult:
+        """Why it takes as long as it does, and what would help; simulates its variants."""
+        return explained(self.case)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what ``accelarray timeline --output`` does; raises UsageError.
+
+        A chart (.png, .svg, .pdf), a trace for ui.perfetto.dev (.json, .json.gz)
+        or the records (.csv), by the ending of the name.
+        """
+        write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
+
+
+def stepped(case: Case, metrics: tuple[str, ...] = METRICS) -> StepResult:
+    """Plan and simulate a case; what will take long, or does not fit in memory, is a warning."""
+    (step,) = steps([case], metrics)
+    return step
+
+
+def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[StepResult]:
+    """``stepped`` of each."""
+    forewarned, found = forewarn(cases), []
+    for case in cases:
+        plan = plan_of(case)
+        started = time.perf_counter()
+        timeline = simulated(case, plan)
+        wall_s = time.perf_counter() - started
+        step = StepResult(case, plan, timeline, wall_s, metrics, forewarned)
+        if step.overflow:
+            tell(f"{step.overflow} {REMEDY}")
+        found.append(step)
+    return found
+
+
+def _phases(timeline: Timeline) -> list[dict[str, Any]]:
+    """Per phase and kind: seconds an average core spends, and sums over the array.
+
+    Of exchanges that overlap with computing, what is exposed counts.
+    """
+    spent = core_ps_by_phase(timeline)
+    return [
+        {
+            "phase": str(phase),
+            "kind": str(kind),
+            "core_s": spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS,
+            "bytes": total.bytes / timeline.batches,
+            "flops": total.flops / timeline.batches,
+        }
+        for (phase, kind), total in sorted(timeline.totals().items())
+    ]
+
+
+def _table(result: dict[str, Any]) -> Table:
+    table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
+    shown = ["array", "batch", "objective", "execution", "devices", "cores"]
+    if result["communication"] != "printed":
+        shown.insert(3, "communication")
+    for key in shown:
+        table.add_row(key, str(result[key]))
+    table.add_section()
+    table.add_row("iteration", f"{result['iteration_s']:.9f} s")
+    if (bound_s := result["lower_bound_s"]) is not None:
+        table.add_row("lower bound", f"{bound_s:.9f} s; the step is {result['step_gap']:.1%} above")
+    for row in throughput_rows(result):
+        table.add_row(*row)
+    if result["predicted_s"] is not None:
+        table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
+    for key in ("computing", "communicating", "waiting"):
+        table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
+    for row in axis_rows(result):
+        table.add_row(*row)
+    if result["fits"] is not None:
+        _add_occupancy(table, result)
+    if (energy_j := result.get("energy_j")) is not None:
+        table.add_row("energy", f"{energy_j:.6g} J")
+    if (traffic := result.get("traffic_bytes")) is not None:
+        table.add_row("traffic", f"{traffic / 1e9:.6g} GB")
+    table.add_section()
+    for row in result["phases"]:
+        moved = f", {row['bytes']:.3e} bytes" if row["bytes"] else f", {row['flops']:.3e} FLOPs"
+        spent = f"{row['core_s']:.9f} s a core" if row["kind"] != "memory" else "meanwhile"
+        table.add_row(f"{row['phase']} {row['kind']}", spent + moved)
+    table.add_section()
+    table.add_row("cores simulated", f"{result['distinct_cores']:,}")
+    table.add_row("operations", f"{result['operations']:,}")
+    table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
+    table.add_row("wall time", f"{result['wall_s']:.2f} s")
+    return table
+
+
+def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
+    table.add_row("idle cores", f"{result['idle_cores']:,} of {result['cores']:,}")
+    for row in memory_rows(result["memory"]):
+        table.add_row(*row)
+
+
+ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
+"""What ``save`` and ``accelarray timeline`` write."""
+
+
+def check_ending(output: str) -> None:
+    """Raise UsageError unless the name ends in a format that is written."""
+    if not output.lower().endswith(ENDINGS):
+        raise UsageError(f"--output {output!r}: the name must end in {', '.join(ENDINGS)}")
+
+
+def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[Site]) -> None:
+    """A chart, a trace or records, by the ending of ``output``; raises UsageError.
+
+    The chart of a plan with stages has these as rows, unless every core is simulated.
+    """
+    if output.lower().endswith((".json", ".json.gz")):
+        about = {
+            "network": case.network.name,
+            "planner": case.planner_name,
+            "objective": case.objective,
+            "array": case.array.name,
+            "batch": case.batch,
+            "execution": str(case.execution),
+            "iteration_ps": timeline.iteration_ps,
+            "folded": case.folded,
+        }
+        write_trace(trace_events(timeline, shown, folded=case.folded), about, output)
+    elif output.lower().endswith(".csv"):
+        write_csv(timeline, shown, output)
+    elif plan.pipeline is not None and case.folded:
+        save(plot_pipeline(str(case), plan, timeline), output)
+    else:
+        save(plot_gantt([chart(str(case), timeline, shown, folded=case.folded)]), output)
