@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads import torch_counts
-from workloads import (
-    FURTHER,
-    SEQUENCES,
-    ZOO,
-    Tensor,
-    load_network,
-    partition_graph,
-)
+from workloads import FURTHER, SEQUENCES, ZOO, Tensor, load_network, partition_graph
 
 COUNTED = {
     row["network"]: row
