@@ -20,7 +20,7 @@ from experiments.studies import case
 from experiments.studies.case import Case, step_of
 from experiments.studies.published_values import published
 from experiments.studies.speedups import geometric_mean
-from hardware import Array, Group, load_array
+from hardware import Array, Device, load_array
 from planners import TRAFFIC, Communication, PartitionType, Plan
 from planners.hierarchy.fixed_types import plan_of_types
 from simulator import PUBLISHED, simulate
@@ -70,10 +70,11 @@ def network_of(name: str) -> Network:
 
 def array_of(accelerators: int = 16, slower: int = 1) -> Array:
     """The paper's array, of so many accelerators; its medium ``slower`` so many times."""
-    array = load_array(ARRAY, [f"devices.0.count={accelerators}"])
-    ((device, count),) = array.group.kinds
-    device = replace(device, network_bytes_per_s=device.network_bytes_per_s / slower)
-    return replace(array, group=Group(((device, count),)))
+
+    def slowed(device: Device) -> Device:
+        return replace(device, network_bytes_per_s=device.network_bytes_per_s / slower)
+
+    return load_array(ARRAY, [f"devices.0.count={accelerators}"]).with_devices(slowed)
 
 
 def _case(

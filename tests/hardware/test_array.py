@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import Arithmetic, Array, Device, Group, SpecError
+from hardware import Arithmetic, Array, Device, Group, SpecError, load_array
 from hardware.array import Unit, cores_in
 from tests.wiring import device
 
@@ -115,3 +115,11 @@ def test_values_are_frozen_and_carry_nothing_that_is_not_a_value() -> None:
         group.leaf = "core"  # type: ignore[misc]
     assert set(Group.__slots__) == {"kinds", "unit", "leaf"}
     assert eval(repr(group), {"Group": Group, **vars(__import__("hardware"))}) == group  # noqa: S307
+
+
+def test_every_device_is_changed_and_nothing_else() -> None:
+    array = load_array("accpar-mixed")
+    twice = array.with_devices(lambda device: replace(device, hbm_bytes_per_s=1.0))
+    assert [device.hbm_bytes_per_s for device, _ in twice.group.kinds] == [1.0, 1.0]
+    assert [count for _, count in twice.group.kinds] == [count for _, count in array.group.kinds]
+    assert (twice.name, twice.topology) == (array.name, array.topology)
