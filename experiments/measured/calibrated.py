@@ -15,7 +15,7 @@ from experiments.measured.rows import Row
 from experiments.measured.section import Column, Record, grouped, median_error
 from experiments.measured.study import Progress, probe, ready
 from experiments.output import UsageError
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 
 ENOUGH = 3
 COLUMNS = (

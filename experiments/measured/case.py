@@ -11,9 +11,9 @@ from experiments.measured.machine import changes_of, machine_of, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError, Split, precision_of, split_of
 from experiments.studies.case import Case
-from experiments.studies.model_options import ZERO
-from experiments.studies.outputs import REFUSED, Outputs, run_case
-from experiments.studies.runner import Runner
+from experiments.studies.options import ZERO
+from experiments.studies.running.outputs import REFUSED, Outputs, run_case
+from experiments.studies.running.runner import Runner
 from hardware import Array, Device, SpecError, load_array
 from planners import PlanError, Staging
 from simulator import OutOfMemoryError, SimulationError

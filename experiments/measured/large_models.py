@@ -13,8 +13,7 @@ import pandas
 from experiments.measured.section import Column, Record, Section, grouped, lines
 from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted
 from experiments.output import UsageError
-from experiments.pictures.colours import COLOURS
-from experiments.pictures.figures import panels
+from experiments.pictures.figures import COLOURS, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,8 +27,7 @@ from experiments.measured.section import (
     relative,
 )
 from experiments.output import UsageError
-from experiments.pictures.colours import COLOURS
-from experiments.pictures.figures import panels, plain
+from experiments.pictures.figures import COLOURS, panels, plain
 from experiments.studies.case import Case, step_of
 from experiments.studies.published_values import shipped_rows
 from hardware import Array, Device, Group, Topology, load_array

@@ -19,9 +19,9 @@ from experiments.measured.rows import Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.measured.split import LeftOutError
 from experiments.output import UsageError
-from experiments.studies.estimate import estimate
-from experiments.studies.outputs import REFUSED
-from experiments.studies.runner import Runner
+from experiments.studies.running.estimate import estimate
+from experiments.studies.running.outputs import REFUSED
+from experiments.studies.running.runner import Runner
 from hardware import Device
 
 GIB = 2.0**30

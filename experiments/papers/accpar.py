@@ -7,11 +7,9 @@ from functools import cache, partial
 
 from experiments.papers.figure import Figure, Row, grid
 from experiments.studies.case import Case, plan_of
-from experiments.studies.comparison import PUBLISHED_BATCH, compare
-from experiments.studies.messages import messages
+from experiments.studies.comparison import PUBLISHED_BATCH, compare, sweep_levels
 from experiments.studies.published_values import averages
-from experiments.studies.scaling import sweep
-from experiments.studies.speedups import BASELINE, Comparison
+from experiments.studies.speedups import BASELINE, Comparison, messages
 from hardware import load_array
 from planners import PLANNERS
 from simulator import PUBLISHED
@@ -39,7 +37,7 @@ def comparison(array: str) -> Comparison:
 def on_levels(levels: int) -> Comparison:
     """All planners on the deep network, on 2^levels accelerators."""
     array, networks = load_array(MIXED), [load_network(DEEP)]
-    (level,) = sweep(array, [levels], networks, list(PLANNERS), PUBLISHED_BATCH)
+    (level,) = sweep_levels(array, [levels], networks, list(PLANNERS), PUBLISHED_BATCH)
     return level.result
 
 

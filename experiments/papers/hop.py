@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from experiments.papers.figure import Figure, grid
-from experiments.studies.training import Trained, Training
+from experiments.studies.training.run import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import load_network

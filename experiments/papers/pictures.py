@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.colours import colours
 from experiments.pictures.figures import (
     MARGINS,
     PAPER_WIDTH,
+    colours,
     legend_below_title,
     panels,
     save,

@@ -11,7 +11,7 @@ from functools import cache, partial
 from itertools import product
 
 from experiments.papers.figure import Figure, Row, beside
-from experiments.studies.training import Trained, Training
+from experiments.studies.training.run import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import Network, load_network

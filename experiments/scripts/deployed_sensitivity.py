@@ -14,7 +14,7 @@ import pandas
 from experiments.output import progress_bar
 from experiments.scripts.deployed_study import BATCHES, WIRES, array_of, markdown
 from experiments.studies.comparison import compare
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import geometric_mean
 from hardware import Array, Device
 from planners import PLANNERS

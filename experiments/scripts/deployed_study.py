@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import pandas
 
 from experiments.output import progress_bar
-from experiments.pictures.colours import colours
-from experiments.pictures.figures import panels, save, speedup_axis, write_value
+from experiments.pictures.figures import colours, panels, save, speedup_axis, write_value
 from experiments.studies.comparison import compare
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import geometric_mean
 from hardware import Array, load_array
 from planners import PLANNERS

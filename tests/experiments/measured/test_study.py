@@ -28,9 +28,9 @@ from experiments.measured.study import (
 )
 from experiments.output import UsageError
 from experiments.studies.case import step_of
-from experiments.studies.outputs import REFUSED, run_case
-from experiments.studies.runner import Runner
-from experiments.studies.store import Store
+from experiments.studies.running.outputs import REFUSED, run_case
+from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
 
 

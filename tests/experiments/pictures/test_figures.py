@@ -17,9 +17,8 @@ from experiments.output import UsageError
 from experiments.papers.figure import Figure as Reproduced
 from experiments.papers.figure import beside
 from experiments.papers.pictures import plot_figure
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
-from experiments.pictures.drawing import DPI
 from experiments.pictures.figures import (
+    DPI,
     UNDATED,
     check_plot,
     new_figure,
@@ -31,15 +30,14 @@ from experiments.pictures.figures import (
     write_value,
 )
 from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.lanes import chart, sites
 from experiments.pictures.plan_map import plot_plan
-from experiments.pictures.resources import sites
-from experiments.pictures.sweep_plots import plot_sweep
-from experiments.pictures.tracks import chart
+from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import compare
-from experiments.studies.scaling import sweep as sizes
+from experiments.studies.comparison import sweep_levels as sizes
+from experiments.studies.options import parse_vary
 from experiments.studies.sweep import Grid, sweep
-from experiments.studies.vary import parse_vary
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import load_network
