@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from experiments.papers.figure import Figure
 
-PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red")
+
 TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",
     "accpar": "AccPar (Song et al., HPCA 2020)",
@@ -34,7 +34,7 @@ def configure(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce", help="a paper's evaluation, figure by figure, ours beside theirs"
     )
-    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("paper", choices=tuple(TITLES))
     parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
     add_output(parser)
     parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there")
