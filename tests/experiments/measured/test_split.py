@@ -24,6 +24,7 @@ def test_a_row_that_states_all_assumes_nothing() -> None:
     assert split.assumed == ()
     assert split.axes == Axes(dp=4, tp=2, sp=True)
     assert (split.micro_batch, split.zero, split.recompute) == (2, 0, "none")
+    assert not of(tp=1, dp=8).axes.sp  # there is nobody to share positions with
 
 
 @pytest.mark.parametrize(
