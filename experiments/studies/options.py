@@ -56,6 +56,8 @@ def option_name(key: str) -> str:
     return name if name in MODEL_OPTIONS else key
 
 
+ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
+"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
 READ: dict[str, tuple[str, Callable[[str], object]]] = {
     "overlap": ("overlap", lambda text: text == "full"),
     "shards": ("whole_shards", lambda text: text == "whole"),
@@ -63,8 +65,6 @@ READ: dict[str, tuple[str, Callable[[str], object]]] = {
     "zero": ("update", lambda text: ZERO[text]),
 }
 """Options that are no stages', but the execution model's fields of another name or kind."""
-ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
-"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
 
 
 def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
