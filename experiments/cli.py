@@ -13,23 +13,15 @@ from typing import NoReturn
 from experiments.commands import (
     calibrate,
     catalog,
-    collective,
-    compare,
     design,
-    explain,
-    fit,
     plan,
-    report,
     reproduce,
-    results,
-    simulate,
-    speedup,
-    sweep,
-    timeline,
+    steps,
+    studies,
     train,
     validate,
 )
-from experiments.commands.examples import epilog
+from experiments.commands.examples import EXAMPLES, epilog
 from experiments.commands.study_file import study_of
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
@@ -37,24 +29,25 @@ from experiments.notices import warnings_on_stderr
 from experiments.results.formats import settle
 
 COMMANDS = (
-    speedup,
-    plan,
-    simulate,
-    timeline,
-    train,
-    compare,
-    explain,
-    sweep,
-    results,
-    report,
-    reproduce,
-    validate,
-    calibrate,
-    collective,
-    design,
-    fit,
-    catalog,
+    studies.configure_speedup,
+    plan.configure,
+    steps.configure_simulate,
+    steps.configure_timeline,
+    train.configure,
+    steps.configure_compare,
+    steps.configure_explain,
+    studies.configure_sweep,
+    catalog.configure_results,
+    studies.configure_report,
+    reproduce.configure,
+    validate.configure,
+    calibrate.configure,
+    steps.configure_collective,
+    design.configure,
+    studies.configure_fit,
+    catalog.configure_catalog,
 )
+"""Each adds a command, or two, to the parser."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,8 +55,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         typed = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
-        known = [command.__name__.rpartition(".")[2] for command in COMMANDS if command != catalog]
-        if typed and (near := get_close_matches(typed[1], [*known, "list", "show"], n=1)):
+        if typed and (near := get_close_matches(typed[1], EXAMPLES, n=1)):
             message = f"unknown command {typed[1]!r}; did you mean {near[0]}?"
         super().error(message)
 
@@ -71,6 +63,11 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The whole command line; building it imports nothing heavy."""
     return _parsers()[0]
+
+
+def commands() -> list[str]:
+    """Every command's name."""
+    return list(_parsers()[1])
 
 
 def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
@@ -81,8 +78,8 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.configure(commands)
+    for configure in COMMANDS:
+        configure(commands)
     for name, one in commands.choices.items():
         one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
         one.epilog = "\n\n".join(filter(None, [one.epilog, epilog(name)]))

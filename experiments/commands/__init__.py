@@ -1,1 +1,1 @@
-"""One module for each command: its arguments, and what it does."""
+"""The commands: their arguments, and what they ask for; ``experiments.results`` tells it."""

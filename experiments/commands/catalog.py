@@ -1,4 +1,4 @@
-"""``accelarray list`` and ``accelarray show``: what there is, and what is in it."""
+"""``accelarray list`` and ``show``: what there is; ``results``: what a store holds."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import argparse
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_output
+from experiments.commands.arguments import add_metrics, add_output
+from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
-from experiments.output import UsageError, fitted, whole_file
+from experiments.output import UsageError, deliver, fitted, whole_file
+from experiments.report.comparison import varied_keys
+from experiments.results import formats
 from experiments.results.catalog import KINDS, LISTED, all_planners, rows_of
-from experiments.results.result import Answer, show
-from hardware import (
-    Setting,
-    catalog_names,
-    load_array,
-    load_device,
-    load_stack,
-    spec_kind,
-)
+from experiments.results.result import Answer, check_outputs, show
+from experiments.results.sweeps import records
+from experiments.studies.running.store import Store
+from experiments.studies.step_numbers import parse_metrics
+from hardware import Setting, catalog_names, load_array, load_device, load_stack, spec_kind
 from planners import load_planner
 from workloads import LARGE, NETWORKS, Network, Sides, is_network
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-def configure(commands: Any) -> None:
+
+def configure_catalog(commands: Any) -> None:
     """Add both commands to the parser."""
     parser = commands.add_parser(
         "list", help="networks, planners, methods, arrays, devices or stacks by name"
@@ -60,7 +62,7 @@ def run_show(args: argparse.Namespace) -> int:
                 _write_onnx(network, args.output)
                 return 0
             rows = _layers(network)
-            _deliver(args, _about(network), rows, _network(network, rows), LEAST)
+            _deliver(args, _about(network), rows, _network(network, rows), LEAST_catalog)
         else:
             row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
             _deliver(args, args.name, [row], row)
@@ -164,7 +166,7 @@ def _network(network: Network, layers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-LEAST = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
+LEAST_catalog = ("padding", "groups", "stride", "inputs", "parameters", "kernel", "input")
 """Columns of a network's layers that a narrow terminal goes without, the first ones first."""
 
 
@@ -177,3 +179,77 @@ def _deliver(
 ) -> None:
     """Rows as a table or a spreadsheet, or data as JSON."""
     show(args, Answer(data, lambda: rows, lambda: fitted(title, rows, least, args.format)))
+
+
+COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
+LEAST_results = ("finished", "objective", "execution", "batch")
+"""Columns that a narrow terminal goes without, the first ones first, those with one value before.
+
+What was varied stays; export has all.
+"""
+MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
+
+
+def configure_results(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("results", help="list, export or prune the results of a store")
+    parser.add_argument("action", choices=("list", "export", "prune"))
+    parser.add_argument("--store", metavar="FILE", required=True)
+    parser.add_argument(
+        "--where",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="prune: delete results whose inputs are all these, as network=lenet",
+    )
+    add_metrics(parser)
+    add_output(parser, "parquet")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for with an existing store."""
+    with Store(args.store, create=False) as store:
+        if args.action == "prune":
+            deliver(f"{store.prune(**_conditions(args.where))} results deleted\n", None)
+            return 0
+        rows = store.rows()
+    if args.action == "list":
+        measures = [MEASURES[metric] for metric in parse_metrics(args.metrics)]
+        columns = [*COLUMNS, *varied_keys(rows), *measures, "finished"]
+        if args.format == "parquet":
+            raise UsageError("list has no parquet; results export --output FILE.parquet has")
+        listed = [{column: row.get(column) for column in columns} for row in rows]
+        show(args, Answer(listed, lambda: listed, lambda: _parts(args, columns, rows)))
+        return 0
+    if not (args.output and args.output.lower().endswith(ENDINGS)):
+        raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
+    check_outputs(args)
+    import pandas
+
+    flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
+    table = pandas.DataFrame(flat)
+    show(args, Answer(records(table), lambda: formats.rows_of(table), list, table))
+    return 0
+
+
+def _parts(
+    args: argparse.Namespace, columns: list[str], rows: list[dict[str, Any]]
+) -> list[Table | str]:
+
+    title = f"{args.store}: {len(rows)} results"
+    shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
+    alike = [key for key in (*LEAST_results, *COLUMNS) if len({row[key] for row in shown}) == 1]
+    least = list(dict.fromkeys([LEAST_results[0], *alike, *LEAST_results]))
+    return fitted(title, shown, least, args.format) if rows else [title]
+
+
+def _conditions(where: list[str]) -> dict[str, str]:
+
+    conditions: dict[str, str] = {}
+    for text in where:
+        key, equals, value = text.partition("=")
+        if not equals or not key or '"' in key:
+            raise UsageError(f"--where {text!r}: expected KEY=VALUE, as network=lenet")
+        conditions[key] = value
+    return conditions

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from experiments.commands.arguments import add_network, add_output, add_planner, add_step
-from experiments.commands.plan_profile import add_profile, check_no_profile, run_profile
 from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
-from experiments.output import UsageError
+from experiments.notices import tell
+from experiments.output import UsageError, progress_bar
 from experiments.results.planned import planned
+from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
 from experiments.results.result import Answer, check_outputs, show
 from experiments.studies.case import Case
 from hardware import Array, load_array
+from hardware.quantity import in_bytes, parse_quantity
+from planners import pipeline as pipedream
 from workloads import Network, read_layer_file
 
 MOST_LEVELS = 16
@@ -76,3 +81,238 @@ def _networks(args: argparse.Namespace) -> list[Network]:
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
     return [network_of(args, array_of(args))]
+
+
+PLANNERS = ("pipedream", "max-load", "phaze")
+"""What ``--planner`` takes with ``--profile``."""
+MOST = 1_000_000
+"""Of devices, CPUs and micro-batches."""
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "cost_model": ("pipedream",),
+    "hierarchy": ("pipedream",),
+    "activation_ratio": ("pipedream",),
+    "straight": ("pipedream",),
+    "fewer": ("pipedream",),
+    "devices": ("max-load", "phaze"),
+    "cpus": ("max-load",),
+    "bandwidth": ("phaze",),
+    "micro_batches": ("phaze",),
+    "memory": PLANNERS,
+    "optimizer": ("phaze",),
+    "recompute": ("phaze",),
+}
+"""By what they are in the parsed arguments: which planners read them."""
+WHOLE = "stages:all"
+SHARED = ("micro_batches", "recompute", "optimizer")
+"""Of these, those that a plan of a network takes as well."""
+NEEDED = {
+    "pipedream": ("hierarchy",),
+    "max-load": ("devices",),
+    "phaze": ("devices", "bandwidth", "micro_batches", "memory"),
+}
+_OF_NETWORKS: dict[str, Any] = {
+    "network": None,
+    "layers": None,
+    "plan": None,
+    "array": None,
+    "set": [],
+    "precision": None,
+    "stack": None,
+    "levels": None,
+    "plot": None,
+    "batch": 512,
+    "objective": "time",
+    "communication": "printed",
+    "execution": None,
+    "update": None,
+    "overlap": None,
+    "shards": None,
+    "bucket": None,
+    "update_order": None,
+    "algorithm": None,
+    "strict_memory": None,
+    "stages": None,
+    "schedule": None,
+    "virtual": None,
+    "cuts": None,
+    "tied": None,
+    "vertical_sync": None,
+    "batches": None,
+}
+"""What only a plan of a network reads, with what stands for "not given"."""
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """``--profile`` and what belongs to it."""
+    group = parser.add_argument_group(
+        "a pipeline from measurements",
+        "in place of NETWORK, with --planner pipedream, max-load or phaze",
+    )
+    group.add_argument(
+        "--profile", metavar="FILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
+    )
+    group.add_argument(
+        "--cost-model",
+        choices=("paper", "repo"),
+        help="pipedream: the paper's formulas (default), or the released program's",
+    )
+    group.add_argument(
+        "--hierarchy",
+        metavar='"N@B,..."',
+        help='pipedream: machines and links, innermost first: "4@10 GB/s,4@1.25 GB/s"',
+    )
+    group.add_argument(
+        "--activation-ratio",
+        metavar="R",
+        type=float,
+        help="pipedream: activations between stages are R times smaller (repo: none, not counted)",
+    )
+    group.add_argument("--straight", action="store_true", help="pipedream: no replicas")
+    group.add_argument("--fewer", action="store_true", help="pipedream: devices may stay idle")
+    group.add_argument("--devices", metavar="N", type=int, help="max-load, phaze: how many")
+    group.add_argument("--cpus", metavar="N", type=int, help="max-load (default: the file's)")
+    group.add_argument(
+        "--bandwidth",
+        metavar="B",
+        help='phaze: of every link, "10 GB/s"; also --micro-batches, --recompute stages:all, '
+        "--optimizer",
+    )
+    group.add_argument(
+        "--memory",
+        metavar="BYTES",
+        help="a device's limit, \"16 GB\" or 1e9 (max-load: the file's)",
+    )
+
+
+def _given(args: argparse.Namespace, name: str) -> bool:
+    value = getattr(args, name)
+    return value is not None and value is not False  # 0 is given
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def check_no_profile(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that only a profile's plan reads."""
+    for name in OPTIONS:
+        if name not in SHARED and _given(args, name):
+            raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that this planner does not read, or one that it lacks."""
+    if args.planner not in PLANNERS:
+        raise UsageError(
+            f"--profile is planned by --planner {', '.join(PLANNERS[:-1])} or {PLANNERS[-1]}, "
+            f"not by {args.planner or 'the plan of --plan'}"
+        )
+    args.set = [change for change in args.set if change != f"optimizer={args.optimizer}"]
+    for name, unset in _OF_NETWORKS.items():
+        if getattr(args, name) != unset:
+            what = "NETWORK" if name == "network" else _flag(name)
+            raise UsageError(f"{what} has no meaning with --profile; give one or the other")
+    for name, planners in OPTIONS.items():
+        if _given(args, name) and args.planner not in planners:
+            raise UsageError(f"{_flag(name)} has no meaning with --planner {args.planner}")
+    for name in NEEDED[args.planner]:
+        if not _given(args, name):
+            raise UsageError(f"--planner {args.planner} needs {_flag(name)}")
+    for name in ("devices", "cpus"):
+        value, least = getattr(args, name), 0 if name == "cpus" else 1
+        if value is not None and not least <= value <= MOST:
+            raise UsageError(f"{_flag(name)} {value}: must be within {least}...{MOST}")
+    if args.optimizer not in (None, "sgd", "adam"):
+        raise UsageError(f"--optimizer {args.optimizer}: Phaze's placement knows sgd and adam")
+    if args.recompute not in (None, "none", WHOLE):
+        raise UsageError(f"--recompute {args.recompute}: Phaze's placement takes {WHOLE}, or none")
+    ratio = args.activation_ratio
+    if ratio is not None and not 1e-6 <= ratio <= 1e6:
+        raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
+
+
+def run_profile(args: argparse.Namespace) -> int:
+    """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
+    _check(args)
+    check_outputs(args)
+    planned: dict[str, Callable[[argparse.Namespace], tuple[Answer, list[str]]]] = {
+        "pipedream": _pipedream,
+        "max-load": _max_load,
+        "phaze": _phaze,
+    }
+    shown, notes = planned[args.planner](args)
+    if args.format in ("json", "csv"):
+        for note in notes:
+            tell(note)
+    show(args, shown)
+    return 0
+
+
+def _memory(args: argparse.Namespace) -> float | None:
+    return None if args.memory is None else _quantity("--memory", args.memory, "B")
+
+
+def _quantity(flag: str, text: str, unit: str) -> float:
+
+    try:
+        return parse_quantity(in_bytes(text) if unit == "B" else text, unit)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text!r}: {error}") from None
+
+
+def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
+
+    levels = pipedream.parse_hierarchy(args.hierarchy)
+    profile, left_out = pipedream.planned_part(pipedream.read_profile(args.profile))
+    states = pipedream.states_of(profile)
+    model = pipedream.COST_MODELS[args.cost_model or "paper"](args.activation_ratio)
+    rules = pipedream.Rules(args.straight, args.fewer, _memory(args))
+    with progress_bar(len(levels) * len(states)) as done:
+        plan = pipedream.plan_stages(states, levels, model, rules, done)
+    notes = list(plan.notes)
+    if left_out:
+        notes.append(f"Inputs and unused sinks are no part of the plan: {_some(left_out)}.")
+    return of_pipeline(plan, states, args.hierarchy, notes), notes
+
+
+def _some(names: tuple[str, ...], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _max_load(args: argparse.Namespace) -> tuple[Answer, list[str]]:
+
+    graph = pipedream.read_load_graph(args.profile)
+    if (memory := _memory(args)) is not None:
+        graph = replace(graph, memory_bytes=memory)
+    with progress_bar(None) as done:
+        plan = pipedream.max_load(graph, args.devices, args.cpus, done)
+    return of_max_load(plan, graph, args.devices), list(plan.notes)
+
+
+def _micro_batches(text: str) -> int:
+
+    digits = text.isascii() and text.isdigit() and len(text) < 10
+    if not (digits and 1 <= int(text) <= MOST):
+        raise UsageError(f"--micro-batches {text}: must be a whole number 1...{MOST}")
+    return int(text)
+
+
+def _phaze(args: argparse.Namespace) -> tuple[Answer, list[str]]:
+
+    bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
+    training = pipedream.Training(
+        _micro_batches(args.micro_batches),
+        bandwidth,
+        _quantity("--memory", args.memory, "B"),
+        args.optimizer == "adam",
+        args.recompute == WHOLE,
+    )
+    if args.profile.lower().endswith(".json"):
+        layers = pipedream.read_phaze(args.profile)
+    else:
+        profile, _ = pipedream.planned_part(pipedream.read_profile(args.profile))
+        layers = pipedream.layers_of(profile)
+    with progress_bar(min(args.devices, len(layers.layers))) as done:
+        plan = pipedream.phaze(layers, args.devices, training, done)
+    return of_phaze(plan, layers, args.devices), list(plan.notes)

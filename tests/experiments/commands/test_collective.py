@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.commands.collective import COLLECTIVES
+from experiments.commands.steps import COLLECTIVES
 from simulator import COLLECTIVES as THE_ENGINES
 
 

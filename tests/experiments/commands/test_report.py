@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main, parser
-from experiments.commands import report
-from experiments.commands.report import ARRAYS, DRAWN, MAPPED
+from experiments.commands import studies as report
+from experiments.commands.studies import ARRAYS, DRAWN, MAPPED
 from experiments.report.study import Study
 from hardware import load_array
 from simulator import Execution

@@ -8,11 +8,11 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import experiments.report
+from experiments.papers.figure import Figure, beside
+from experiments.papers.pictures import plot_figure
 from experiments.pictures.figures import COLOURS, PLANNERS, colours, places
 from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.report.charts import bars
-from experiments.reproduce.figure import Figure, beside
-from experiments.reproduce.pictures import plot_figure
 from experiments.studies.comparison import Level
 from experiments.studies.speedups import Comparison, Row
 from planners import is_built_in, planner_names

@@ -1,0 +1,350 @@
+"""``accelarray speedup``, ``sweep``, ``fit`` and ``report``: many steps."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import (
+    add_array,
+    add_batch,
+    add_communication,
+    add_execution,
+    add_metrics,
+    add_network,
+    add_networks,
+    add_output,
+    add_planners,
+    add_runner,
+    add_step,
+    add_unfolded,
+)
+from experiments.commands.resolve import (
+    array_of,
+    execution_of,
+    planners_of,
+    running,
+    study_of,
+)
+from experiments.commands.study_file import add_study
+from experiments.face.inputs import network_of
+from experiments.output import UsageError, check_writable, deliver, text_of, whole_file
+from experiments.pictures.figures import save
+from experiments.pictures.plots import check_drawable, plot_fit
+from experiments.report.study import Study, report, steps
+from experiments.results.result import Answer, check_outputs, show
+from experiments.results.speedups import (
+    ComparisonResult,
+    ScalingResult,
+    compared,
+    parse_levels,
+    scaled,
+)
+from experiments.results.sweeps import grid_of, records, swept
+from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
+from experiments.studies.options import MODEL_OPTIONS
+from experiments.studies.step_numbers import check_metrics, readable
+from hardware import Array, load_array
+from simulator.search.shares import FAIRER
+from workloads import Network
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def configure_speedup(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "speedup", help="speedups of planners over data parallelism, network by network"
+    )
+    add_array(parser)
+    add_networks(parser)
+    add_planners(parser)
+    add_batch(parser)
+    add_communication(parser)
+    add_execution(parser)
+    add_metrics(parser)
+    add_unfolded(parser)
+    add_runner(parser)
+    add_output(parser)
+    parser.add_argument(
+        "--levels",
+        metavar="H1,H2",
+        help="the hierarchy sweep: arrays of 2^H accelerators in the array's proportions, as 2-16",
+    )
+    parser.add_argument(
+        "--baselines",
+        action="store_true",
+        help="with data parallelism as it is run: best_share of each kind of device, best_subset "
+        "of one kind (simulates many steps: takes about twice as long)",
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    add_study(parser)
+    parser.set_defaults(run=run_speedup)
+
+
+def run_speedup(args: argparse.Namespace) -> int:
+    """Compare, then show; 130 when interrupted on the way."""
+    study = study_of(args, FAIRER if args.baselines else ())
+    check_outputs(args)
+    if args.levels is None:
+        found = compared(study)
+        done, of = len(found.comparison.networks), f"{len(study.networks)} networks"
+        return _shown(args, found, f"{done} of {of}")
+    scaling = scaled(study, args.levels)
+    words = f"{len(scaling.levels)} of {len(parse_levels(args.levels))} sizes"
+    return _shown(args, scaling, words)
+
+
+def _shown(args: argparse.Namespace, result: ComparisonResult | ScalingResult, after: str) -> int:
+    """What is finished goes to the terminal; files are not replaced by half a study."""
+    show(args, result, complete=result.complete)
+    if result.complete:
+        return 0
+    kept = "".join(f"; {name} is as it was" for name in (args.output, args.plot) if name)
+    kept += f"; finished cases are in {args.store}" if args.store else ""
+    print(f"accelarray: interrupted after {after}{kept}", file=sys.stderr)
+    return 130
+
+
+ENDINGS = (".csv", ".json", ".parquet")
+KNOWN = (*ENDINGS, ".md", ".txt")
+
+
+def configure_sweep(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("sweep", help="vary values of the array, the batch, …, in a grid")
+    parser.add_argument(
+        "--vary",
+        metavar="KEY=VALUES",
+        action="append",
+        required=True,
+        help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
+        ':log:16" or batch=64,128; several make a grid',
+    )
+    add_networks(parser)
+    add_planners(parser)
+    add_step(parser)
+    add_metrics(parser)
+    add_runner(parser)
+    add_output(parser, "parquet")
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    add_study(parser)
+    parser.set_defaults(run=run_sweep)
+
+
+def run_sweep(args: argparse.Namespace) -> int:
+    """Run what is missing, then show table and picture."""
+    study = study_of(args)
+    grid = grid_of(study, args.vary)
+    if args.output and not args.output.lower().endswith(KNOWN):
+        raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(KNOWN)}")
+    check_outputs(args)
+    if args.plot:
+        check_drawable(grid)
+    found = swept(study, grid)
+    table = found.to_frame()
+    show(args, Answer(records(table), found.rows, found.tables, table, found.plot))
+    if args.output and (sentences := found.sentences()):
+        deliver(text_of(*sentences), None)
+    return 0
+
+
+SHOWN = 15
+COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "update")
+
+
+def configure_fit(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "fit", help="every combination of axes of parallelism that fits, the fastest first"
+    )
+    add_network(parser)
+    add_array(parser, None)
+    add_batch(parser)
+    parser.add_argument(
+        "--axes",
+        metavar="A1,A2",
+        help="what to vary: tp, sp, pp, ep, micro-batch, recompute (these by default), cp, vp, "
+        "update (zero 0 to 3, the last without stages); dp takes the devices that are left",
+    )
+    add_execution(parser)
+    add_runner(parser)
+    add_output(parser)
+    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
+    parser.set_defaults(run=run_fit)
+
+
+def run_fit(args: argparse.Namespace) -> int:
+    """Run every combination that may fit, then deliver table and picture."""
+    check_outputs(args)
+    array = array_of(args)
+    execution = execution_of(args, array)
+    if execution.model != "deployed":
+        raise UsageError("fit: the published model has no memory; take --execution deployed")
+    varied = VARIED if args.axes is None else varied_of(args.axes)
+    asked = Fit(
+        network_of(args.network, args.transform, array), array, args.batch, execution, varied
+    )
+    cases, every = asked.cases(), list(asked.choices())
+    found = {}
+    with running(args, len(cases)) as (runner, progress, _):
+        for done in runner.run(cases, asked.after, run_choice, asked.passes):
+            found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
+            if not asked.after(done.name, done.outputs):
+                progress(str(done.name.axes))
+    rows = [found[choice] for choice in every if choice in found]  # whichever ended first
+    best = ranked(rows)
+    if args.plot:
+        save(plot_fit(best, _title(asked)), args.plot)
+    data = {
+        "network": asked.network.name,
+        "array": array.name,
+        "batch": args.batch,
+        "execution": str(execution),
+        "varied": list(varied),
+        "combinations": len(every),
+        "simulated": len(best),
+        "fits": best,
+        "others": [row for row in rows if row["reason"]],
+    }
+    answer = Answer(
+        data,
+        lambda: [*best, *data["others"]],
+        lambda: _tables(asked, rows, len(every)),
+        picture=lambda: plot_fit(best, _title(asked)),
+    )
+    show(args, answer)
+    return 0
+
+
+def _title(asked: Fit) -> str:
+    return f"{asked.network.name} on {asked.array.name}, batch {asked.batch}"
+
+
+def _tables(asked: Fit, rows: list[dict[str, Any]], every: int) -> list[Table | str]:
+    """The fastest, and how many there were in all."""
+    from rich.table import Table
+
+    best = ranked(rows)
+    counts = why_not(rows)
+    said = [
+        f"{every:,} combinations: {len(best):,} simulated, "
+        f"{counts['do not fit in memory']:,} that do not fit in memory, "
+        f"{counts['cannot be']:,} that cannot be; of the other {every - len(rows):,} the weights "
+        "alone do not fit, or smaller micro-batches do not, or the same fits with less computed "
+        "again."
+    ]
+    if not best:
+        return [_title(asked), *said]
+    kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
+    table = Table(title=_title(asked))
+    for name in (*kept, "step [s]", "tokens/s each", "of peak", "GiB"):
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in best[:SHOWN]:
+        cells = [f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept]
+        each = row["tokens_per_s_each"]
+        table.add_row(
+            *cells,
+            f"{row['iteration_s']:.4g}",
+            "" if each is None else readable(each),
+            f"{row['share_of_peak']:.1%}",
+            f"{row['peak_memory_bytes'] / 2**30:.1f}",
+        )
+    return [table, *said]
+
+
+ARRAYS = ("accpar-mixed", "accpar-homogeneous")
+MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"
+
+
+def configure_report(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
+    )
+    add_array(parser, default=None)
+    add_networks(parser)
+    add_planners(parser)
+    add_batch(parser)
+    add_execution(parser)
+    add_metrics(parser)
+    add_runner(parser)
+    parser.add_argument(
+        "--timeline",
+        metavar="NETWORK",
+        help=f"whose plans and step to draw (default: {MAPPED}'s plans, {DRAWN}'s step)",
+    )
+    parser.add_argument("--title", metavar="TEXT", help="the page's (default: what is compared)")
+    parser.add_argument("--output", metavar="FILE", required=True, help="the page (.html)")
+    add_study(parser)
+    parser.set_defaults(run=run_report)
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """Collect what the page is about, then make and write it whole."""
+    if not args.output.endswith((".html", ".htm")):
+        raise UsageError(f"--output {args.output!r}: the name must end in .html")
+    study = _study(args)
+    check_writable(args.output)
+    with running(args, steps(study)) as (runner, progress, _):
+        page = report(study, progress, runner)
+    with whole_file(args.output) as path:
+        path.write_bytes(page.encode("utf-8", "replace"))
+    return 0
+
+
+def _study(args: argparse.Namespace) -> Study:
+    asked, arrays = study_of(args), tuple(_arrays(args))
+    networks, planners = list(asked.networks), planners_of(args)
+    for array in arrays:
+        check_metrics(asked.metrics, array)
+    on = asked.conditions.array
+    wanted = network_of(args.timeline, args.transform, on) if args.timeline else None
+    return Study(
+        arrays=arrays,
+        networks=asked.networks,
+        planners=tuple(planners),
+        mapped=wanted or _among(networks, MAPPED),
+        drawn=wanted or _among(networks, DRAWN),
+        drawn_planner=PLANNER if PLANNER in planners else planners[-1],
+        batch=args.batch,
+        execution=asked.conditions.execution,
+        metrics=asked.metrics,
+        command=_command(args),
+        title=args.title or "",
+    )
+
+
+def _arrays(args: argparse.Namespace) -> list[Array]:
+    """The paper's two arrays, or the one that was asked for."""
+    if args.array or args.set:
+        return [array_of(args)]
+    return [load_array(name) for name in ARRAYS]
+
+
+def _among(networks: list[Network], name: str) -> Network:
+    """The network of that name, or the first."""
+    return next((network for network in networks if network.name == name), networks[0])
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command as it could be typed again."""
+    words = ["accelarray", "report"]
+    words += ["--array", args.array] if args.array else []
+    words += [word for change in args.set for word in ("--set", change)]
+    words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
+    words += [word for change in args.transform for word in ("--transform", change)]
+    words += [
+        word
+        for name in ("execution", "metrics", *MODEL_OPTIONS)
+        if getattr(args, name) not in (None, "time")
+        for word in (f"--{name.replace('_', '-')}", str(getattr(args, name)))
+    ]
+    words += ["--strict-memory"] if args.strict_memory else []
+    words += ["--store", args.store] if args.store else []
+    words += ["--timeline", args.timeline] if args.timeline else []
+    words += ["--title", args.title] if args.title else []
+    return shlex.join([*words, "--output", args.output])
