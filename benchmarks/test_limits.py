@@ -13,7 +13,7 @@ from planners import TIME, load_planner
 from planners.partition import Shard
 from simulator.cost.roofline import core_of, cost
 from simulator.cost.training_operators import operators
-from tests.planners.graphs import added_at_random
+from tests.planners.wide_graphs import added_at_random
 from workloads import FURTHER, ZOO, load_network
 
 PLANNING_S = {"gpt2-xl": 5.0, "llama-7b": 5.0, "llama3-8b": 5.0, "llama3-405b": 15.0}

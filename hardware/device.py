@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from hardware.units.description import Units
+from hardware.units import Units
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,21 +36,25 @@ def load_device(name: str, overrides: Iterable[str] = ()) -> tuple[Device, tuple
 
     Returns the device, whose name tells the changes, and its settings with their sources.
     """
-    label, file, settings = load_settings(name, "device")
-    changes = command_line(overrides)
-    settings = _said_anew(settings, changes) | changes
+    label, file, settings = _changed(name, "device", overrides)
     table, faults = _checked(settings, file)
     raise_all(faults, SpecError)
     assert table is not None  # noqa: S101
-    return device_of(", ".join([label, *words_of(changes)]), table), _shown(settings)
+    return device_of(label, table), _shown(settings)
 
 
 def load_stack(name: str, overrides: Iterable[str] = ()) -> tuple[Stack, tuple[Setting, ...]]:
     """A software stack's habits, and its settings with their sources; raises SpecError."""
-    label, file, settings = load_settings(name, "stack")
+    label, file, settings = _changed(name, "stack", overrides)
+    return Chosen(label, file, settings).habits, _shown(settings)
+
+
+def _changed(name: str, kind: str, overrides: Iterable[str]) -> tuple[str, str, Settings]:
+    """A spec with changes on top: its name with these, its file, its settings."""
+    label, file, settings = load_settings(name, kind)
     changes = command_line(overrides)
-    settings = _said_anew(settings, changes) | changes
-    return Chosen(", ".join([label, *words_of(changes)]), file, settings).habits, _shown(settings)
+    label = ", ".join([label, *words_of(changes)])
+    return label, file, _said_anew(settings, changes) | changes
 
 
 def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
@@ -88,10 +92,9 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
         raise SpecError(f"{own['nodes'].origin}: nodes: {what}")
     if group.size > MOST_ACCELERATORS:
         raise SpecError(f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}")
-    if table.topology.levels and "topology.kind" in own:
-        origin = own["topology.kind"].origin
+    if table.topology.levels and (kind := own.get("topology.kind")):
         what = "each of topology.levels has its own; leave it out"
-        raise SpecError(f"{origin}: topology.kind: {what}")
+        raise SpecError(f"{kind.origin}: topology.kind: {what}")
     habits = stack.habits if stack else Stack()
     topology = topology_of(table.topology, group, table.nodes, habits.collectives)
     wrong = faults_of(topology, group)
@@ -99,16 +102,15 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
         (f"{own[key].origin if key in own else file}: {key}: {what}" for key, what in wrong),
         SpecError,
     )
-    words = words_of(changes)
-    name, about = ", ".join([label, *words]), table.description
+    words = tuple(words_of(changes))
     return Array(
-        name,
-        about,
+        ", ".join([label, *words]),
+        table.description,
         group,
         _shown(settings),
         topology,
         table.execution,
-        tuple(words),
+        words,
         stack=habits if stack else None,
     )
 

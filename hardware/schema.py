@@ -37,7 +37,7 @@ from hardware.reader import (
 )
 from hardware.spec import Settings, unflatten
 from hardware.topology import TIERS, Tier, Topology
-from hardware.units.description import Dataflow, MatrixUnit, Units, VectorUnit
+from hardware.units import Dataflow, MatrixUnit, Units, VectorUnit
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 """A format of numbers that products compute in."""

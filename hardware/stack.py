@@ -123,12 +123,10 @@ def _arithmetic(chosen: Entry, source: str, values: dict[str, Any]) -> Settings:
 _KEYS = {
     "attention": "roofline.attention_efficiency",
     "memory": "roofline.memory_efficiency",
-    "overhead": "roofline.overhead",
-    "host": "roofline.host",
-    "concurrent": "roofline.concurrent",
-    "winograd": "roofline.winograd",
-    "variation": "roofline.variation",
-    "align": "roofline.align",
+    **{
+        key: f"roofline.{key}"
+        for key in ("overhead", "host", "concurrent", "winograd", "variation", "align")
+    },
 }
 """A key of a stack's efficiencies to that of a device."""
 

@@ -12,19 +12,26 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 from hardware.array import Array, Group
-from hardware.reader import Table
-from hardware.schema import EnergyTable, RooflineTable, TopologyTable, written_format
+from hardware.schema import (
+    ArithmeticTable,
+    EnergyTable,
+    RooflineTable,
+    TopologyTable,
+    written_format,
+)
 
 T = TypeVar("T")
 
 
-def _keys_of(name: str, table: type[Table]) -> dict[str, tuple[str, ...]]:
-    """Fields that have a key of their own, by the table that has both."""
-    fields = table.model_fields.items()
-    return {f"{name}.{field}": (f"{name}.{info.alias or field}",) for field, info in fields}
-
-
-KEYS = {
+_TABLES = {
+    "roofline": RooflineTable,
+    "arithmetic": ArithmeticTable,
+    "energy": EnergyTable,
+    "topology": TopologyTable,
+}
+"""Tables whose fields are called as those of the class that they describe."""
+_WEIGHTS = ("arithmetic.weights", "arithmetic.element")
+KEYS: dict[str, tuple[str, ...]] = {
     "chips": ("chips",),
     "cores_per_chip": ("chip.cores",),
     "hbm_capacity_bytes": ("hbm.capacity",),
@@ -34,28 +41,23 @@ KEYS = {
     "links.per_chip": ("links.per_chip",),
     "links.bytes_per_s": ("links.bandwidth",),
     "links.latency_s": ("links.latency",),
-    **_keys_of("roofline", RooflineTable),
+    "units.clock_hz": ("units.clock",),
+    "units.buffer_bytes": ("units.buffer",),
+    **{
+        f"{name}.{field}": (f"{name}.{info.alias or field}",)
+        for name, table in _TABLES.items()
+        for field, info in table.model_fields.items()
+        if field not in ("compute", "attention")
+    },
     "roofline.slowest": ("roofline.variation",),
     "chip_vector_flops_per_s": ("chip.peak_by_format.fp32",),
     "chip_attention_flops_per_s": ("arithmetic.attention",),
     "product_bytes": ("arithmetic.compute",),
-    "arithmetic.element_bytes": ("arithmetic.element",),
-    "arithmetic.fused": ("arithmetic.fused",),
     "arithmetic.activation_bytes": ("arithmetic.activations", "arithmetic.element"),
-    "arithmetic.weight_bytes": ("arithmetic.weights", "arithmetic.element"),
-    "arithmetic.gradient_bytes": (
-        "arithmetic.gradients",
-        "arithmetic.weights",
-        "arithmetic.element",
-    ),
-    "arithmetic.master_bytes": ("arithmetic.master", "arithmetic.weights", "arithmetic.element"),
-    "arithmetic.moment_bytes": ("arithmetic.moments", "arithmetic.weights", "arithmetic.element"),
-    "arithmetic.gradient_buffer": ("arithmetic.gradient_buffer",),
-    "arithmetic.dummy_gradients": ("arithmetic.dummy_gradients",),
-    **_keys_of("energy", EnergyTable),
-    "units.clock_hz": ("units.clock",),
-    "units.buffer_bytes": ("units.buffer",),
-    **_keys_of("topology", TopologyTable),
+    "arithmetic.weight_bytes": _WEIGHTS,
+    "arithmetic.gradient_bytes": ("arithmetic.gradients", *_WEIGHTS),
+    "arithmetic.master_bytes": ("arithmetic.master", *_WEIGHTS),
+    "arithmetic.moment_bytes": ("arithmetic.moments", *_WEIGHTS),
 }
 """A field to the keys that may give its value: the first that a spec has does (no peaks)."""
 OF_TRAINING = ("precision", "optimizer", "stack")

@@ -114,13 +114,6 @@ class Shard(NamedTuple):
 WHOLE = Shard()
 
 
-def shrink(shard: Shard, type_: PartitionType, share: float) -> Shard:
-    """What a group that takes ``share`` under a split of this type keeps."""
-    kept = list(shard)
-    kept[type_] *= share
-    return Shard(*kept)
-
-
 def legal(node: Node, shard: Shard = WHOLE) -> tuple[PartitionType, ...]:
     """The types a node may take where ``shard`` of it is left, in ascending order.
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import types
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -13,6 +14,7 @@ import accelarray
 from experiments.cli import main
 from experiments.face.exports import HOMES
 from experiments.results.catalog import Names
+from workloads import load_network
 
 HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"
 FUNCTIONS = [name for name in accelarray.__all__ if name.islower() and not name.startswith("_")]
@@ -88,7 +90,8 @@ def test_the_version_is_the_packages() -> None:
         assert accelarray.__version__ == "unknown"
 
 
-def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.load_network", cache(load_network))  # all, four times
     for kind in ("networks", "planners", "arrays", "devices"):
         names = getattr(accelarray, kind)()
         assert main(["list", kind, "--format", "json"]) == 0

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -52,6 +53,12 @@ every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=list(N
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
 
 
+@cache
+def planned(planner: str, array: Array, network: Network, objective: Objective) -> Plan:
+    """Plans at a batch of 256, each of which several tests look at."""
+    return load_planner(planner)(network, array, 256, objective)
+
+
 @every_planner_and_array
 @every_network
 @every_objective
@@ -59,7 +66,7 @@ def test_pure_whole_and_readable(
     planner: str, array: Array, network: Network, objective: Objective
 ) -> None:
     before = repr((network, array))
-    plan = load_planner(planner)(network, array, 256, objective)
+    plan = planned(planner, array, network, objective)
     assert plan == load_planner(planner)(network, array, 256, objective)
     assert repr((network, array)) == before
     assert plan.nodes == tuple(node.name for node in partition_graph(network))
@@ -71,7 +78,7 @@ def test_pure_whole_and_readable(
 @every_planner_and_array
 @every_network
 def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
-    plan = load_planner(planner)(network, array, 256)
+    plan = planned(planner, array, network, OBJECTIVES["time"])
     assert simulate(network, plan, array).iteration_s > 0
     for part, own, place in parts(network, plan, array):
         timeline = simulate(part, own, place)
@@ -146,8 +153,8 @@ def test_more_choices_are_never_worse_at_the_first_level(
 ) -> None:
     # HyPar prices traffic alone: compare both under the wider planner's objective
     objective = replace(objective, computing=False) if wide == "hypar" else objective
-    first = load_planner(wide)(network, array, 256, objective).root
-    second = load_planner(narrow)(network, array, 256, objective).root
+    first = planned(wide, array, network, objective).root
+    second = planned(narrow, array, network, objective).root
     assert first is not None
     assert second is not None
     if narrow == "hypar" and objective.computing:  # its own costs leave computing out

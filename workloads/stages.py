@@ -63,10 +63,6 @@ class Cut:
         """By its stages, which are asked for often."""
         return hash((self.firsts, self.networks))
 
-    def stage_of(self, node: int) -> int:
-        """The stage that a node of the whole graph is in."""
-        return bisect_right(self.firsts, node) - 1
-
 
 def cut(network: Network, firsts: Sequence[int]) -> Cut:
     """Cut a network in front of the nodes ``firsts`` of its partition graph, the first of them 0.

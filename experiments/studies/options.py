@@ -58,6 +58,8 @@ def option_name(key: str) -> str:
 
 ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
 """Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
+
+
 READ: dict[str, tuple[str, Callable[[str], object]]] = {
     "overlap": ("overlap", lambda text: text == "full"),
     "shards": ("whole_shards", lambda text: text == "whole"),

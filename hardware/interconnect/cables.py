@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Level, cut, tally
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, cut, tally
 
 Cable = tuple[int, int]
 MOST_NODES = 16
@@ -24,7 +24,7 @@ def cables(written: object) -> list[Cable]:
     return [(int(first), int(second))] * int(many)
 
 
-class Cables:
+class Cables(Fabric):
     """So many nodes and the cables between them, or ``copies`` of that side by side.
 
     Two nodes may have several cables. A message takes the way with the fewest of
@@ -93,9 +93,6 @@ class Cables:
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
         pairs = zip(sources % self.size, targets % self.size, strict=True)
         return self._hop_s * np.array([float(len(self._ways[int(a), int(b)])) for a, b in pairs])
-
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        return iter(())
 
     def names(self) -> list[str]:  # noqa: D102
         seen = Counter[Cable]()

@@ -68,7 +68,7 @@ class Fabric(Protocol):
 
     bandwidth: Floats
     latency_s: Floats
-    has_places: bool
+    has_places: bool = False
 
     def route(self, source: int, target: int) -> list[int]:
         """Links that a message crosses."""
@@ -76,11 +76,14 @@ class Fabric(Protocol):
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:
         """How many flows cross each link."""
 
-    def latencies(self, sources: Ints, targets: Ints) -> Floats:
-        """Seconds each message is on its way besides its bytes."""
+    def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002
+        """Seconds each message is on its way besides its bytes: its source's link's, as usual."""
+        found: Floats = self.latency_s[sources]
+        return found
 
     def levels(self) -> Iterator[Level]:
-        """Its links, where routes are up and down; nothing where they are not."""
+        """Its links, where routes are up and down; nothing where they are not, as usual."""
+        return iter(())
 
     def names(self) -> list[str]:
         """A name per link."""
@@ -97,10 +100,8 @@ def cut(bandwidth: Floats, ends: tuple[Ints, Ints], first: range, second: range)
     return float(bandwidth[leaves & enters].sum())
 
 
-class Memory:
+class Memory(Fabric):
     """Nodes that hand messages over within themselves: written once and read once."""
-
-    has_places = False
 
     def __init__(self, bandwidth: Floats, label: Label) -> None:
         self.bandwidth = bandwidth
@@ -113,9 +114,6 @@ class Memory:
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         both = np.concatenate([sources, targets])
         return tally(both, np.tile(flows, 2), len(self.bandwidth))
-
-    def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
-        return np.zeros(len(sources))
 
     def levels(self) -> Iterator[Level]:  # noqa: D102
         chips = np.arange(len(self.bandwidth))

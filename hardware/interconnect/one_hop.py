@@ -10,14 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, tally
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Level, Nodes, tally
 from hardware.topology import Topology
 
 
-class Bus:
+class Bus(Fabric):
     """One medium that every message holds alone or shares, whichever way it goes."""
-
-    has_places = False
 
     def __init__(self, nodes: int, bytes_per_s: float, latency_s: float, name: str) -> None:
         self._nodes = nodes
@@ -52,51 +50,79 @@ class Bus:
         return float(self.bandwidth[0]) / splits / 2
 
 
-class Switch:
-    """A port for every node, up and down; the latency of a message is on its way up."""
+class Ports(Fabric):
+    """Switches alike, each of ``members`` ports, up and down; latency is on the way up.
 
-    has_places = False
+    Where a switch is oversubscribed (``over`` 1), its own links are one more, which every
+    message through it crosses: as fast as all its ports together, divided by that.
+    One that sums what passes it does so at ``reduces`` of the ports' bandwidth.
+    """
+
+    def __init__(
+        self,
+        ports: Floats,
+        latency_s: Floats,
+        label: Label,
+        members: int,
+        *,
+        over: float = 1.0,
+        reduces: float = 0.0,
+    ) -> None:
+        self._ports, self._members, self._over = len(ports), members, over
+        self.reduces = reduces
+        self._label = label
+        many = len(ports) // members if over > 1 else 0
+        inside = np.full(many, members * ports[0] / over)
+        self.bandwidth = np.concatenate([ports, ports, inside])
+        self.latency_s = np.concatenate([latency_s, np.zeros(len(ports) + many)])
+
+    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
+        inside = [2 * self._ports + source // self._members] if self._over > 1 else []
+        return [source, *inside, self._ports + target]
+
+    def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
+        links = [sources, self._ports + targets]
+        if self._over > 1:
+            links.append(2 * self._ports + sources // self._members)
+        return tally(np.concatenate(links), np.tile(flows, len(links)), len(self.bandwidth))
+
+    def levels(self) -> Iterator[Level]:  # noqa: D102
+        ports = np.arange(self._ports)
+        yield Level(ports, self._ports + ports)
+        if self._over > 1:
+            yield Level(2 * self._ports + ports // self._members)
+
+    def names(self) -> list[str]:  # noqa: D102
+        ports = [f"{self._label(i)} {way}" for way in ("up", "down") for i in range(self._ports)]
+        inside, name = len(self.bandwidth) - 2 * self._ports, self._label(0).rstrip("0")
+        return ports + [f"{name}s' switch {i}" for i in range(inside)]
+
+    def injection(self, first: range, second: range) -> float:
+        """The side's ports together, and its share of what the switch carries both ways."""
+        ports = float(self.bandwidth[first.start : first.stop].sum())
+        if self._over <= 1:
+            return ports
+        inside = float(self.bandwidth[2 * self._ports + first.start // self._members])
+        return min(ports, inside * len(first) / (len(first) + len(second)))
+
+
+class Switch(Ports):
+    """A port for every node of all."""
 
     def __init__(self, ports: Floats, latency_s: Floats, label: Label) -> None:
-        self._nodes = len(ports)
-        self.bandwidth = np.concatenate([ports, ports])
-        self.latency_s = np.concatenate([latency_s, np.zeros(len(ports))])
-        self._label = label
+        super().__init__(ports, latency_s, label, len(ports))
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Switch:  # noqa: ARG003
         """The switch of some nodes."""
         return cls(nodes.ports, nodes.latency_s, nodes.label)
 
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        return [source, self._nodes + target]
 
-    def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
-        links = np.concatenate([sources, self._nodes + targets])
-        return tally(links, np.tile(flows, 2), 2 * self._nodes)
-
-    def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
-        return self.latency_s[sources]
-
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        ports = np.arange(self._nodes)
-        yield Level(ports, self._nodes + ports)
-
-    def names(self) -> list[str]:  # noqa: D102
-        return [f"{self._label(i)} {way}" for way in ("up", "down") for i in range(self._nodes)]
-
-    def injection(self, first: range, second: range) -> float:  # noqa: ARG002
-        """The ports of the side together."""
-        return float(self.bandwidth[first.start : first.stop].sum())
-
-
-class FullyConnected:
+class FullyConnected(Fabric):
     """A link from every node to every other, as fast as the slower of the two.
 
     Or so many ``nodes`` after the other: of four nodes in twos, 0-1, 1-0, 2-3 and 3-2.
     """
-
-    has_places = False
 
     def __init__(
         self, ports: Floats, latency_s: Floats, label: Label, nodes: int | None = None
@@ -130,9 +156,6 @@ class FullyConnected:
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
         return self.latency_s[self.link(sources, targets)]
-
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        return iter(())
 
     def names(self) -> list[str]:  # noqa: D102
         ends = zip(self.ends[0].tolist(), self.ends[1].tolist(), strict=True)

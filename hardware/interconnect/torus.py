@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache, cached_property
 from math import prod
 
 import numpy as np
 
-from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, cut, tally
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Nodes, cut, tally
 from hardware.topology import Topology
 
 AXES = "xyz"
@@ -38,7 +37,7 @@ def places(shape: tuple[int, ...]) -> Ints:
     return np.concatenate([places(tuple(first)), places(tuple(second)) + offset])
 
 
-class Grid:
+class Grid(Fabric):
     """A ring, torus or mesh of one to three dimensions, or ``copies`` of it side by side.
 
     Routes take the dimensions in order, each the shorter way; half way round
@@ -217,9 +216,6 @@ class Grid:
     def uniform(self) -> bool:
         """Whether all its links are alike."""
         return bool((self.bandwidth == self.bandwidth[:1]).all())
-
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        return iter(())
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
         return self._hop_s * self.hops(sources, targets)

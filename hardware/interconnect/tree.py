@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware.array import Group
-from hardware.interconnect.fabric import Floats, Ints, Label, Level, Nodes, tally
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Level, Nodes, tally
 from hardware.topology import Topology
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -27,7 +27,7 @@ class Subtrees(NamedTuple):
         return Subtrees(first, np.concatenate([self.size, other.size]))
 
 
-class Tree:
+class Tree(Fabric):
     """The bisection as wires: every subtree has a link up and a link down.
 
     ``levels`` are the subtrees below the root, outermost first, leaves last in
@@ -35,8 +35,6 @@ class Tree:
     the power log2(factor): for powers of two, the factor once per level. The
     latency of a message is on its own node's way up.
     """
-
-    has_places = False
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from planners.axes.node_types import Types, check_groups, types_along
 from planners.cost.objective import TIME, Objective
 from planners.errors import PlanError
 from planners.partition import Partition, PartitionType
-from planners.pipeline.staging import Staging, cut_into, micro_batch, named_cuts
-from planners.plan import COPIES, Pipeline, Place, Plan, Stage
+from planners.pipeline.staging import Staging, cut_into, micro_batch, named_cuts, plan_of_stages
+from planners.plan import COPIES, Place, Plan
 from planners.plan.split import Split
 from workloads import Network, partition_graph
 from workloads.stages import first_alike
@@ -85,28 +85,15 @@ class _Planning:
         if many == self._axes.pp * self._axes.vp == 1:
             return self._split(made, self._network, self._array)
         found = cut_into(self._network, self._firsts())
-        places = self._places()
-        size = micro_batch(batch, many)
-        stages = []
-        for k, (first, network) in enumerate(zip(found.firsts, found.networks, strict=True)):
-            place = places[k % len(places)]
-            graph = partition_graph(network)
-            own = Plan(AXES, network.name, size, made.objective, tuple(n.name for n in graph), None)
-            part = self._array.part(place.first, place.each)
-            own = self._split(own, network, part, first_alike(found)[k])
-            stages.append(Stage(first, k % len(places), own, self._staging.recomputes(k)))
-        tied = self._staging.tied or (COPIES if found.ties else "")
-        asked = self._staging
-        pipeline = Pipeline(
-            tuple(stages),
-            places,
-            asked.usual_schedule,
-            many,
-            tied,
-            asked.vertical_sync,
-            asked.batches,
-        )
-        return replace(made, pipeline=pipeline)
+        size, alike = micro_batch(batch, many), first_alike(found)
+
+        def planned(k: int, network: Network, part: Array) -> Plan:
+            names = tuple(node.name for node in partition_graph(network))
+            own = Plan(AXES, network.name, size, made.objective, names, None)
+            return self._split(own, network, part, alike[k])
+
+        staging = replace(self._staging, tied=self._staging.tied or (COPIES if found.ties else ""))
+        return plan_of_stages(made, found, self._array, self._places(), staging, many, planned)
 
     def _micro_batches(self, batch: int) -> int:
         """Of all replicas of the stages, which take them in turn."""

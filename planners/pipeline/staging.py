@@ -5,7 +5,7 @@ Any planner plans a stage: to it a stage is a network, and its place an array.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -176,29 +176,45 @@ def planned_in_stages(
     """
     each, size = load_planner(planner), micro_batch(batch, staging.micro_batches)
     staging.check_recompute()
+    whole = Plan(
+        planner_name(planner),
+        network.name,
+        batch,
+        objective.name,
+        tuple(node.name for node in partition_graph(network)),
+        None,
+        objective.communication,
+    )
+
+    def planned(_: int, part: Network, at: Array) -> Plan:
+        return each(part, at, size, objective, **told)
+
     found = cut_into(network, firsts)
+    return plan_of_stages(whole, found, array, places, staging, staging.micro_batches, planned)
+
+
+def plan_of_stages(
+    whole: Plan,
+    found: Cut,
+    array: Array,
+    places: Sequence[Place],
+    staging: Staging,
+    micro_batches: int,
+    planned: Callable[[int, Network, Array], Plan],
+) -> Plan:
+    """The ``whole`` with a pipeline of the stages of a cut; ``planned`` plans one at its place."""
     stages = []
     for k, (first, part) in enumerate(zip(found.firsts, found.networks, strict=True)):
         place = places[k % len(places)]
-        own = each(part, array.part(place.first, place.each), size, objective, **told)
+        own = planned(k, part, array.part(place.first, place.each))
         stages.append(Stage(first, k % len(places), own, staging.recomputes(k)))
     pipeline = Pipeline(
         tuple(stages),
         tuple(places),
         staging.usual_schedule,
-        staging.micro_batches,
+        micro_batches,
         staging.tied,
         staging.vertical_sync,
         staging.batches,
     )
-    names = tuple(node.name for node in partition_graph(network))
-    return Plan(
-        planner_name(planner),
-        network.name,
-        batch,
-        objective.name,
-        names,
-        None,
-        objective.communication,
-        pipeline,
-    )
+    return replace(whole, pipeline=pipeline)

@@ -139,26 +139,6 @@ def test_an_array_by_core_ends_in_single_cores(name: str) -> None:
     assert {unit for d, unit in found if d.cores > 1} <= {"core", "chip"}
 
 
-def test_a_bisection_may_end_in_chips() -> None:
-    board = device(chips=3, cores=2)
-    group = Group(((board, 2),), leaf="chip")
-    assert (group.size, group.units, group.cores) == (6, 2, 12)
-    first, _ = group.halves()
-    assert [half.size for half in first.halves()] == [2, 1]
-    single = first.halves()[1]
-    assert (single.unit, single.cores) == ("chip", 2)
-    with pytest.raises(ValueError, match="a single accelerator cannot be halved"):
-        single.halves()
-
-
-def test_a_single_core_of_a_board_is_a_leaf_of_its_own() -> None:
-    """A board of one chip of one core is as small as it gets; nothing is below it."""
-    group = Group(((device(), 1),), leaf="core")
-    assert group.size == 1
-    with pytest.raises(ValueError, match="cannot be halved"):
-        group.halves()
-
-
 def test_wires_are_made_once_for_an_array_however_it_is_seen() -> None:
     array = load_array("tpu-v3-8")
     wires = wires_of(array)

@@ -25,10 +25,14 @@ from hardware import format_quantity, in_bytes, parse_quantity, split_quantity
         ("500 ns", "s", 5e-7),
         ("3ms", "s", 0.003),
         ("0 s", "s", 0.0),
+        ("4.6 pJ", "J", 4.6e-12),
+        ("1 nJ", "J", 1e-9),
+        ("640 pJ/B", "J/B", 640e-12),
+        ("80 pJ/bit", "J/B", 640e-12),
     ],
 )
 def test_what_people_write(text: str, unit: str, value: float) -> None:
-    assert parse_quantity(text, unit) == value
+    assert parse_quantity(text, unit) == pytest.approx(value, rel=1e-15)
 
 
 REFUSED = """
@@ -49,6 +53,12 @@ def test_what_is_refused_names_an_example(text: object) -> None:
 def test_what_is_no_duration(text: object) -> None:
     with pytest.raises(ValueError, match=r'write it like "1\.5 us"'):
         parse_quantity(text, "s")
+
+
+@pytest.mark.parametrize("text", ["4.6", "4.6 B", "0 pJ", "2 J", "5 pB"])
+def test_what_is_no_energy(text: str) -> None:
+    with pytest.raises(ValueError, match="write it like"):
+        parse_quantity(text, "J")
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import (
-    COMMAND_LINE,
-    SpecError,
-    catalog_names,
-    catalog_rows,
-    load_array,
-    load_device,
-    load_stack,
-    spec_kind,
-)
+from hardware import COMMAND_LINE, SpecError, spec_kind
 from hardware.spec import (
     Entry,
     Settings,
     beneath,
-    catalog,
     command_line,
     flatten,
     load_settings,
@@ -45,20 +35,6 @@ def plain(settings: Settings) -> dict[str, Any]:
 @given(TABLES)
 def test_flattened_tables_come_back(table: dict[str, Any]) -> None:
     assert unflatten(flatten(table, "f")) == table
-
-
-@given(TABLES)
-def test_every_leaf_is_one_setting_under_its_path(table: dict[str, Any]) -> None:
-    def leaves(value: Any) -> int:
-        return sum(map(leaves, value.values())) if isinstance(value, dict) else 1
-
-    flat = flatten(table, "f")
-    assert len(flat) == leaves(table)
-    for key, entry in flat.items():
-        found: Any = table
-        for part in key.split("."):
-            found = found[part]
-        assert found == entry.value
 
 
 def test_entries_of_a_list_are_numbered_and_a_shape_is_one_value() -> None:
@@ -162,33 +138,6 @@ def test_a_key_is_a_value_or_a_table(settings: dict[str, Any], words: str) -> No
 def test_settings_beneath_a_key() -> None:
     settings = flatten({"a": {"b": 1, "bc": 2}, "ab": 3}, "f")
     assert plain(beneath(settings, "a.")) == {"b": 1, "bc": 2}
-
-
-def test_the_catalog_is_devices_arrays_and_stacks_that_load() -> None:
-    names = catalog()
-    devices, arrays, stacks = (catalog_names(kind) for kind in ("device", "array", "stack"))
-    assert sorted([*devices, *arrays, *stacks]) == sorted(names)
-    for name in stacks:
-        assert spec_kind(name) == "stack"
-        assert load_stack(name)[0].name == name
-    for name in devices:
-        assert spec_kind(name) == "device"
-        assert load_device(name)[0].name == name
-    for name in arrays:
-        assert spec_kind(name) == "array"
-        assert load_array(name).name == name
-
-
-def test_rows_of_the_catalog_say_what_loading_does() -> None:
-    """They are read unchecked, without the libraries that check."""
-    for name, size, about in catalog_rows("device"):
-        device, _ = load_device(name)
-        assert (size, about) == (device.cores, device.description)
-    for name, size, about in catalog_rows("array"):
-        array = load_array(name)
-        assert (size, about) == (array.group.size, array.description)
-    assert [name for name, _, _ in catalog_rows("array")] == catalog_names("array")
-    assert [name for name, _, _ in catalog_rows("device")] == catalog_names("device")
 
 
 def test_the_kind_of_a_file(tmp_path: Path) -> None:

@@ -6,45 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from hardware import Array, SpecError, Stack, catalog_names, load_array, load_stack
-
-STACK = """
-kind = "stack"
-description = "ours"
-framework = "Ours"
-year = 2026
-[efficiency]
-products = 0.7
-attention = 0.35
-memory = 0.9
-host = "5 us"
-overhead = "1 us"
-[chips.h100-sxm]
-products = 0.63
-fp8 = 0.665
-[chips.a100-80]
-attention = 0.2
-[habits]
-attention = "unfused"
-gradients = "2 B"
-gradients_fp16 = "4 B"
-overlap = "none"
-bucket = "40 MB"
-hidden_tensor = 0.5
-collectives = 0.5
-gradient_buffer = true
-recompute = "needed"
-update_order = "arrival"
-[sources]
-"efficiency.host" = "measured"
-"""
+from hardware import Array, Stack, load_array, load_stack
+from tests.hardware.conftest import Write
+from tests.hardware.specs import STACK
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> str:
-    path = tmp_path / "ours.toml"
-    path.write_text(STACK, encoding="utf-8")
-    return str(path)
+def spec(write: Write) -> str:
+    return write(STACK, "ours.toml")
 
 
 def loaded(spec: str, array: str = "h100-cluster", *changes: str) -> Array:
@@ -117,33 +86,6 @@ def test_an_array_names_a_stack_beside_its_own_file(tmp_path: Path) -> None:
     assert device.roofline.matrix_efficiency == 0.665
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("products = 0.7", "products = 1.7", "efficiency.products: 1.7: must be a number above 0"),
-        ("fp8 = 0.665", "fp7 = 0.665", "chips.h100-sxm.fp7: unknown key; did you mean fp8?"),
-        ('"unfused"', '"flash"', "habits.attention: 'flash': must be one of 'fused', 'unfused'"),
-        (
-            "chips.h100-sxm",
-            "chips.h100-smx",
-            "no such chip; did you mean h100-sxm?",
-        ),
-        ('"needed"', '"half"', "habits.recompute: 'half': must be one of 'whole', 'needed'"),
-        ('"arrival"', '"soon"', "habits.update_order: 'soon': must be one of 'layers', 'arrival'"),
-        ("buffer = true", "buffer = 1", "habits.gradient_buffer: 1: must be true or false"),
-        ('"2 B"', '"3 B"', "habits.gradients: '3 B': must be one of '2 B', '4 B'"),
-        ("hidden_tensor = 0.5", "hidden_tensor = 2", "habits.hidden_tensor: 2: must be a number"),
-        ('kind = "stack"', 'kind = "array"', 'this must be a spec with kind = "stack"'),
-    ],
-)
-def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, says: str) -> None:
-    assert old in STACK
-    (tmp_path / "bad.toml").write_text(STACK.replace(old, new), encoding="utf-8")
-    with pytest.raises(SpecError) as error:
-        loaded(str(tmp_path / "bad.toml"))
-    assert says in str(error.value)
-
-
 def test_a_chip_of_a_file_of_ones_own_is_no_mistake(tmp_path: Path) -> None:
     """Whatever it is called where it is in use, and elsewhere unless a chip is called almost so."""
     for name in ("ours", "h100-sxmx"):
@@ -156,18 +98,3 @@ def test_a_chip_of_a_file_of_ones_own_is_no_mistake(tmp_path: Path) -> None:
         assert own.group.kinds[0][0].roofline.matrix_efficiency == 0.25
         if name == "ours":
             assert loaded(spec).group.kinds[0][0].roofline.matrix_efficiency != 0.25
-
-
-def test_a_stack_that_is_not_there_is_named() -> None:
-    with pytest.raises(SpecError, match=r"stack=nemo: stack: unknown stack 'nemo'; did you mean"):
-        load_array("h100-cluster", ["stack=nemo"])
-
-
-@pytest.mark.parametrize("name", catalog_names("stack"))
-def test_stacks_of_the_catalog_have_sources(name: str) -> None:
-    stack, settings = load_stack(name)
-    assert stack.description
-    assert [s.key for s in settings if s.source.startswith("set in")] == []
-    devices = catalog_names("device")
-    chips = {s.key.split(".")[1] for s in settings if s.key.startswith("chips.")}
-    assert chips <= set(devices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hardware import Roofline, SpecError, load_array, load_device
+from hardware import Roofline, load_array
 from simulator.cost.roofline import core_of
 
 VARIES = Roofline(0.5, 0.8, variation=0.02)
@@ -53,8 +53,3 @@ def test_chips_are_counted_not_boards() -> None:
     ((device, boards),) = array.group.kinds
     assert device.chips == 4
     assert device.roofline.slowest == VARIES.waiting(4 * boards).slowest
-
-
-def test_units_have_none() -> None:
-    with pytest.raises(SpecError, match=r"roofline\.variation: .*\[units\]"):
-        load_device("tpu-v2-units", ["roofline.variation=0.02"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planners.partition import Partition, Shard, Sizes, is_operand, shrink
+from planners.partition import Partition, PartitionType, Shard, Sizes, is_operand
 from workloads import Node
 
 Flops = tuple[float, float, float]
@@ -67,6 +67,13 @@ def fused_flops(node: Node, rows: float, groups: float) -> Flops:
     """
     forward, backward = node.fused
     return 2 * rows * groups * forward, 2 * rows * groups * backward, 0.0
+
+
+def shrink(shard: Shard, type_: PartitionType, share: float) -> Shard:
+    """What a group that takes ``share`` under a split of this type keeps."""
+    kept = list(shard)
+    kept[type_] *= share
+    return Shard(*kept)
 
 
 def shrunk(

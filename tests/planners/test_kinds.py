@@ -9,9 +9,9 @@ import pytest
 
 from hardware import load_array
 from planners import Partition, PartitionType, Plan, PlanError, Split, load_planner
-from planners.partition import II, III, IV, WHOLE, I, Shard, V, legal, partial_sums, shrink
+from planners.partition import II, III, IV, WHOLE, I, Shard, V, legal, partial_sums
 from simulator import simulate
-from tests.planners.slow_sizes import sizes
+from tests.planners.slow_sizes import shrink, sizes
 from workloads import Builder, Layer, Network, Node, Tensor, load_network, partition_graph
 
 SIZE = {"b": 4, "g": 6, "i": 4, "o": 2, "m": 6, "k": 4, "n": 8, "v": 10, "d": 6, "p": 4}
@@ -165,10 +165,3 @@ def test_a_plan_of_an_illegal_type_is_refused() -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])
     with pytest.raises(PlanError, match=r"'cell' \(lstm\) by type III at level 0.*one of I"):
         simulate(network, Plan("mine", "net", 4, "time", ("cell",), root), array)
-
-
-def test_one_weird_trick_splits_what_reads_a_vector_by_model() -> None:
-    plan = load_planner("owt")(load_network("vit-b16"), load_array("accpar-homogeneous"), 128)
-    assert plan.root is not None
-    types = dict(zip(plan.nodes, plan.root.types, strict=True))
-    assert [name for name, kind in types.items() if kind is II and "add" not in name] == ["head"]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners import Communication, Partition, PartitionType
-from planners.order import Item, Kind, Phase, consumers, flops, published_order, received
-from planners.partition import WHOLE, Shard, legal
+from planners.order import Item, Kind, Phase, consumers, published_order, received
+from planners.partition import WHOLE, legal
 from tests.planners.slow_sizes import sizes
 from tests.strategies import networks
 from workloads import Builder, Graph, Network, partition_graph
@@ -173,10 +173,3 @@ def test_the_plotted_table_sums_type_ii_after_its_pool() -> None:
     printed, plotted = (received(item, graph, partitions, size, table) for table in Communication)
     assert printed == (4 * 3 * 64, 4 * 3 * 64)
     assert plotted == (4 * 3 * 16, 4 * 3 * 16)
-
-
-def test_flops_are_one_phases() -> None:
-    graph = tied()
-    size = sizes(graph[1], 2, Shard(0.5))
-    found = [flops(phase, size) for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT)]
-    assert found == [6 * 4 * 7, 6 * 4 * 7, 16 * 11]

@@ -3,8 +3,6 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from planners.partition import (
     II,
@@ -13,16 +11,13 @@ from planners.partition import (
     LAYOUTS,
     WHOLE,
     I,
-    Partition,
     PartitionType,
     Shard,
     V,
     boundary,
-    partial_sums,
     producer_type,
-    shrink,
 )
-from tests.planners.slow_sizes import shrunk, sizes
+from tests.planners.slow_sizes import sizes
 from workloads import Node, load_network, partition_graph
 
 SIDE = 12
@@ -57,24 +52,15 @@ def needed_features(consumer: PartitionType, share: int) -> set[Element]:
     return {I: rows, II: columns, IV: columns, V: positions}[consumer](share)
 
 
-def held_errors(consumer: PartitionType, share: int) -> set[Element]:
-    """E of the input after the consumer's backward: as its features are needed."""
-    return needed_features(consumer, share)
-
-
-def needed_errors(producer: PartitionType, share: int) -> set[Element]:
-    """E of the output: as its features are held."""
-    return held_features(producer, share)
-
-
 @pytest.mark.parametrize("producer", PartitionType)
 @pytest.mark.parametrize("consumer", PartitionType)
 @pytest.mark.parametrize("share", range(SIDE + 1))
 def test_boundary_counts_what_a_group_lacks(
     producer: PartitionType, consumer: PartitionType, share: int
 ) -> None:
+    """Errors are needed as features are held, and held as these are needed."""
     features = needed_features(consumer, share) - held_features(producer, share)
-    errors = needed_errors(producer, share) - held_errors(consumer, share)
+    errors = held_features(producer, share) - needed_features(consumer, share)
     forward, backward = boundary(producer, consumer, share / SIDE)
     assert forward == pytest.approx(len(features) / SIDE**3)
     assert backward == pytest.approx(len(errors) / SIDE**3)
@@ -86,7 +72,6 @@ def test_a_join_reads_and_writes_one_layout() -> None:
     for kind in LAYOUTS:
         seen = producer_type(join, kind)
         assert needed_features(kind, 5) == held_features(seen, 5)
-        assert held_errors(kind, 5) == needed_errors(seen, 5)
 
 
 CONV = Node("conv", "conv", 3, 5, 9, 64, 16, 4, ())
@@ -109,33 +94,9 @@ def test_sizes_of_a_fully_connected_layer() -> None:
     assert size.flops == (22 * 13, 14 * 21, 77 * 3)
 
 
-def test_partial_sums_by_type() -> None:
-    size = sizes(CONV, 2, WHOLE)
-    assert partial_sums(I, size) == size.weights
-    assert partial_sums(II, size) == size.output
-    assert partial_sums(II, size, pooled=True) == size.pooled
-    assert partial_sums(III, size) == size.input
-
-
 def test_no_negative_flops_of_fractions_of_channels() -> None:
     assert sizes(FC, 2, Shard(inputs=0.0, outputs=0.0)).flops == (0.0, 0.0, 0.0)
     assert min(sizes(FC, 1, Shard(0.25, 0.05, 0.04)).flops) >= 0.0
-
-
-@given(st.sampled_from(PartitionType), st.floats(0, 1), st.sampled_from([CONV, FC]))
-def test_both_sides_together_hold_the_split_tensors(
-    kind: PartitionType, share: float, node: Node
-) -> None:
-    whole = sizes(node, 8, WHOLE)
-    (first,), (second,) = shrunk([WHOLE], [Partition(kind, share)])
-    assert first == shrink(WHOLE, kind, share)
-    one, other = sizes(node, 8, first), sizes(node, 8, second)
-    if kind not in (I, V):
-        assert one.weights + other.weights == pytest.approx(whole.weights)
-    if kind is not II:
-        assert one.output + other.output == pytest.approx(whole.output)
-    if kind is not III:
-        assert one.input + other.input == pytest.approx(whole.input)
 
 
 def test_a_network_of_paper_size_is_counted_exactly() -> None:

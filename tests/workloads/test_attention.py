@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, with_attention
+from workloads.attention import attention_cores
 from workloads.graph import partition_graph
+from workloads.network import blocks
 
 
 def grouped(heads: int, kv_heads: int, features: int, values: int, positions: int) -> Network:
@@ -94,3 +96,31 @@ def test_shapes_that_do_not_fit() -> None:
     broken = replace(attention, inputs=("query", "key"), others=(Tensor(6, 6),))
     with pytest.raises(NetworkError, match="takes queries, keys and values, got 2 inputs"):
         replace(fused, layers=(*fused.layers[:3], broken, fused.layers[4]))
+
+
+def test_a_block_is_what_is_called_alike_but_for_a_number() -> None:
+    network = load_network("gpt2:layers=3:seq=8")
+    found = blocks(network)
+    assert [len(block) for block in found] == [len(found[0])] * 3
+    assert found[1][0] == "layer1.norm1"
+    assert found[1][-1] == "layer1.add2"
+    outside = {layer.name for layer in network.layers} - {name for one in found for name in one}
+    assert outside == {"embedding", "positions", "norm", "head", "softmax"}
+
+
+def test_blocks_may_be_unlike_and_there_may_be_none() -> None:
+    found = blocks(load_network("deepseek-v3:layers=5:seq=32"))
+    assert len(found) == 5
+    assert len(found[0]) < len(found[4])
+    assert blocks(load_network("lenet")) == ()
+    assert len(blocks(load_network("resnet50"))) == 4
+
+
+def test_the_core_of_attention() -> None:
+    names = "scores", "softmax", "dropout", "context"
+    network = load_network("gpt3-125m:layers=2:seq=8")
+    whole = [tuple(f"layer{i}.attention.{name}" for name in names) for i in range(2)]
+    assert list(attention_cores(network)) == whole
+    fused = load_network("gpt3-125m:layers=2:seq=8:attention=fused")
+    assert attention_cores(fused) == tuple((f"layer{i}.attention.context",) for i in range(2))
+    assert attention_cores(load_network("lenet")) == ()

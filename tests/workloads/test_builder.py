@@ -35,15 +35,6 @@ def test_a_convolution_keeps_what_it_was_given() -> None:
     assert net.build("words").description == "words"
 
 
-@pytest.mark.parametrize(("average", "kind"), [(False, "max_pool"), (True, "avg_pool")])
-def test_pools_keep_channels(average: bool, kind: str) -> None:
-    net = Builder("net", 4, 7, 7)
-    net.conv("conv", 5, 1)
-    net.pool("pool", 3, 2, 1, average=average)
-    pool = net.build().layers[-1]
-    assert (pool.kind, pool.output, pool.inputs) == (kind, Tensor(5, 4, 4), ("conv",))
-
-
 def test_each_method_reads_the_last_layer_or_the_one_named() -> None:
     net = Builder("net", 4, 6, 6)
     first = net.conv("a", 4, 1)
@@ -69,52 +60,6 @@ def test_each_method_reads_the_last_layer_or_the_one_named() -> None:
         "flat": ("b",),
     }
     assert net.shape("flat") == Tensor(144)
-
-
-def test_layers_of_vectors_and_of_sequences() -> None:
-    net = Builder("net", 1, 7)
-    net.embedding("words", 50, 8)
-    net.cell("lstm", "forward", 6, bias=True)
-    net.cell("gru", "both", 5, directions=2)
-    net.linear("each", 3, bias=True)
-    net.linear("again", 8, after="words")
-    net.linear("head", 50, shared="words", after="again")
-    words, forward, both, each, _, head = net.build().layers
-    assert (words.vocabulary, words.output) == (50, Tensor(8, 7))
-    assert (forward.kind, forward.output, forward.bias) == ("lstm", Tensor(6, 7), True)
-    assert (both.kind, both.output, both.directions) == ("gru", Tensor(10, 7), 2)
-    assert (each.kind, each.input, each.output) == ("fc", Tensor(10, 7), Tensor(3, 7))
-    assert (head.shared, head.output) == ("words", Tensor(50, 7))
-
-
-def test_joins_and_operators_of_several() -> None:
-    net = Builder("net", 4, 5, 5)
-    net.conv("a", 4, 1)
-    net.conv("b", 4, 1, after="input")
-    net.conv("c", 6, 1, after="input")
-    net.add("sum", "a", "b")
-    net.mul("gate", "sum", "a")
-    net.concat("cat", "gate", "c", "b")
-    net.other("shift", "roll", None, "cat", extra=9)
-    net.other("gather", "pick", Tensor(3), "shift", "c")
-    layers = {layer.name: layer for layer in net.build().layers}
-    assert (layers["sum"].kind, layers["sum"].output) == ("add", Tensor(4, 5, 5))
-    assert layers["gate"].kind == "mul"
-    assert layers["cat"].output == Tensor(14, 5, 5)
-    assert layers["cat"].operands == (Tensor(4, 5, 5), Tensor(6, 5, 5), Tensor(4, 5, 5))
-    assert (layers["shift"].operator, layers["shift"].extra) == ("roll", 9)
-    assert layers["shift"].output == Tensor(14, 5, 5)
-    assert layers["gather"].operands == (Tensor(14, 5, 5), Tensor(6, 5, 5))
-    assert layers["gather"].output == Tensor(3)
-
-
-def test_a_product_of_two_sequences() -> None:
-    net = Builder("net", 12, 5)
-    query, key = net.linear("q", 12), net.linear("k", 4, after="input")
-    net.matmul("scores", query, key, 6 * 5, 6)
-    scores = net.build().layers[-1]
-    assert (scores.kind, scores.groups, scores.output) == ("matmul", 6, Tensor(30, 5))
-    assert scores.operands == (Tensor(12, 5), Tensor(4, 5))
 
 
 @pytest.mark.parametrize(

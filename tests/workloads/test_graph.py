@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.strategies import convolutional_networks, networks
-from workloads import Layer, Network, Tensor, load_network, partition_graph
+from workloads import Builder, Layer, Network, Tensor, load_network, partition_graph
+from workloads.kept import once_for_each
+from workloads.stages import cut
 
 ZOO = ["lenet", "resnet18", "mobilenet-v2", "vit-b16", "gnmt:seq=4", "llama-7b:seq=4"]
 
@@ -92,16 +94,6 @@ def test_random_graphs_whose_shapes_fit(network: Network) -> None:
 
 @settings(deadline=None)
 @given(networks())
-def test_producers_come_before_their_readers(network: Network) -> None:
-    for v, node in enumerate(partition_graph(network)):
-        assert all(p < v for p in node.producers)
-        assert len(node.producers) == len(node.reads)
-        if node.main is not None:
-            assert node.main < v
-
-
-@settings(deadline=None)
-@given(networks())
 def test_nodes_count_the_weights_and_products_of_their_layers(network: Network) -> None:
     """Cells as one matrix for features and state, gathers without a product."""
     layers = {layer.name: layer for layer in network.layers}
@@ -177,3 +169,29 @@ def test_a_join_without_a_product_before_it_follows_nobody() -> None:
     join, product = partition_graph(network)
     assert (join.main, join.producers, join.reads) == (None, (), ())
     assert product.producers == (0,)
+
+
+def test_equal_networks_share_an_answer_and_unlike_ones_of_one_name_do_not() -> None:
+    asked: list[Network] = []
+
+    @once_for_each
+    def layers(network: Network) -> int:
+        asked.append(network)
+        return len(network.layers)
+
+    one, other = load_network("lenet"), load_network("lenet")
+    assert layers(one) == layers(one) == layers(other) == len(one.layers)
+    assert asked == [one]
+    nets = [Builder("net", 4, 1), Builder("net", 4, 1)]
+    for net, features in zip(nets, (5, 6), strict=True):
+        net.fc("f", features)
+    small, large = (net.build() for net in nets)
+    assert hash(small) == hash(large)
+    assert [partition_graph(x)[0].out_channels for x in (small, large, small)] == [5, 6, 5]
+
+
+def test_a_networks_graph_is_made_once_and_so_are_its_cuts() -> None:
+    network = load_network("lenet")
+    assert partition_graph(network) is partition_graph(load_network("lenet"))
+    assert cut(network, (0, 2)) is cut(network, (0, 2))
+    assert cut(network, (0, 2)) != cut(network, (0, 3))

@@ -54,50 +54,6 @@ def test_malformed_networks(layers: list[Layer], words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_the_graph_keeps_weighted_layers_and_joins() -> None:
-    network = Network(
-        "net",
-        T,
-        (
-            layer("a", "input"),
-            layer("a.relu", "a", kind="relu"),
-            layer("b", "a.relu"),
-            layer("b.pool", "b", kind="max_pool"),
-            layer("sum", "a.relu", "b.pool", kind="add"),
-            layer("sum2", "sum", "a", kind="add"),
-            layer("c", "sum2"),
-        ),
-    )
-    graph = partition_graph(network)
-    assert [node.name for node in graph] == ["a", "b", "sum", "sum2", "c"]
-    assert [node.producers for node in graph] == [(), (0,), (0, 1), (2, 0), (3,)]
-    # a join takes the share of the weighted layer its longest path ends in
-    assert [node.main for node in graph] == [None, None, 1, 1, None]
-
-
-def test_an_edge_from_the_input_has_no_producer() -> None:
-    network = Network("net", T, (layer("a", "input"), layer("s", "input", "a", kind="add")))
-    assert [node.producers for node in partition_graph(network)] == [(), (0,)]
-
-
-def test_pooled_area_follows_the_unweighted_operators() -> None:
-    small = Tensor(2, 2, 2)
-    network = Network(
-        "net",
-        T,
-        (
-            layer("a", "input"),
-            layer("a.relu", "a", kind="relu"),
-            Layer("a.pool", "max_pool", ("a.relu",), T, small, 2, 2),
-            Layer("flat", "flatten", ("a.pool",), small, Tensor(8)),
-            Layer("f", "fc", ("flat",), Tensor(8), Tensor(3)),
-        ),
-    )
-    a, f = partition_graph(network)
-    assert (a.out_area, a.pooled_area) == (16, 4)
-    assert (f.in_channels, f.in_area, f.pooled_area) == (8, 1, 1)
-
-
 def one(kind: str, into: Tensor, out: Tensor, **fields: Any) -> Layer:
     return Layer("layer", kind, ("input",), into, out, **fields)
 
@@ -129,28 +85,6 @@ def test_square_windows_and_alike_inputs_have_one_spelling() -> None:
     assert (layer.kernel_area, layer.kernel) == (9, 3)
 
 
-def test_operators_that_join_paths_are_nodes_and_edges_carry_their_own_tensor() -> None:
-    wide = Tensor(6, 4, 4)
-    network = Network(
-        "net",
-        T,
-        (
-            layer("a", "input"),
-            Layer("b", "conv", ("a",), T, wide),
-            Layer("cat", "concat", ("a", "b"), T, Tensor(8, 4, 4), others=(wide,)),
-            Layer("shift", "other", ("a", "input"), T, T, operator="shift"),
-            Layer("gather", "other", ("shift", "b"), T, wide, others=(wide,), operator="gather"),
-            Layer("twice", "other", ("cat", "cat"), Tensor(8, 4, 4), T, operator="x"),
-            layer("c", "twice"),
-        ),
-    )
-    graph = partition_graph(network)
-    assert [node.name for node in graph] == ["a", "b", "cat", "gather", "c"]
-    assert [node.producers for node in graph] == [(), (0,), (0, 1), (0, 1), (2,)]
-    assert [node.reads for node in graph][2:] == [(T, wide), (T, wide), (T,)]
-    assert [node.join for node in graph] == [False, False, True, True, False]
-
-
 def test_heads_that_share_keys_are_positions_of_one_group() -> None:
     left, keys, scores = Tensor(12, 5), Tensor(4, 7), Tensor(6 * 7, 5)
     network = Network(
@@ -166,17 +100,3 @@ def test_heads_that_share_keys_are_positions_of_one_group() -> None:
     assert (node.groups, node.in_channels, node.out_channels) == (2, 4, 14)
     assert (node.in_area, node.out_area, node.operand) == (15, 15, 28)
     assert node.reads == (left, keys)
-
-
-def test_a_tied_layer_knows_its_owner() -> None:
-    ids, words = Tensor(1, 5), Tensor(4, 5)
-    network = Network(
-        "net",
-        ids,
-        (
-            Layer("table", "embedding", ("input",), ids, words, vocabulary=9),
-            Layer("head", "fc", ("table",), words, Tensor(9, 5), shared="table"),
-        ),
-    )
-    assert [node.tied for node in partition_graph(network)] == [None, 0]
-    assert (network.weights, network.parameters, network.macs) == (36, 36, 180)

@@ -1,5 +1,6 @@
 """Networks cut into stages: nothing is lost or twice, and everything that crosses is named."""
 
+from bisect import bisect_right
 from itertools import combinations, pairwise
 
 import pytest
@@ -94,8 +95,8 @@ def crossings(found: Cut) -> Crossed:
     many = {(c.producer, c.target, c.tensor): list(c.consumers) for c in found.crossings}
     assert len(many) == len(found.crossings)
     for one in found.crossings:
-        assert one.source == found.stage_of(one.producer) < one.target
-        assert {found.stage_of(v) for v in one.consumers} == {one.target}
+        assert one.source == bisect_right(found.firsts, one.producer) - 1 < one.target
+        assert {bisect_right(found.firsts, v) - 1 for v in one.consumers} == {one.target}
     return many
 
 

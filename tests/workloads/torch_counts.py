@@ -209,28 +209,29 @@ MODELS: dict[str, Callable[[], tuple[Any, tuple[int, ...]]]] = {
 def count(name: str) -> tuple[int, int, int]:
     """Parameters, elements of matrices, and forward multiply-accumulates of one sample."""
     torch = import_module("torch")
-    flop_counter = import_module("torch.utils.flop_counter")
-
     with torch.device("meta"):
         model, shape = MODELS[name]()
         tokens = len(shape) == 2
         example = torch.zeros(shape, dtype=torch.long if tokens else torch.float)
     model.eval()
-    counter = flop_counter.FlopCounterMode(display=False)
-    with counter, torch.no_grad():
-        model(example)
-    flops = counter.get_total_flops()
-    # the angles of rotary positions are computed as a product of positions and frequencies
-    for module, by_operator in counter.get_flop_counts().items():
-        if module.endswith(".rotary_emb"):
-            flops -= sum(by_operator.values())
+    macs = macs_of(model, example)
     parameters = dict(model.named_parameters())
     matrices = [p for n, p in parameters.items() if p.dim() > 1 and not TABLES.search(n)]
-    return (
-        sum(p.numel() for p in parameters.values()),
-        sum(p.numel() for p in matrices),
-        flops // 2,
-    )
+    return sum(p.numel() for p in parameters.values()), sum(p.numel() for p in matrices), macs
+
+
+def macs_of(model: Any, *inputs: Any) -> int:
+    """What torch's FLOP counter sees of a forward pass that is really run.
+
+    Without the angles of rotary positions: a product of positions and frequencies there.
+    """
+    torch = import_module("torch")
+    counter = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        model(*inputs)
+    by_module = counter.get_flop_counts().items()
+    angles = sum(sum(flops.values()) for name, flops in by_module if name.endswith(".rotary_emb"))
+    return int(counter.get_total_flops() - angles) // 2
 
 
 if __name__ == "__main__":

@@ -4,17 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from workloads.network import Network
-from workloads.zoo.bert import bert
-from workloads.zoo.chains import alexnet, lenet, vgg
-from workloads.zoo.densenet import densenet
+from workloads.zoo.convolutional import alexnet, densenet, inception, lenet, mobilenet, resnet, vgg
+from workloads.zoo.encoders import bert, vit
 from workloads.zoo.gnmt import gnmt
 from workloads.zoo.hypar import HYPAR
-from workloads.zoo.inception import inception
-from workloads.zoo.mobilenet import mobilenet
-from workloads.zoo.resnet import resnet
 from workloads.zoo.sizes import SIZES
 from workloads.zoo.transformers import Transformer, sized, transformer
-from workloads.zoo.vit import vit
 
 ZOO: dict[str, Callable[[], Network]] = {
     "lenet": lenet,

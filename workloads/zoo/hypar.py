@@ -50,36 +50,6 @@ def _conv(name: str, into: int, conv: _Conv, last: str) -> Iterator[Layer]:
         yield Layer(f"{name}.pool", "max_pool", (name,), output, pooled, conv.pool, conv.pool)
 
 
-def _sfc() -> Network:
-    return _network("SFC", 784, (), (8192, 8192, 8192, 10), 784)
-
-
-def _sconv() -> Network:
-    convs = (_Conv(28, 5, 20), _Conv(24, 5, 50, 2), _Conv(10, 5, 50), _Conv(6, 5, 10, 2))
-    return _network("SCONV", 1, convs, (), 0)
-
-
-def _lenet_c() -> Network:
-    return _network("Lenet-c", 1, (_Conv(28, 5, 20, 2), _Conv(12, 5, 50, 2)), (500, 10), 800)
-
-
-def _cifar_c() -> Network:
-    convs = (_Conv(32, 5, 32, 2), _Conv(16, 5, 32, 2), _Conv(8, 5, 64, 2))
-    return _network("Cifar-c", 3, convs, (64, 10), 1024)
-
-
-def _alexnet() -> Network:
-    """Half the true width; sides as in the AlexNet paper's figure, before pooling."""
-    convs = (
-        _Conv(224, 11, 48, 2),
-        _Conv(55, 5, 128, 2),
-        _Conv(27, 3, 192),
-        _Conv(13, 3, 192),
-        _Conv(13, 3, 128, 2),
-    )
-    return _network("AlexNet", 3, convs, (2048, 2048, 1000), 4608)
-
-
 _BLOCKS = {
     "A": ((3,), (3,), (3, 3), (3, 3), (3, 3)),
     "B": ((3, 3), (3, 3), (3, 3), (3, 3), (3, 3)),
@@ -90,23 +60,33 @@ _BLOCKS = {
 """Kernels of the convolutions of each block (Simonyan and Zisserman 2014, Table 1)."""
 
 
-def _vgg(letter: str) -> Network:
-    convs = [
+def _vgg(letter: str) -> list[_Conv]:
+    return [
         _Conv(224 >> block, kernel, channels, 2 if i == len(kernels) - 1 else 1)
         for block, (channels, kernels) in enumerate(
             zip((64, 128, 256, 512, 512), _BLOCKS[letter], strict=True)
         )
         for i, kernel in enumerate(kernels)
     ]
-    return _network(f"VGG-{letter}", 3, convs, (4096, 4096, 1000), 25088)
 
 
+_SCONV = (_Conv(28, 5, 20), _Conv(24, 5, 50, 2), _Conv(10, 5, 50), _Conv(6, 5, 10, 2))
+_CIFAR_C = (_Conv(32, 5, 32, 2), _Conv(16, 5, 32, 2), _Conv(8, 5, 64, 2))
+_ALEXNET = (
+    *(_Conv(224, 11, 48, 2), _Conv(55, 5, 128, 2)),
+    *(_Conv(27, 3, 192), _Conv(13, 3, 192), _Conv(13, 3, 128, 2)),
+)
+"""Half the true width; sides as in the AlexNet paper's figure, before pooling."""
+_SIZES: dict[str, tuple[int, Sequence[_Conv], Sequence[int], int]] = {
+    "SFC": (784, (), (8192, 8192, 8192, 10), 784),
+    "SCONV": (1, _SCONV, (), 0),
+    "Lenet-c": (1, (_Conv(28, 5, 20, 2), _Conv(12, 5, 50, 2)), (500, 10), 800),
+    "Cifar-c": (3, _CIFAR_C, (64, 10), 1024),
+    "AlexNet": (3, _ALEXNET, (2048, 2048, 1000), 4608),
+    **{f"VGG-{letter}": (3, _vgg(letter), (4096, 4096, 1000), 25088) for letter in _BLOCKS},
+}
+"""Channels of the input, convolutions, features of fully connected layers, inputs of the first."""
 HYPAR: dict[str, Callable[[], Network]] = {
-    "hypar-sfc": _sfc,
-    "hypar-sconv": _sconv,
-    "hypar-lenet-c": _lenet_c,
-    "hypar-cifar-c": _cifar_c,
-    "hypar-alexnet": _alexnet,
-    **{f"hypar-vgg-{letter.lower()}": partial(_vgg, letter) for letter in _BLOCKS},
+    f"hypar-{name.lower()}": partial(_network, name, *sizes) for name, sizes in _SIZES.items()
 }
 """The paper's networks in its order: a name and the function that builds it."""

@@ -7,7 +7,7 @@ import pytest
 
 from hardware import Wires
 from tests.hardware.interconnect.slow_routes import crossings, pairs, route
-from tests.wiring import nodes, ranges
+from tests.wiring import nodes
 
 Case = tuple[str, tuple[int, ...], int, bool]
 GRIDS: list[Case] = [
@@ -83,17 +83,6 @@ def test_the_latency_of_many_messages_is_the_longest(case: Case) -> None:
     ends = np.array(pairs(wires.cores)).reshape(-1, 2)
     each = [wires.message_latency_s(a, b) for a, b in ends]
     assert wires.message_latency_s(ends[:, 0], ends[:, 1]) == max(each, default=0.0)
-
-
-@pytest.mark.parametrize("case", GRIDS, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_bandwidth_of_half_a_grid_is_that_of_the_links_between(case: Case) -> None:
-    """Links from the first half straight into the second, counted one by one."""
-    wires = wired(case)
-    if wires.cores < 2:
-        return
-    first, second = ranges(wires.array.group)
-    straight = {links[0] for a in first for b in second if len(links := slow(case, a, b)) == 1}
-    assert wires.injection_bytes_per_s(first, second) == pytest.approx(1e9 * len(straight))
 
 
 def test_flows_of_fractions_leave_nothing_where_nothing_goes() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from hardware import SpecError, Wires, load_array
+from hardware import Wires, load_array
 from hardware.interconnect.cables import Cables
 
 SQUARE = Cables([(0, 1), (1, 2), (1, 2), (2, 3)], 4, 2, 10.0, 1.0, lambda i: f"n{i}")
@@ -55,38 +53,3 @@ def test_copies_of_a_node_are_alike_and_its_gpus_are_not() -> None:
     assert not wires.moved(range(4), range(4, 8))
     assert not wires.interchangeable(0, 1, 1)
     assert wires.interchangeable(0, 8, 8)
-
-
-@pytest.mark.parametrize(
-    ("cables", "says"),
-    [
-        ('["0-1", "1-4"]', "cables: 1-4: a cable is between two of the nodes 0 to 3"),
-        ('["0-1", "2-2"]', "cables: 2-2: a cable is between two of the nodes 0 to 3"),
-        ('["0-1", "2-3"]', "cables: do not lead from node 0 to 2, 3"),
-        ('["0-1 x0"]', "cables.0: '0-1 x0': must be the two nodes of a cable"),
-        ("[]", "cables: []: must have at least 1 item"),
-        ("", "levels.0.cables: are missing"),
-    ],
-)
-def test_cables_that_make_no_sense(tmp_path: Path, cables: str, says: str) -> None:
-    text = 'kind = "array"\n[topology]\njoins = "chips"\n[[topology.levels]]\nkind = "cables"\n'
-    text += 'bandwidth = "25 GB/s"\n' + (f"cables = {cables}\n" if cables else "")
-    text += '[[devices]]\ndevice = "v100-32"\ncount = 4\n'
-    (tmp_path / "cables.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(SpecError) as error:
-        load_array(str(tmp_path / "cables.toml"))
-    assert says in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("topology.levels.0.kind=switch", 'of the kind "cab'),
-        ("topology.levels.0.reduces=0.5", "only a switch can sum, not a cables"),
-        ("devices.0.count=17", "levels.0.members: 17 units; at most 16 cables"),
-    ],
-)
-def test_keys_that_do_not_go_together(change: str, says: str) -> None:
-    with pytest.raises(SpecError) as error:
-        load_array("dgx-1-v100", [change])
-    assert says in str(error.value)

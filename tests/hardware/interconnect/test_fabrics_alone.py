@@ -99,10 +99,3 @@ def test_a_trees_latency_is_on_the_way_up_from_the_node_itself() -> None:
     for source, target in itertools.permutations(range(4), 2):
         assert found.latency_s[found.route(source, target)].sum() == LATENCY_S[source]
         assert found.latencies(np.array([source]), np.array([target])) == LATENCY_S[source]
-
-
-@pytest.mark.parametrize("fabric", [Bus, Switch, FullyConnected, Tree])
-def test_none_of_them_tells_nodes_by_their_place(
-    fabric: type[Bus | Switch | FullyConnected | Tree],
-) -> None:
-    assert fabric.has_places is False

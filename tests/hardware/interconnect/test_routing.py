@@ -1,16 +1,12 @@
-from collections import deque
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, Group, SpecError, Topology, Wires, load_array
-from hardware.interconnect.torus import Grid, places
+from hardware import Array, Group, Topology, Wires, load_array
+from hardware.interconnect.torus import places
 from tests.effort import calls
 from tests.wiring import KINDS, device, nodes, ranges, wires
-
-SHAPES = [(1,), (2,), (5,), (8,), (2, 2), (4, 2), (3, 5), (4, 4), (2, 3, 4), (4, 4, 4), (1, 6)]
 
 
 @settings(deadline=None)
@@ -41,62 +37,6 @@ def test_different_cores_are_joined_and_a_core_needs_no_wire(w: Wires) -> None:
         assert w.route(a, a) == ()
         for b in range(w.cores):
             assert w.route(a, b) or a == b
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-def test_routes_on_grids_are_connected_dimension_ordered_and_shortest(
-    kind: str, shape: tuple[int, ...]
-) -> None:
-    w = nodes(int(np.prod(shape)), kind, shape)
-    grid = w.subnets[-1].fabric
-    assert isinstance(grid, Grid)
-    source, target = (ends + 0 for ends in grid.ends)
-    first = w.subnets[-1].links.start
-    for a in range(w.cores):
-        distance = hops_from(a, source, target, w.cores)
-        for b in range(w.cores):
-            at, axes = a, []
-            for link in w.route(a, b):
-                assert source[link - first] == at
-                at = target[link - first]
-                axes.append(w.names[link][-1])
-            assert at == b
-            assert axes == sorted(axes)
-            assert len(axes) == distance[b]
-
-
-def hops_from(start: int, source: np.ndarray, target: np.ndarray, count: int) -> list[int]:
-    """Breadth first."""
-    distance, todo = [-1] * count, deque([start])
-    distance[start] = 0
-    while todo:
-        at = todo.popleft()
-        for b in target[source == at]:
-            if distance[b] < 0:
-                distance[b] = distance[at] + 1
-                todo.append(int(b))
-    return distance
-
-
-def test_half_way_round_even_coordinates_go_up_and_odd_ones_down() -> None:
-    w = nodes(6, "ring")
-    assert [w.names[link] for link in w.route(0, 3)] == ["board0 +x", "board1 +x", "board2 +x"]
-    assert [w.names[link] for link in w.route(1, 4)] == ["board1 -x", "board0 -x", "board5 -x"]
-
-
-def test_a_ring_of_two_has_one_cable() -> None:
-    for kind in ("ring", "torus", "mesh"):
-        w = nodes(2, kind)
-        assert [name for name in w.names if "hbm" not in name] == (
-            ["board0 +x", "board1 -x"] if kind == "ring" else ["board(0,0) +x", "board(1,0) -x"]
-        )
-
-
-def test_a_one_way_ring_goes_round() -> None:
-    w = nodes(5, "ring", two_way=False)
-    assert len(w.bandwidth) == 5 + 5
-    assert len(w.route(1, 0)) == 4
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (32, 16), (8, 8, 4), (64,), (32, 128)])
@@ -143,25 +83,6 @@ def test_chips_without_links_use_the_boards_bandwidth() -> None:
     assert w.bandwidth[link] == 1e9
     w = Wires(load_array("ethernet-100g", ["devices.0.device=tpu-v2"]))
     assert w.bandwidth[w.route(0, 2)[0]] == 62e9
-
-
-def test_a_switch_costs_one_latency_a_message_and_a_torus_one_a_hop() -> None:
-    switch, torus = (
-        nodes(16, kind, shape, latency_s=1e-6)
-        for kind, shape in (("switch", ()), ("torus", (4, 4)))
-    )
-    assert switch.message_latency_s(0, 9) == 1e-6
-    assert torus.message_latency_s(0, 15) == pytest.approx(2e-6 * 1)
-    assert nodes(16, "tree", latency_s=1e-6).message_latency_s(0, 15) == 1e-6
-
-
-@pytest.mark.parametrize(("factor", "wanted"), [(2.0, [4e9, 2e9, 1e9]), (1.0, [1e9] * 3)])
-def test_a_trees_links_grow_by_its_factor(factor: float, wanted: list[float]) -> None:
-    w = nodes(8, "tree", factor=factor)
-    names = [w.names[link] for link in w.route(0, 7)]
-    up = ["board0 up", "board0-1 up", "board0-3 up"]
-    assert names == [*up, "board4-7 down", "board6-7 down", "board7 down"]
-    assert w.bandwidth[list(w.route(0, 7))].tolist() == [*wanted[::-1], *wanted]
 
 
 def test_the_published_trees_splits_have_their_accelerators_bandwidth() -> None:
@@ -265,8 +186,3 @@ def test_wires_of_large_arrays_are_few_calls(name: str) -> None:
 
     joined()
     assert calls(joined) < 10 * array.group.cores
-
-
-def test_a_topology_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"any: topology.shape: \[3, 3\] is 9 nodes; there are 8"):
-        Wires(Array("any", "", Group(((device(), 8),)), (), Topology("torus", shape=(3, 3))))

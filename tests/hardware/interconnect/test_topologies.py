@@ -1,6 +1,5 @@
 """The table of topologies: one line makes one, in spec files, faults, routes and bandwidths."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,12 +87,6 @@ def test_a_chip_sends_with_all_its_links_where_any_leads_anywhere() -> None:
         assert wires.bandwidth[-1] == (4 if kind in ("tree", "switch") else 1) * 62e9
 
 
-def test_a_topology_made_by_hand_must_be_in_the_table() -> None:
-    array = replace(load_array("ring-8"), topology=Topology("taurus"))
-    with pytest.raises(SpecError, match=r"ring-8: topology.kind: 'taurus' is none of tree, bus"):
-        wires_of(array)
-
-
 def test_only_grids_tell_nodes_by_their_place() -> None:
     group = load_array("accpar-homogeneous", ["devices.0.count=4"]).group
     nodes = Nodes(group, np.full(4, 1e9), np.zeros(4), "board")
@@ -108,10 +101,3 @@ def test_the_nearest_factors(count: int) -> None:
         key=lambda sides: sides[0] - sides[1],
     )
     assert near_square(count) == wanted
-
-
-def test_the_table_is_what_spec_files_may_name() -> None:
-    with pytest.raises(SpecError, match="must be one of 'tree', 'bus', 'switch', 'ring'"):
-        load_array("ring-8", ["topology.kind=xyzzy"])
-    with pytest.raises(SpecError, match="3: must be one of 'tree'"):
-        load_array("ring-8", ["topology.kind=3"])

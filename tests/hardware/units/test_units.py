@@ -55,22 +55,6 @@ def test_a_device_has_the_peak_of_its_units(tmp_path: Path) -> None:
     assert device.units.lanes == 512
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ('units.clock="7"', "units.clock: '7': not a positive number with a unit"),
-        ("units.matrix.0.width=0", "units.matrix.0.width: 0: must be a whole number from 1 to"),
-        ('units.matrix.1.dataflow="row"', "units.matrix.1.dataflow: 'row'"),
-        ("units.vectors.0.width=3", "units.vectors: "),
-        ('units.buffer="4 KiB"', "units.matrix.0: 2 x 32 x 64: no layer fits: its tiles need"),
-    ],
-)
-def test_mistakes_name_file_key_and_remedy(tmp_path: Path, change: str, said: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        load_device(written(tmp_path), [change])
-    assert said in str(caught.value)
-
-
 def test_a_device_needs_a_peak_or_units(tmp_path: Path) -> None:
     text = TEXT.partition("[units]")[0]
     with pytest.raises(SpecError, match=r"device\.toml: chip\.peak: is missing; .* \[units\]"):

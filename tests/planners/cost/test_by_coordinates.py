@@ -6,21 +6,11 @@ from itertools import product
 import pytest
 
 from hardware import Array, Group, load_array
-from planners import (
-    TIME,
-    TRAFFIC,
-    Partition,
-    PartitionType,
-    Plan,
-    Split,
-    load_planner,
-    predict,
-)
+from planners import TIME, TRAFFIC, Partition, PartitionType, Plan, Split, load_planner, predict
 from planners.hierarchy.fixed_types import plan_of_types as with_types
-from planners.order import Item, Kind, Phase, flops, received
-from planners.partition import WHOLE, boundary, partial_sums
-from tests.planners.cost.by_coordinates import KEPT, Chain, part, step_s, summed
-from tests.planners.cost.by_coordinates import flops as counted_flops
+from planners.order import Item, Kind, Phase, received
+from planners.partition import WHOLE, boundary
+from tests.planners.cost.by_coordinates import Chain, step_s
 from tests.planners.slow_sizes import sizes
 from workloads import Builder, Network, partition_graph
 
@@ -28,7 +18,6 @@ BATCH, CHANNELS = 4, (8, 4, 12)
 TYPES = ("I", "II", "III")
 SHARES = (0.25, 0.5, 0.75)
 PAIRS = list(product(TYPES, TYPES))
-CUT = {"I": "rows", "II": "inputs", "III": "outputs"}
 
 
 def network(channels: tuple[int, ...] = CHANNELS) -> Network:
@@ -58,13 +47,6 @@ def test_each_type_leaves_partial_sums_in_one_phase(phase: Phase, kind: str, sha
         assert received(item, GRAPH, partitions(*chain.layers), SIZES) == (wanted, wanted)
 
 
-@pytest.mark.parametrize("kind", TYPES)
-def test_all_partial_sums_together(kind: str) -> None:
-    one, other = (part(kind, 0.5, half, BATCH, *CHANNELS[:2]) for half in (0, 1))
-    wanted = sum(summed(phase, one, other) for phase in KEPT)
-    assert partial_sums(PartitionType[kind], SIZES[0]) == wanted
-
-
 @pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD])
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize(("producer", "consumer"), PAIRS)
@@ -78,14 +60,6 @@ def test_each_half_receives_what_it_reads_and_did_not_make(
     item = Item(Kind.BOUNDARY, phase, 0, 1)
     found = received(item, GRAPH, partitions(*chain.layers), SIZES)
     assert found == pytest.approx((lacks(at, 0), lacks(at, 1)))
-
-
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT])
-def test_flops_of_a_half(kind: str, phase: Phase) -> None:
-    mine = part(kind, 0.25, 0, BATCH, *CHANNELS[:2])
-    size = sizes(GRAPH[0], BATCH, WHOLE._replace(**{CUT[kind]: 0.25}))
-    assert flops(phase, size) == counted_flops(phase.value, mine)
 
 
 TWO = load_array("accpar-homogeneous", ["devices.0.count=2"])

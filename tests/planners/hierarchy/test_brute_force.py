@@ -1,47 +1,42 @@
-"""Planning against brute force, with costs written again from the tables."""
+"""Every split against all choices of types; costs are written again from docs/model.md."""
+
+from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, Group, bisection_of, by_core, load_array
-from planners import (
-    TIME,
-    TRAFFIC,
-    Objective,
-    PartitionType,
-    Plan,
-    PlanError,
-    Split,
-    load_planner,
-)
-from planners.partition import WHOLE, I, Sizes, boundary, usual
-from tests.planners.slow_sizes import sizes
+from experiments.cli import main
+from experiments.studies.comparison import compare
+from hardware import Array, Group, by_core, load_array
+from planners import TIME, TRAFFIC, Objective, PartitionType, Plan, Split, load_planner
+from planners.partition import II, WHOLE, I, Shard, Sizes, boundary, legal, usual
+from tests.planners.slow_sizes import shrunk, sizes
+from tests.planners.wide_graphs import added_at_random, every_pair_added
 from tests.strategies import arrays, networks, port_bytes_per_s
 from workloads import Graph, Network, load_network, partition_graph
 
-LENET = load_network("lenet")
+Types = Mapping[int, PartitionType]
+ALIKE = load_array("accpar-homogeneous", ["devices.0.count=4"])
 
 
-def joined(graph: Graph, v: int, types: Sequence[PartitionType]) -> PartitionType:
+def joined(graph: Graph, v: int, types: Types) -> PartitionType:
     """How consumers see node v: a join swaps II and III."""
-    if not graph[v].join:
-        return types[v]
-    return PartitionType((0, 2, 1)[types[v]])
+    return PartitionType((0, 2, 1)[types[v]]) if graph[v].join else types[v]
 
 
-def tied(
-    graph: Graph, v: int, types: Sequence[PartitionType], share: float, size: Sequence[Sizes]
-) -> float:
+def tied(graph: Graph, v: int, types: Types, share: float, size: Sequence[Sizes]) -> float:
     """What a side exchanges for a tied weight beyond what it would for one of its own."""
     owner = graph[v].tied
     if owner is None:
         return 0.0
-    mine, theirs = ["I", "II", "III", "IV"][types[v]], ["I", "II", "III", "IV"][types[owner]]
+    mine, theirs = str(types[v]), str(types[owner])
     if mine == "I":
         return -min(size[v].weights, size[owner].weights) if theirs == "I" else 0.0
     if graph[v].kind == "fc":  # the table transposed
@@ -49,99 +44,92 @@ def tied(
     return 0.0 if theirs in ("I", mine) else 2 * share * (1 - share) * size[v].weights
 
 
-def side_cost(
-    graph: Graph,
-    v: int,
-    types: Sequence[PartitionType],
-    share: float,
-    group: Group,
-    objective: Objective,
-    size: Sequence[Sizes],
-) -> float:
-    """What a side with ``share`` of node v spends on it and on the edges into it."""
-    node, s = graph[v], size[v]
-    elements = 0.0
-    if not node.join:
-        after = s.pooled if objective.pooled else s.output
-        elements += (s.weights, after, s.input, 0.0)[types[v]]
-        elements += tied(graph, v, types, share, size)
-    for producer, read in zip(node.producers, s.reads, strict=True):
-        elements += read * sum(boundary(joined(graph, producer, types), types[v], share))
-    per_element = 2 / port_bytes_per_s(group) if objective.seconds else 1.0
-    computing = share * sum(s.flops) / group.peak_flops_per_s if objective.computing else 0.0
-    return computing + elements * per_element
+class Level:
+    """One split: what its halves spend on a layer with its edges, or on one edge into a join."""
 
+    def __init__(
+        self, graph: Graph, size: Sequence[Sizes], group: Group, objective: Objective, balance: bool
+    ) -> None:
+        self.graph, self.size, self.objective, self.balance = graph, size, objective, balance
+        self.halves = group.halves()
+        self.share = self.halves[0].size / group.size
 
-def brute_force(graph: Graph, size: Sequence[Sizes], group: Group, objective: Objective) -> float:
-    """Least cost of one split with shares by number, every combination tried."""
-    first, second = group.halves()
-    share = first.size / group.size
+    def side(self, v: int, edges: Sequence[int], types: Types, share: float, group: Group) -> float:
+        """What a half with that share of node v spends."""
+        node, s = self.graph[v], self.size[v]
+        elements = 0.0
+        if not node.join:
+            after = s.pooled if self.objective.pooled else s.output
+            elements += (s.weights, after, s.input, 0.0)[types[v]]
+            elements += tied(self.graph, v, types, share, self.size)
+        for e in edges:
+            producer = joined(self.graph, node.producers[e], types)
+            elements += s.reads[e] * sum(boundary(producer, types[v], share))
+        if not self.objective.seconds:
+            return elements
+        work_s = share * sum(s.flops) / group.peak_flops_per_s
+        return work_s + elements * 2 / port_bytes_per_s(group)
 
-    def cost(types: Sequence[PartitionType]) -> float:
-        total = 0.0
-        for v, node in enumerate(graph):
-            if node.join:  # each edge into a join is an exchange of its own
-                for p, read in zip(node.producers, size[v].reads, strict=True):
-                    fraction = [
-                        sum(boundary(joined(graph, p, types), types[v], a))
-                        for a in (share, 1 - share)
-                    ]
-                    prices = [
-                        2 / port_bytes_per_s(g) if objective.seconds else 1.0
-                        for g in (first, second)
-                    ]
-                    total += read * max(f * p for f, p in zip(fraction, prices, strict=True))
-            else:
-                total += max(
-                    side_cost(graph, v, types, share, first, objective, size),
-                    side_cost(graph, v, types, 1 - share, second, objective, size),
-                )
+    def both(self, v: int, edges: Sequence[int], types: Types, share: float) -> tuple[float, float]:
+        """What each half spends."""
+        first, second = self.halves
+        return self.side(v, edges, types, share, first), self.side(
+            v, edges, types, 1 - share, second
+        )
+
+    def share_of(self, v: int, types: Types) -> float:
+        """Where both halves finish together, the cheaper of several; a join's is its product's."""
+        if not self.balance:
+            return self.share
+        main = self.graph[v].main if self.graph[v].join else v
+        if main is None:
+            return 0.5
+        edges = range(len(self.graph[main].producers))
+
+        def gap(share: float) -> float:
+            one, other = self.both(main, edges, types, share)
+            return one - other
+
+        found = zeros(gap) or [0.0, 1.0]
+        return min(found, key=lambda share: (max(self.both(main, edges, types, share)), share))
+
+    def cost(self, v: int, edges: Sequence[int], types: Types) -> float:
+        """What the slower half spends."""
+        return max(self.both(v, edges, types, self.share_of(v, types)))
+
+    def terms(self) -> Iterator[tuple[int, Sequence[int], set[int]]]:
+        """Each layer with its edges, each edge into a join; and whose types decide its cost."""
+        for v, node in enumerate(self.graph):
+            edges = range(len(node.producers))
+            for part in [[e] for e in edges] if node.join else [edges]:
+                scope = {v, *(node.producers[e] for e in part)}
+                main = node.main if node.join and self.balance else None if node.join else v
+                if main is not None:
+                    owner = self.graph[main].tied
+                    scope |= {main, *self.graph[main].producers}
+                    scope |= set() if owner is None else {owner}
+                yield v, part, scope
+
+    def every_cost(self, kinds: Sequence[Sequence[PartitionType]]) -> np.ndarray:
+        """The cost of every combination of types, an axis for each node."""
+        total = np.zeros((1,) * len(kinds))
+        for v, edges, scope in self.terms():
+            order = sorted(scope)
+            values = [
+                self.cost(v, edges, dict(zip(order, types, strict=True)))
+                for types in itertools.product(*(kinds[u] for u in order))
+            ]
+            shape = [len(kinds[u]) if u in scope else 1 for u in range(len(kinds))]
+            total = total + np.array(values).reshape(shape)
         return total
 
-    return min(cost(types) for types in itertools.product(*map(usual, graph)))
 
-
-@settings(max_examples=60, deadline=None)
-@given(networks(most=5), arrays(kinds=1), st.integers(1, 8))
-def test_every_level_is_optimal_on_alike_boards(network: Network, array: Array, batch: int) -> None:
-    graph = partition_graph(network)
-    for objective in (TIME, TRAFFIC):
-        plan = load_planner("accpar")(network, array, batch, objective)
-        if plan.root is None or (objective is TIME and len(plan.root.halves) == 2):
-            continue  # nothing to split, or shares are balanced: tested below
-        size = [sizes(node, batch, WHOLE) for node in graph]
-        least = brute_force(graph, size, array.group, objective)
-        assert plan.root.cost == pytest.approx(least, rel=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(networks(most=4), arrays(kinds=2), st.integers(1, 8))
-def test_balanced_shares_are_searched_exactly(network: Network, array: Array, batch: int) -> None:
-    check_balanced_shares(network, array, batch, of_parabola)
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(networks(most=4), arrays(kinds=2), st.integers(1, 8))
-def test_balanced_shares_are_found_on_a_grid(network: Network, array: Array, batch: int) -> None:
-    check_balanced_shares(network, array, batch, on_grid)
-
-
-GRID = [i / 2000 for i in range(2001)]
-Gap = Callable[[float], float]
-
-
-def on_grid(gap: Gap) -> list[float]:
-    """Where the gap changes its sign, whatever its form."""
-    return [bisect(gap, a, b) for a, b in itertools.pairwise(GRID) if gap(a) * gap(b) <= 0]
-
-
-def of_parabola(gap: Gap) -> list[float]:
-    """Where it is zero, from three values: what a side spends has a(1 - a) in it at most."""
+def zeros(gap: Callable[[float], float]) -> list[float]:
+    """Where a gap is zero, from three values: what a side spends has a(1 - a) in it at most."""
     low, middle, high = gap(0.0), gap(0.5), gap(1.0)
     scale = max(map(abs, (low, middle, high)))
     if not scale:
-        return GRID
+        return [0.0, 0.5, 1.0]
     bent = 2 * (low + high - 2 * middle)
     slope = high - low - bent
     assert gap(0.3) == pytest.approx(low + 0.3 * slope + 0.09 * bent, abs=1e-9 * scale)
@@ -151,127 +139,117 @@ def of_parabola(gap: Gap) -> list[float]:
     return [min(max(root, 0.0), 1.0) for root in real.tolist() if -1e-9 < root < 1 + 1e-9]
 
 
-def check_balanced_shares(
-    network: Network, array: Array, batch: int, zeros: Callable[[Gap], list[float]]
-) -> None:
-    """Brute force over all types, each layer's share solved for its own pair of types."""
-    first, second = array.group.halves() if array.group.size > 1 else (array.group, array.group)
-    if first == second:
-        return
+@settings(max_examples=120, deadline=None)
+@given(networks(most=6), arrays(most=4, kinds=2), st.sampled_from([TIME, TRAFFIC]))
+def test_every_split_costs_the_least(network: Network, array: Array, objective: Objective) -> None:
+    """On what the splits above have left; unlike halves share each layer as seconds have it."""
+    graph, batch = partition_graph(network), 8
+    plan = load_planner("accpar")(network, array, batch, objective)
+
+    def follow(split: Split | None, group: Group, scales: Sequence[Shard]) -> None:
+        if split is None:
+            return
+        first, second = group.halves()
+        size = [sizes(node, batch, scale) for node, scale in zip(graph, scales, strict=True)]
+        kinds = [
+            [one for one in usual(node) if one in legal(node, scale)]
+            for node, scale in zip(graph, scales, strict=True)
+        ]
+        level = Level(graph, size, group, objective, objective is TIME and first != second)
+        costs = level.every_cost(kinds)
+        assert split.lower_bound is None
+        assert split.cost == pytest.approx(costs.min(), rel=1e-6, abs=1e-15)
+        chosen = tuple(kinds[v].index(one) for v, one in enumerate(split.types))
+        whole = np.broadcast_to(costs, [len(kind) for kind in kinds])
+        assert split.cost == pytest.approx(whole[chosen], rel=1e-6, abs=1e-15)
+        for half, side, kept in zip(
+            split.halves, (first, second), shrunk(scales, split.partitions), strict=False
+        ):
+            follow(half, side, kept)
+
+    follow(plan.root, array.group, [WHOLE] * len(graph))
+
+
+def clique_least(network: Network, array: Array) -> float:
+    """Brute force over the layers of ``every_pair_added``, each sum at its own best."""
     graph = partition_graph(network)
-    size = [sizes(node, batch, WHOLE) for node in graph]
-
-    solved: dict[tuple[object, ...], float] = {}
-
-    def share_of(v: int, types: Sequence[PartitionType]) -> float:
-        if graph[v].join:
-            main = graph[v].main
-            return 0.5 if main is None else share_of(main, types)
-        owner = graph[v].tied
-        seen = tuple(joined(graph, p, types) for p in graph[v].producers)
-        key = (v, types[v], seen, None if owner is None else types[owner])
-        if key not in solved:
-            solved[key] = solve(v, types)
-        return solved[key]
-
-    def solve(v: int, types: Sequence[PartitionType]) -> float:
-        def gap(a: float) -> float:
-            return side_cost(graph, v, types, a, first, TIME, size) - side_cost(
-                graph, v, types, 1 - a, second, TIME, size
+    level = Level(graph, [sizes(node, 512, WHOLE) for node in graph], array.group, TIME, False)
+    layers = [v for v, node in enumerate(graph) if not node.join]
+    kinds = [usual(node) for node in graph]
+    total = np.zeros((1,) * len(layers))
+    for v, node in enumerate(graph):
+        scope = sorted(node.producers) if node.join else [v]
+        parts = [[e] for e in range(len(node.producers))] if node.join else [[]]
+        values = [
+            min(
+                sum(level.cost(v, part, known | {v: kind}) for part in parts)
+                for kind in (kinds[v] if node.join else [known[v]])
             )
+            for types in itertools.product(*(kinds[u] for u in scope))
+            for known in [dict(zip(scope, types, strict=True))]
+        ]
+        shape = [len(kinds[u]) if u in scope else 1 for u in layers]
+        total = total + np.array(values).reshape(shape)
+    return float(total.min())
 
-        def slower(a: float) -> float:
-            return max(
-                side_cost(graph, v, types, a, first, TIME, size),
-                side_cost(graph, v, types, 1 - a, second, TIME, size),
-            )
 
-        return min(zeros(gap) or [0.0, 1.0], key=lambda a: (slower(a), a))
-
-    def cost(types: Sequence[PartitionType]) -> float:
-        total = 0.0
-        for v, node in enumerate(graph):
-            share = share_of(v, types)
-            edges = range(len(node.producers)) if node.join else [None]
-            for edge in edges:
-                total += max(
-                    edge_or_layer(v, edge, types, share, first),
-                    edge_or_layer(v, edge, types, 1 - share, second),
-                )
-        return total
-
-    def edge_or_layer(
-        v: int, edge: int | None, types: Sequence[PartitionType], a: float, group: Group
-    ) -> float:
-        if edge is None:
-            return side_cost(graph, v, types, a, group, TIME, size)
-        producer = joined(graph, graph[v].producers[edge], types)
-        lacking = size[v].reads[edge] * sum(boundary(producer, types[v], a))
-        return lacking * 2 / port_bytes_per_s(group)
-
-    plan = load_planner("accpar")(network, array, batch, TIME)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_graph_too_wide_is_bounded_from_both_sides(seed: int) -> None:
+    network = every_pair_added(13, seed)
+    plan = load_planner("accpar")(network, ALIKE, 512, TIME)
     assert plan.root is not None
-    found = cost(plan.root.types)
-    least = min(cost(types) for types in itertools.product(*map(usual, graph)))
-    assert plan.root.cost == pytest.approx(found, rel=1e-6, abs=1e-15)
-    assert plan.root.cost == pytest.approx(least, rel=1e-6, abs=1e-15)
+    optimum = clique_least(network, ALIKE)
+    assert plan.root.lower_bound is not None
+    assert plan.root.lower_bound <= optimum * (1 + 1e-12)
+    assert optimum <= plan.root.cost * (1 + 1e-12)
+    assert plan.gap is not None
+    assert plan.gap < 0.25
+    assert load_planner("accpar")(network, ALIKE, 512, TIME) == plan
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
-def bisect(gap: Gap, low: float, high: float) -> float:
-    for _ in range(60):
-        middle = (low + high) / 2
-        if gap(low) * gap(middle) <= 0:
-            high = middle
-        else:
-            low = middle
-    return (low + high) / 2
-
-
-def depth_first(split: Split | None) -> list[Split]:
-    return [] if split is None else [split, *(s for h in split.halves for s in depth_first(h))]
-
-
-def test_alike_halves_are_planned_once() -> None:
-    plan = load_planner("accpar")(
-        load_network("vgg16"),
-        Array("a", "", Group(((homogeneous().group.kinds[0][0], 1 << 14),))),
-        512,
-    )
-    assert len(depth_first(plan.root)) == 14
-
-
-def homogeneous() -> Array:
-    from hardware import load_array
-
-    return load_array("accpar-homogeneous")
-
-
-def test_shares_follow_the_number_of_boards() -> None:
-    from hardware import load_array
-
-    array = load_array("accpar-homogeneous", ["devices.0.count=3"])
-    plan = load_planner("data_parallel")(load_network("lenet"), array, 512)
+def test_one_layer_fewer_is_exact() -> None:
+    network = every_pair_added(12)
+    plan = load_planner("accpar")(network, ALIKE, 512, TIME)
     assert plan.root is not None
-    assert {p.share for p in plan.root.partitions} == {2 / 3}
-    assert [type(half) for half in plan.root.halves] == [Split, type(None)]
+    assert plan.gap is None
+    assert plan.root.cost == pytest.approx(clique_least(network, ALIKE), rel=1e-9)
 
 
-@pytest.mark.parametrize("batch", [0, -1, 1 << 25])
-def test_absurd_batches_are_refused(batch: int) -> None:
-    with pytest.raises(PlanError, match=f"batch {batch} is out of range"):
-        load_planner("data_parallel")(load_network("lenet"), homogeneous(), batch)
+def test_a_large_wide_graph_has_bounds_too() -> None:
+    network = added_at_random(300, 700)
+    two = load_array("accpar-homogeneous", ["devices.0.count=2"])
+    plan = load_planner("accpar")(network, two, 512, TIME)
+    assert plan.gap is not None
+    assert 0 < plan.gap < 1
 
 
-def test_plans_say_who_made_them() -> None:
-    plan: Plan = load_planner("hypar")(load_network("lenet"), homogeneous(), 64, TRAFFIC)
-    assert (plan.planner, plan.network, plan.batch, plan.objective) == (
-        "hypar",
-        "lenet",
-        64,
-        "traffic",
-    )
-    assert plan.nodes == ("conv1", "conv2", "fc1", "fc2")
-    assert I in plan.root.types if plan.root else False
+@pytest.mark.slow
+def test_commands_say_that_a_plan_is_not_exact(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    network = every_pair_added(13)
+    monkeypatch.setattr("workloads.load_network", lambda name: network)
+    small = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
+    options = ["drawn", "--planner", "accpar", *small]
+    for command in ("plan", "simulate"):
+        assert main([command, *options]) == 0
+        assert "above a lower bound on the least" in capsys.readouterr().out
+        assert main([command, *options, "--format", "json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert data["exact"] is False
+        assert 0 <= data["gap"] < 1
+    assert main(["timeline", *options, "--output", str(tmp_path / "t.csv")]) == 0
+    assert "drawn, accpar: not exact" in capsys.readouterr().err.replace(network.name, "drawn")
+    assert main(["compare", "drawn", "--planners", "hypar,accpar", *small]) == 0
+    assert capsys.readouterr().err.count("accpar: not exact") == 1
+    assert main(["explain", *options]) == 0
+    assert "above a lower bound on the least" in capsys.readouterr().out
+    (row,) = compare(load_array("accpar-mixed", small[1::2]), [network], ["accpar"], 512).rows
+    assert row.exact is False
+    assert row.gap is not None
+    assert 0 <= row.gap < 1
+    assert main(["plan", "lenet", *options[1:], "--format", "json"]) == 0
 
 
 @pytest.mark.parametrize("kind", ["torus", "mesh"])
@@ -280,17 +258,6 @@ def test_unlike_boards_on_a_grid_are_planned(kind: str, counts: tuple[int, int])
     """Halves of such splits need not be neighbours: others pass their messages on."""
     settings = [f"devices.{i}.count={count}" for i, count in enumerate(counts)]
     array = load_array("accpar-mixed", [f"topology.kind={kind}", *settings])
-    plan = load_planner("hypar")(LENET, by_core(array), 64)
+    plan = load_planner("hypar")(load_network("lenet"), by_core(array), 64)
     assert all(0 < split.cost < 1 for split in plan.splits())
-
-
-def test_halves_that_do_the_same_are_one_entry_whatever_their_wires() -> None:
-    """On a torus of 2 x 3 boards those of one half are joined otherwise than the other's."""
-    array = by_core(load_array("accpar-homogeneous", ["topology.kind=torus", "devices.0.count=6"]))
-    first, second = bisection_of(array).section(array.group).below
-    assert first.group == second.group
-    assert first is not second
-    plan = load_planner("data_parallel")(LENET, array, 64)
-    assert plan.levels() is None  # 3 boards are 2 and 1
-    assert plan.root is not None
-    assert len(plan.root.halves) == 1
+    assert {one for split in plan.splits() for one in split.types} <= {I, II}

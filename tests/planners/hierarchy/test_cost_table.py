@@ -1,4 +1,4 @@
-"""What entries cost and the shares that balance them, one by one and many at once."""
+"""What entries cost, and the shares that balance them."""
 
 from dataclasses import replace
 
@@ -7,17 +7,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hardware import Array, load_array
 from planners import TIME, TRAFFIC, Communication, Objective, PartitionType
 from planners.cost.objective import Prices, edge
-from planners.hierarchy import plan_hierarchy
 from planners.hierarchy.cost_table import Choices, CostTable, Terms
 from planners.partition import WHOLE
 from planners.sizing import sizing, whole
-from tests.planners.graphs import every_pair_added, general
-from tests.planners.hierarchy.slow_search import Allowed, SlowChoice, slow_root
 from tests.planners.slow_sizes import sizes
-from workloads import Network, Node, Tensor, load_network
+from workloads import Node, Tensor
 
 
 def entry(work: float, fixed: float, rest: float, swap: float) -> Choices:
@@ -27,71 +23,6 @@ def entry(work: float, fixed: float, rest: float, swap: float) -> Choices:
 PRICES = st.builds(Prices, st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
 CHOICES = st.builds(entry, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
-GRID = np.linspace(0.0, 1.0, 2001)
-ODD = st.one_of(AMOUNTS, st.sampled_from([5e-324, 1e-200, 1e200, 1e15]))
-
-
-@given(
-    st.lists(st.builds(SlowChoice, ODD, ODD, ODD, ODD), min_size=1, max_size=9),
-    st.tuples(PRICES, PRICES),
-    st.booleans(),
-)
-def test_many_at_once_are_what_each_is_alone_to_the_last_bit(
-    alone: list[SlowChoice], prices: tuple[Prices, Prices], alike: bool
-) -> None:
-    prices = (prices[0],) * 2 if alike else prices
-    fields = ("work", "fixed", "rest", "swap")
-    many = Choices(*(np.array([getattr(a, field) for a in alone]) for field in fields))
-    shares = many.balanced(prices)
-    assert shares.tolist() == [a.balanced(prices) for a in alone]
-    costs = [a.cost(prices, share) for a, share in zip(alone, shares.tolist(), strict=True)]
-    assert many.cost(prices, shares).tolist() == costs
-    assert many.cost(prices, 0.3).tolist() == [a.cost(prices, 0.3) for a in alone]
-
-
-@given(CHOICES, PRICES, st.floats(0, 1))
-def test_a_half_pays_for_its_work_and_for_what_it_receives(
-    numbers: Choices, prices: Prices, share: float
-) -> None:
-    rest = 1 - share
-    wanted = share * numbers.work * prices.per_flop
-    wanted += numbers.fixed * prices.per_element
-    wanted += rest * numbers.rest * prices.per_element
-    wanted += share * rest * numbers.swap * prices.per_element
-    assert numbers.spend(prices, share) == pytest.approx(wanted)
-
-
-SHARES = st.integers(0, 1 << 20).map(lambda parts: parts / (1 << 20))
-"""Those of which what is left of one is exact: 1 - 1e-11 has lost most digits of the rest."""
-
-
-@given(CHOICES, st.tuples(PRICES, PRICES), SHARES)
-def test_a_split_costs_what_its_slower_half_pays(
-    numbers: Choices, prices: tuple[Prices, Prices], share: float
-) -> None:
-    both = numbers.spend(prices[0], share), numbers.spend(prices[1], 1 - share)
-    assert numbers.cost(prices, share) == max(both)
-    assert numbers.cost(prices[::-1], 1 - share) == pytest.approx(max(both))
-
-
-@given(CHOICES, st.tuples(PRICES, PRICES))
-def test_a_balanced_share_makes_both_pay_the_same_where_any_does(
-    numbers: Choices, prices: tuple[Prices, Prices]
-) -> None:
-    """Against a search of a fine grid for a change of sign."""
-    share = numbers.balanced(prices)
-    assert 0.0 <= share <= 1.0
-    gaps = np.array(
-        [numbers.spend(prices[0], a) - numbers.spend(prices[1], 1 - a) for a in GRID.tolist()]
-    )
-    scale = np.abs(gaps).max()
-    assume(scale > 1e-6)
-    mine = numbers.spend(prices[0], share) - numbers.spend(prices[1], 1 - share)
-    if gaps.min() < -1e-6 * scale and gaps.max() > 1e-6 * scale:
-        assert abs(mine) <= 1e-6 * scale
-    elif (np.abs(gaps) > 1e-6 * scale).all():
-        assert share in (0.0, 1.0)
-        assert numbers.cost(prices, share) <= numbers.cost(prices, 1.0 - share)
 
 
 @given(CHOICES, PRICES)
@@ -169,54 +100,6 @@ def test_of_two_balanced_shares_the_cheaper_is_taken(
 
 I, II, III, IV, V = PartitionType  # noqa: E741
 PLOTTED = replace(TIME, communication=Communication.PLOTTED)
-
-
-def every(node: Node) -> tuple[PartitionType, ...]:  # noqa: ARG001
-    return tuple(PartitionType)
-
-
-def two(node: Node) -> tuple[PartitionType, ...]:  # noqa: ARG001
-    return (I, II)
-
-
-def mixed(first: int, second: int) -> Array:
-    changes = [f"devices.0.count={first}", f"devices.1.count={second}"]
-    return load_array("accpar-mixed", changes)
-
-
-def check(network: Network, array: Array, objective: Objective, allowed: Allowed) -> None:
-    """Types, shares, costs and bounds of every split, to the last bit."""
-    for balance in (False, True):
-        wanted = slow_root(network, array, 100, objective, allowed, balance=balance)
-        plan = plan_hierarchy("mine", network, array, 100, objective, allowed, balance=balance)
-        assert wanted is not None
-        assert plan.root == wanted
-
-
-@pytest.mark.parametrize("objective", [TIME, TRAFFIC], ids=str)
-@pytest.mark.parametrize("seed", range(25))
-def test_any_graph_is_planned_as_slowly(seed: int, objective: Objective) -> None:
-    check(general(seed), mixed(3, 2), objective, every)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["alexnet", "resnet18", "mobilenet-v2", "gpt2:seq=8", "gnmt:seq=4", "llama3-8b:seq=8"],
-)
-def test_networks_are_planned_as_slowly(name: str) -> None:
-    """Joins, groups, tied weights, cells and grouped queries."""
-    network = load_network(name)
-    check(network, mixed(2, 2), TIME, every)
-    check(network, mixed(2, 2), TRAFFIC, two)
-
-
-def test_chains_by_the_plotted_table_are_planned_as_slowly() -> None:
-    check(load_network("vgg11"), mixed(2, 4), PLOTTED, two)
-
-
-def test_a_graph_too_wide_for_lists_is_planned_as_slowly() -> None:
-    array = load_array("accpar-homogeneous", ["devices.0.count=2"])
-    check(every_pair_added(7), array, TRAFFIC, every)
 
 
 def level(graph: tuple[Node, ...], types: list[PartitionType], objective: Objective) -> CostTable:

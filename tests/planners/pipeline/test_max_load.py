@@ -227,59 +227,6 @@ def test_a_file(tmp_path: Path) -> None:
     assert graph.edges == ((0, 1),)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda d: d.pop("nodes"), "nodes: is missing"),
-        (lambda d: d["nodes"].clear(), "nodes: .*must have at least 1 item"),
-        (lambda d: d.update(edges={}), "edges: {}: must be a list"),
-        (lambda d: d["nodes"].append(5), "nodes.2: 5: must be a table"),
-        (lambda d: d["nodes"][1].pop("fpgaLatency"), "nodes.1.fpgaLatency: is missing"),
-        (lambda d: d["nodes"][0].update(cpuLatency=-1), "cpuLatency: -1: must be a number from 0"),
-        (lambda d: d["nodes"][0].update(fpgaLatency=True), "fpgaLatency: True: must be"),
-        (lambda d: d["nodes"][0].update(size="x"), "size: 'x': must be a number"),
-        (
-            lambda d: d["nodes"][0].update(isBackwardNode=2),
-            "isBackwardNode: 2: must be true or false",
-        ),
-        (lambda d: d["nodes"][0].update(colorClass=1.5), "colorClass: 1.5: must be a whole number"),
-        (lambda d: d["nodes"][1].update(id=7), "nodes.1.id: 7 is there twice"),
-        (lambda d: d["edges"][0].update(destId=9), "edges.0.destId: 9: no node has this id"),
-        (lambda d: d["edges"][0].pop("cost"), "cost: is missing"),
-        (lambda d: d["edges"].append(d["edges"][0] | {"cost": 9}), "cost: 9 ms, but another edge"),
-        (lambda d: d["edges"].append({"sourceId": 8, "destId": 7, "cost": 1}), "form a cycle"),
-        (lambda d: d["nodes"][0].update(isBackwardNode=1), "from backward node '7' to forward"),
-        (lambda d: d.update(maxCPUs=2.5), "maxCPUs: 2.5: must be"),
-        (lambda d: d.update(maxFPGAs=5000), "maxFPGAs: 5000: must be"),
-        (lambda d: d.pop("maxSizePerFPGA"), "maxSizePerFPGA: is missing"),
-    ],
-)
-def test_wrong_files(tmp_path: Path, change: Any, said: str) -> None:
-    path = tmp_path / "graph.json"
-    wrong = data()
-    change(wrong)
-    path.write_text(json.dumps(wrong))
-    with pytest.raises(PlanError, match=said) as caught:
-        read_load_graph(path)
-    assert str(caught.value).startswith(str(path))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (json.dumps(data())[:80], "not valid JSON: "),
-        ("[]", ": .*: must be a table"),
-        ("[" * 100_000, "nested"),
-        ('{"nodes": ' + "9" * 5000 + "}", "Exceeds the limit"),
-    ],
-)
-def test_files_that_are_no_json_object(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "graph.json"
-    path.write_text(text)
-    with pytest.raises(PlanError, match=said):
-        read_load_graph(path)
-
-
 def test_graphs_that_are_too_wide() -> None:
     nodes = tuple(LoadNode(str(i), 1.0, 1.0, 1.0, False, i, 0.0, True) for i in range(16))
     with pytest.raises(PlanError, match="more than 20000 ways to cut it in two"):

@@ -181,25 +181,3 @@ def test_phazes_own_files(tmp_path: Path) -> None:
     assert layers.layers[:2] == ("-1", "0")
     plan = phaze(layers, 16, Training(512, 4 * 2.0**30, 32e9))
     assert plan.batch_s == pytest.approx(25.394216, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('"1": [{"id"', '"2": [{"id"', "nodes.1: is missing"),
-        ('"id": 22', '"id": 21', "nodes.1.1.id: 21 is there twice"),
-        ('"id": 22', '"id": "x"', "nodes.1.0.id: 'x': must be a whole number"),
-        ('"destId": 5', '"destId": 50', "4 to 50: no node has such an id"),
-        ('"destId": 5', '"destId": 1', "form a cycle"),
-        ('"communicationCost"', '"cost"', "communicationCost: is missing"),
-        ('"optimalLatencyFw": 0.01', '"optimalLatencyFw": -1', "optimalLatencyFw: -1: must be"),
-    ],
-)
-def test_wrong_files(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = json.dumps(as_file(toy()))
-    assert old in text
-    path = tmp_path / "toy.json"
-    path.write_text(text.replace(old, new))
-    with pytest.raises(PlanError, match=said) as caught:
-        read_phaze(path)
-    assert str(caught.value).startswith(str(path))

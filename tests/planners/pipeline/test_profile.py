@@ -56,34 +56,6 @@ def test_windows_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
     assert profile.edges == ((0, 1),)
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ([], "no node; a line is like"),
-        (["\ta -- b"], "no node"),
-        (["nonsense"], ":1: a node is like"),
-        ([line("a"), "\ta -- b"], ":2: no node is called 'b'"),
-        ([line("a"), "\ta - a"], ":2: an edge is a tab and"),
-        ([line("a"), line("b"), "\ta -- b", "\tb -- a"], "form a cycle through or before 'a'"),
-        ([line("a"), "\ta -- a"], "cycle"),
-        ([line("a"), line("a")], "node 'a' is there twice"),
-        ([line("a").replace("parameter_size", "size")], "a: parameter_size is missing"),
-        ([line("a").partition(", activation")[0]], "a: activation_size is missing"),
-        ([line("a", forward_compute_time="-1")], "forward_compute_time='-1' is not a number"),
-        ([line("a", forward_compute_time="nan")], "forward_compute_time='nan'"),
-        ([line("a", parameter_size="1e999")], "parameter_bytes inf must be within"),
-        ([line("a", activation_size="[1.0, 2.0]")], "activation_size='\\[1.0' is not a number"),
-        ([line("a", activation_size="[]")], "activation_size='\\[\\]'"),
-        ([line("a", activation_size="[1.0; 2.0")], "is not a number"),
-    ],
-)
-def test_wrong_files(tmp_path: Path, lines: list[str], said: str) -> None:
-    with pytest.raises(PlanError, match=said) as caught:
-        read(tmp_path, *lines)
-    assert "graph.txt" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PlanError, match="cannot be read: No such file"):
         read_profile(tmp_path / "missing.txt")
@@ -146,25 +118,3 @@ def test_the_seven_profiles() -> None:
 def test_hierarchies() -> None:
     assert parse_hierarchy("4@10 GB/s,4@1.25 GB/s") == (Level(4, 1e10), Level(4, 1.25e9))
     assert parse_hierarchy(" 16 @ 10 Gbit/s ") == (Level(16, 1.25e9),)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "level '' must be 1...1024, an @"),
-        ("4", "level '4' must be"),
-        ("0@1 GB/s", "level '0@1 GB/s' must be"),
-        ("-2@1 GB/s", "must be"),
-        ("1025@1 GB/s", "must be"),
-        ("4@1 GB/s,", "level '' must be"),
-        ("4@10", "not a positive number with a unit"),
-        ("4@10 GB", "is not a unit of B/s"),
-        ("4@0 GB/s", "outside"),
-        (",".join(["2@1 GB/s"] * 7), "7 levels; at most 6"),
-        (",".join(["1024@1 GB/s"] * 3), "1073741824 devices; at most 1048576"),
-    ],
-)
-def test_wrong_hierarchies(text: str, said: str) -> None:
-    with pytest.raises(PlanError, match=said) as caught:
-        parse_hierarchy(text)
-    assert str(caught.value).startswith("--hierarchy: ")

@@ -24,35 +24,6 @@ def make(*shares: float, nodes: tuple[str, ...] = ("a", "b"), halves: int = 1) -
     return Plan("p", "net", 1, "time", nodes, Split(partitions, 0.0, (None,) * halves))
 
 
-def test_a_plan_is_checked_when_it_is_built() -> None:
-    make(0.0, 1.0)
-    with pytest.raises(PlanError, match="1 partitions for 2 layers"):
-        make(0.5)
-    with pytest.raises(PlanError, match=r"layer 'b' has share 1\.5"):
-        make(0.5, 1.5)
-    with pytest.raises(PlanError, match="layer 'a' has share nan"):
-        make(float("nan"), 0.5)
-    with pytest.raises(PlanError, match="malformed split"):
-        make(0.5, 0.5, halves=3)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"planner": "p"},
-        make(0.5, 0.5).to_json() | {"root": 3},
-        make(0.5, 0.5).to_json()
-        | {"root": {"types": ["IV"], "shares": [0.5], "cost": 0, "halves": []}},
-        make(0.5, 0.5).to_json() | {"layers": ["a"]},
-        make(0.5, 0.5).to_json() | {"batch": "many"},
-    ],
-)
-def test_what_is_no_plan_is_refused(data: dict[str, object]) -> None:
-    with pytest.raises(PlanError):
-        Plan.from_json(data)
-
-
 def test_levels_only_where_halves_are_alike() -> None:
     plan = make(0.5, 0.5)
     assert plan.levels() == [plan.root]
@@ -119,6 +90,10 @@ def test_a_cost_that_is_no_number_is_refused() -> None:
     "change",
     [
         {"layers": None},
+        {"root": 3},
+        {"root": {"types": ["IV"], "shares": [0.5], "cost": 0, "halves": []}},
+        {"layers": ["a"]},
+        {"batch": "many"},
         {"objective": None, "root": []},
         {"root": {"types": ["I"], "shares": [0.5], "cost": "dear", "halves": [None]}},
         {"root": {"types": ["I", "X"], "shares": [0.5, 0.5], "cost": 1, "halves": [None]}},
@@ -129,6 +104,9 @@ def test_a_cost_that_is_no_number_is_refused() -> None:
 def test_damaged_json_is_no_plan(change: dict[str, object]) -> None:
     with pytest.raises(PlanError, match=r"not a plan|partitions for"):
         Plan.from_json(make(0.5, 0.5).to_json() | change)
+    for missing in ({}, {"planner": "p"}):
+        with pytest.raises(PlanError, match="layers: is missing"):
+            Plan.from_json(missing)
 
 
 def test_one_entry_for_halves_that_do_the_same_at_the_dearer_ones_costs() -> None:

@@ -11,7 +11,7 @@ from tests.workloads.onnx_models import save
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network
 from workloads.exporters.onnx_layers import KINDS
 from workloads.exporters.onnx_model import to_onnx
-from workloads.exporters.onnx_writer import Layout, dims_of, external, natural
+from workloads.exporters.onnx_writer import Layout, dims_of, external
 from workloads.layer_types import TYPES
 
 
@@ -150,19 +150,6 @@ def test_every_type_with_an_onnx_operator_is_written_here() -> None:
     written = {layer.kind for network in NETWORKS.values() for layer in network.layers}
     assert written | {"embedding"} == KINDS.keys()  # attention is written as its parts
     assert KINDS.keys() <= TYPES.keys()
-
-
-@pytest.mark.parametrize(
-    ("tensor", "layout", "dims"),
-    [
-        (Tensor(7), Layout.VECTOR, [7]),
-        (Tensor(7, 5), Layout.SEQUENCE, [5, 7]),
-        (Tensor(7, 5, 3), Layout.MAP, [7, 5, 3]),
-    ],
-)
-def test_a_tensors_natural_layout(tensor: Tensor, layout: Layout, dims: list[int]) -> None:
-    assert natural(tensor) is layout
-    assert dims_of(tensor, layout) == dims
 
 
 def test_an_external_tensor_keeps_name_type_and_dims_alone() -> None:

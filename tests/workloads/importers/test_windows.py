@@ -1,10 +1,6 @@
 """Convolutions, pools and means of models in neutral terms."""
 
-import itertools
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.workloads.importers.models import layers, network, op, trained
 from workloads import NetworkError, Tensor
@@ -34,22 +30,6 @@ def test_a_convolution_with_all_its_measures() -> None:
     assert (found.input, found.output) == (Tensor(3, 9, 8), Tensor(6, 3, 8))
     assert (found.kernel, found.stride, found.dilation) == ((3, 1), (2, 1), (2, 1))
     assert (found.groups, found.bias, found.weights, found.parameters) == (3, True, 18, 24)
-
-
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
-def test_macs_of_a_convolution_are_counted_window_by_window(
-    into: int, groups: int, side: int, kernel: int
-) -> None:
-    """Every output position of every channel meets its group's channels under the window."""
-    rows = side + kernel - 1
-    out = 2 * groups
-    found = layers(
-        op("conv", "x w", (1, out, side, side), "c", kernel=(kernel, kernel), groups=groups),
-        constants=trained(w=(out, into, kernel, kernel)),
-        x=(1, into * groups, rows, rows),
-    )["c"]
-    positions = itertools.product(range(out), range(side), range(side))
-    assert found.macs == sum(into * kernel * kernel for _ in positions)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.torch_counts import declare_operators
+from tests.workloads.torch_counts import declare_operators, macs_of
 from workloads import SIZES, NetworkError, Transformer, load_network, partition_graph, transformer
 
 BILLIONS = {
@@ -146,14 +146,8 @@ def counted(config: Any, tokens: int) -> tuple[int, int]:
     if hasattr(model, "set_experts_implementation"):  # the counter knows no grouped kernels
         model.set_experts_implementation("eager")
     model.eval()
-    counter = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
-    with counter, torch.no_grad():
-        model(torch.zeros((1, tokens), dtype=torch.long))
-    flops = counter.get_total_flops()
-    for module, by_operator in counter.get_flop_counts().items():
-        if module.endswith("rotary_emb"):
-            flops -= sum(by_operator.values())
-    return sum(p.numel() for p in model.parameters()), flops // 2
+    macs = macs_of(model, torch.zeros((1, tokens), dtype=torch.long))
+    return sum(p.numel() for p in model.parameters()), macs
 
 
 CONFIGS: dict[str, tuple[str, dict[str, Any], Transformer]] = {

@@ -10,7 +10,7 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.running.outputs import NAMES, Outputs, overflow_of, run_case
 from hardware import load_array
 from simulator import DEPLOYED, Execution, overflow, shares
-from tests.planners.graphs import every_pair_added
+from tests.planners.wide_graphs import every_pair_added
 from workloads import load_network
 
 LENET = load_network("lenet")

@@ -89,19 +89,6 @@ def test_a_tensor_made_twice(tmp_path: Path) -> None:
     refused(tmp_path, model(nodes, W), "node 'again': it makes 'c', which is there already")
 
 
-@pytest.mark.parametrize(
-    ("dims", "words"),
-    [
-        ((1 << 40, 1 << 40), "is impossible"),
-        ((1 << 62, 3, 1, 1), "is impossible"),
-        ((-1, 3, 1, 1), "is impossible"),
-        ((1_000_000_000,), "1,000,000,000 elements do not fit in the file"),
-    ],
-)
-def test_weights_of_impossible_shapes(tmp_path: Path, dims: tuple[int, ...], words: str) -> None:
-    refused(tmp_path, model([CONV], {"w": dims}), words)
-
-
 def test_large_weights_in_the_file_are_only_dims(tmp_path: Path) -> None:
     nodes = [node("MatMul", "x w", "y")]
     network = read(tmp_path, nodes, {"w": (20_000, 20_000)}, x=("batch", 20_000))
@@ -145,15 +132,6 @@ def test_a_constant_node_that_claims_more_than_it_holds(tmp_path: Path) -> None:
     proto = model([CONV], W)
     proto.graph.initializer[0].raw_data = b"abc"
     refused(tmp_path, proto, "3 bytes for (4, 3, 1, 1)")
-
-
-@pytest.mark.parametrize(
-    "location", ["/etc/passwd", "../secret", "a/../../b", "..\\b", "C:\\data", "file:///etc/passwd"]
-)
-def test_external_data_outside_the_folder(tmp_path: Path, location: str) -> None:
-    proto = model([CONV], W)
-    external(proto.graph.initializer[0], location)
-    refused(tmp_path, proto, "outside the model's folder")
 
 
 def external(tensor: onnx.TensorProto, location: str) -> None:
@@ -232,8 +210,6 @@ def test_nodes_that_do_not_fit(tmp_path: Path, nodes: list[Any], words: str) -> 
 
 def test_inputs_that_say_nothing(tmp_path: Path) -> None:
     proto = model([CONV], W)
-    proto.graph.input[0].type.tensor_type.ClearField("shape")
-    refused(tmp_path, proto, "input 'x': a tensor with a shape is expected")
     del proto.graph.input[:]
     refused(tmp_path, proto, "the graph has no input")
 

@@ -114,15 +114,6 @@ def test_data_outside_the_models_folder_is_refused(location: str) -> None:
         Tensors("f.onnx", {}).constant("w", outside, "initializer")
 
 
-def test_data_beside_the_model_is_never_opened() -> None:
-    beside = tensor("w", [1 << 40])
-    beside.data_location = TensorProto.EXTERNAL
-    beside.external_data.add(key="location", value="no-such-file.bin")
-    tensors = Tensors("f.onnx", {})
-    tensors.constant("w", beside, "initializer")
-    assert tensors.constants["w"].trained == {"w": 1 << 40}
-
-
 def test_a_sparse_tensor_counts_as_a_dense_one() -> None:
     tensors = Tensors("f.onnx", {})
     tensors.sparse(SparseTensorProto(values=tensor("w", [2]), dims=[30, 20]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.workloads import torch_counts
+from tests.workloads.torch_counts import declare_operators, macs_of
 from workloads import Network, Tensor
 from workloads.importers import from_torch
 
@@ -19,15 +19,6 @@ with warnings.catch_warnings():
 TABLES, FEATURES, LOOKUPS = 5, 16, 3
 BATCHES = (1, 2, TABLES + 1, FEATURES, 64)
 """Also of a size that something else has."""
-
-
-def macs_by_torch(module: Any, inputs: Any) -> float:
-    """What torch's FLOP counter sees of a forward pass that is really run."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        module(*inputs)
-    return float(counter.get_total_flops()) / 2
 
 
 def check(network: Network, module: Any, macs: float) -> None:
@@ -75,7 +66,7 @@ def test_a_recommender(join: str, batch: int) -> None:
     inputs = (torch.zeros(batch, 13), torch.zeros(batch, TABLES, dtype=torch.long))
     module = Recommender(join, bags=False)
     network = from_torch(module, inputs)
-    check(network, module, macs_by_torch(module, inputs) / batch)
+    check(network, module, macs_of(module, *inputs) / batch)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -88,7 +79,7 @@ def test_bags_of_rows(batch: int, in_a_row: bool) -> None:
         offsets = [torch.arange(batch) * LOOKUPS for _ in range(TABLES)]
         inputs = (inputs[0], [ids[:, i].flatten() for i in range(TABLES)], offsets)
     network = from_torch(module, inputs)
-    check(network, module, macs_by_torch(module, inputs) / batch)
+    check(network, module, macs_of(module, *inputs) / batch)
     bags = [layer for layer in network.layers if layer.kind == "embedding"]
     assert [(b.input, b.output) for b in bags] == [(Tensor(1, LOOKUPS), Tensor(FEATURES))] * TABLES
 
@@ -108,7 +99,7 @@ def test_weights_of_ids_are_noted() -> None:
 
 def mixtral(experts: str) -> Any:
     """Two layers of Mixtral, of four experts, of which each token meets two."""
-    torch_counts.declare_operators()
+    declare_operators()
     transformers = pytest.importorskip("transformers")
     config = transformers.MixtralConfig(
         vocab_size=64,
@@ -136,7 +127,7 @@ def test_a_mixture_of_experts(experts: str, batch: int) -> None:
     module = mixtral(experts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        by_expert = macs_by_torch(mixtral("eager"), (ids,))
+        by_expert = macs_of(mixtral("eager"), ids)
         check(from_torch(module, ids), module, by_expert / batch)
 
 
@@ -158,7 +149,7 @@ def test_stacks_keep_the_samples(axis: int) -> None:
             return self.head(torch.stack([self.one(x), self.other(x)], axis))
 
     module, x = Stacked(), torch.zeros(4, 6)
-    check(from_torch(module, x), module, macs_by_torch(module, (x,)) / 4)
+    check(from_torch(module, x), module, macs_of(module, x) / 4)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +172,4 @@ def test_reductions_keep_the_samples(reduce: Any) -> None:
             return self.head(reduce(self.stem(x)))
 
     module, x = Reduced(), torch.zeros(4, 5, 6)
-    check(from_torch(module, x), module, macs_by_torch(module, (x,)) / 4)
+    check(from_torch(module, x), module, macs_of(module, x) / 4)
