@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies import runner
 from experiments.studies.case import Case
-from experiments.studies.outputs import run_case
-from experiments.studies.runner import Runner
-from experiments.studies.store import Store
+from experiments.studies.running import runner
+from experiments.studies.running.outputs import run_case
+from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store
 from hardware import load_array
 from workloads import load_network
 

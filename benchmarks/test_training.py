@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from experiments.studies.training import Training
+from experiments.studies.training.run import Training
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.asynchronous.registry import ALGORITHMS

@@ -65,6 +65,11 @@ def parser() -> argparse.ArgumentParser:
     return _parsers()[0]
 
 
+def commands() -> list[str]:
+    """Every command's name."""
+    return list(_parsers()[1])
+
+
 def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     """The whole, and each command's by its name."""
     top = _Parser(

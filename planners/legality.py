@@ -33,12 +33,12 @@ def _named(layer: str | None) -> str:
 
 def check_types(plan: Plan, graph: Graph) -> None:
     """Raise PlanError, with layer and level, for a type that a layer of the graph cannot have."""
-    seen: set[tuple[int, bytes]] = set()
+    seen = set[tuple[bytes, bytes]]()
 
     def check(split: Split | None, shards: Floats, level: int) -> None:
-        if split is None or (id(split), shards.tobytes()) in seen:
+        if split is None or (split.digest, shards.tobytes()) in seen:
             return
-        seen.add((id(split), shards.tobytes()))
+        seen.add((split.digest, shards.tobytes()))
         types = types_of(split.partitions)
         wrong = sizing(graph).illegal(shards, types)
         if wrong is not None:

@@ -46,7 +46,8 @@ def test_the_wheel_holds_the_packages_and_their_data_alone(wheel: Path) -> None:
     assert "hardware/catalog/accpar-mixed.toml" in names
     assert "experiments/published/accpar_speedups.csv" in names
     assert {
-        f"experiments/report/page/{name}" for name in ("page.html", "style.css", "page.js")
+        f"experiments/report/templates/{name}"
+        for name in ("page.html.j2", "sections.html.j2", "parts.html.j2", "style.css", "page.js")
     } <= {*names}
     assert "simulator/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from experiments.commands.study_file import Study
 from experiments.design.space import load_space
+from experiments.measured import pods
 from experiments.measured.rows import load as load_rows
+from experiments.measured.steps import RingRow
 from experiments.output import UsageError
-from experiments.validate import other_steps, table
 from hardware import SpecError, load_array, load_device, load_stack
-from hardware.reader import parse_csv, read_text
+from hardware.reader import checked_rows, parse_csv, read_text
 from planners import Plan, PlanError
 from planners.pipeline.load_graph import read_load_graph
 from planners.pipeline.phaze import read_phaze
@@ -82,8 +83,8 @@ LAYERS = "num_layers 1\nfc FC\nin_ch 4\nout_ch 2\n"
 
 def rows_of(path: str) -> Any:
     rows = parse_csv(read_text(path, UsageError), path, UsageError)
-    steps = rows[0][1].keys() == other_steps.GivenCells.model_fields.keys()
-    return other_steps.parse(rows) if steps else table.parse(rows)
+    steps = rows[0][1].keys() == RingRow.model_fields.keys()
+    return checked_rows(RingRow, rows, UsageError) if steps else pods.parse(rows)
 
 
 def study_of(path: str) -> Any:

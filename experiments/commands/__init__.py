@@ -1,1 +1,1 @@
-"""The commands: their arguments, and what they ask for; ``experiments.results`` tells the answers."""
+"""The commands: their arguments, and what they ask for; ``experiments.results`` tells it."""

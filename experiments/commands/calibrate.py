@@ -31,8 +31,9 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from experiments.commands.resolve import running
-    from experiments.measured.calibrated import calibrated, said, to_json, toml_of
+    from experiments.measured.calibrated import COLUMNS, calibrated, said, toml_of
     from experiments.measured.rows import load
+    from experiments.measured.section import lines
     from experiments.output import (
         UsageError,
         check_writable,
@@ -49,24 +50,15 @@ def run(args: argparse.Namespace) -> int:
         found = calibrated(rows, runner, progress)
     if args.output:
         deliver(toml_of(found, args.measured), args.output)
-    data = to_json(found)
+    data = found.to_json()
     if args.format == "json":
         deliver(json.dumps(data, indent=2) + "\n", None)
         return 0
-    table = [
-        {
-            "row": row["id"],
-            "measured [s]": f"{row['measured_s']:.4g}",
-            "fitted [s]": f"{row['predicted_s']:.4g}",
-            "error": f"{row['error']:+.1%}",
-            "held out": "" if row["held_out_error"] is None else f"{row['held_out_error']:+.1%}",
-        }
-        for row in data["rows"]
-    ]
     shares = ", ".join(f"{name} {share:.3f}" for name, share in data["constants"].items())
-    lines = [f"Shares of peak that products reach: {shares}.", *said(found)]
+    remarks = [f"Shares of peak that products reach: {shares}.", *said(found)]
     if not args.output:
-        lines.append("--output my-stack.toml writes it for --stack.")
+        remarks.append("--output my-stack.toml writes it for --stack.")
     title = f"Stack {found.extends}, calibrated"
-    deliver(text_of(*fitted(title, table, ("held out",), "table"), *lines), None)
+    table = fitted(title, lines(found.rows, COLUMNS), ("held out",))
+    deliver(text_of(*table, *remarks), None)
     return 0

@@ -12,13 +12,13 @@ from experiments.commands.arguments import add_metrics, add_output
 from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
 from experiments.output import UsageError, deliver, fitted, whole_file
-from experiments.report.page.results import varied_keys
+from experiments.report.comparison import varied_keys
 from experiments.results import formats
 from experiments.results.catalog import KINDS, LISTED, all_planners, rows_of
 from experiments.results.result import Answer, check_outputs, show
 from experiments.results.sweeps import records
-from experiments.studies.metrics import parse_metrics
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
+from experiments.studies.step_numbers import parse_metrics
 from hardware import Setting, catalog_names, load_array, load_device, load_stack, spec_kind
 from planners import load_planner
 from workloads import LARGE, NETWORKS, Network, Sides, is_network

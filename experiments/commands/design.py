@@ -21,11 +21,11 @@ from experiments.design.spec import specs_of
 from experiments.design.study import MOST_DESIGNS, Asked, Found, budget_of, run_search, study
 from experiments.face.inputs import network_of
 from experiments.output import UsageError, deliver, progress_bar
-from experiments.pictures.pareto import pareto
+from experiments.pictures.plots import pareto
 from experiments.results.result import Answer, check_outputs, show
 from experiments.studies.case import Case
-from experiments.studies.estimate import forewarn
-from experiments.studies.store import Store
+from experiments.studies.running.estimate import forewarn
+from experiments.studies.running.store import Store
 from hardware import load_array
 from planners import load_planner
 

@@ -10,9 +10,11 @@ from experiments.face.inputs import names
 from experiments.output import deliver
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rich.table import Table
 
-    from experiments.reproduce.figure import Figure
+    from experiments.papers.figure import Figure
 
 PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red")
 TITLES = {
@@ -47,20 +49,22 @@ def run(args: argparse.Namespace) -> int:
     from importlib import import_module
 
     from experiments.output import UsageError, check_writable, progress_bar
-    from experiments.reproduce.pictures import check_folder, plot_figures
+    from experiments.papers.pictures import check_folder, plot_figures
     from experiments.results.formats import flat
     from experiments.results.result import Answer, written
 
-    study = import_module(f"experiments.reproduce.{args.paper}")
-    keys = names(args.figures, list(study.FIGURES), "figures")
-    if unknown := [key for key in keys if key not in study.FIGURES]:
-        known = ", ".join(study.FIGURES)
-        raise UsageError(f"--figures: {args.paper} has no {', '.join(unknown)}; one of {known}")
+    known = import_module(f"experiments.papers.{args.paper}").FIGURES
+    keys = names(args.figures, list(known), "figures")
+    if unknown := [key for key in keys if key not in known]:
+        raise UsageError(
+            f"--figures: {args.paper} has no {', '.join(unknown)}; one of {', '.join(known)}"
+        )
     if args.plot:
         check_folder(args.plot)
     check_writable(args.output)
-    with progress_bar(study.cases(keys)) as progress:
-        figures = study.reproduce(keys, progress)
+    asked = {key: known[key]() for key in keys}
+    with progress_bar(sum(len(one.points) for one in asked.values())) as progress:
+        figures = [one.made(key, progress) for key, one in asked.items()]
     shown = Answer(
         to_dict(args.paper, figures),
         lambda: [{"figure": figure.key} | flat(row) for figure in figures for row in figure.rows],
@@ -74,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
     """What ``--format json`` prints."""
-    from experiments.reproduce.figure import largest
+    from experiments.papers.figure import largest
 
     return {
         "paper": TITLES[paper],
@@ -87,7 +91,7 @@ def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
 
 def tables(paper: str, figures: list[Figure]) -> list[Table | str]:
     """Every figure as a table, with what to know about it."""
-    from experiments.reproduce.figure import largest
+    from experiments.papers.figure import largest
 
     shapes = {"plans": _plans, "map": _map}
     parts: list[Table | str] = [f"{TITLES[paper]}, ours beside the paper's\n"]
@@ -95,57 +99,45 @@ def tables(paper: str, figures: list[Figure]) -> list[Table | str]:
         table = shapes.get(figure.shape, _bars)(figure)
         parts += [f"{figure.key}: {figure.title}", table, *figure.messages, ""]
     if worst := largest(figures):
-        parts += ["Largest differences from the published values", _largest(worst)]
+        heads = ("figure", "planner", "values", "largest at", "difference")
+        lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]
+        parts += ["Largest differences from the published values", _table(heads, lines)]
     return parts
 
 
-def _largest(worst: list[dict[str, Any]]) -> Table:
+def _table(
+    heads: Iterable[str], rows: Iterable[Sequence[object]], *, numbers: bool = False
+) -> Table:
+    """Rows under heads; ``numbers``: all columns but the first to the right."""
     from rich.table import Table
 
     table = Table()
-    for column in ("figure", "planner", "values", "largest at", "difference"):
-        table.add_column(column)
-    for row in worst:
-        where, difference = row["where"], f"{row['difference']:+.1%}"
-        table.add_row(row["figure"], row["planner"], str(row["values"]), where, difference)
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if numbers and place else "left")
+    for row in rows:
+        table.add_row(*map(str, row))
     return table
 
 
 def _bars(figure: Figure) -> Table:
     """A row for each network (or size), and for each planner ours, theirs and the difference."""
-    from rich.table import Table
-
     (axis,) = figure.axes
-    table = Table()
-    table.add_column(axis)
-    compared = {p: any(_theirs(figure, p)) for p in figure.planners}
+    compared = {row["planner"] for row in figure.rows if row["published"] is not None}
     unit = "".join(figure.label.partition(" [")[1:])
+    heads, lines = [axis], dict[Any, list[str]]()
     for planner in figure.planners:
-        table.add_column(f"{planner}{unit}", justify="right")
-        if compared[planner]:
-            table.add_column("the paper's", justify="right")
-            table.add_column("off by", justify="right")
-    for label in dict.fromkeys(row[axis] for row in figure.rows):
-        cells = []
-        for row in (row for row in figure.rows if row[axis] == label):
-            cells.append(f"{row['ours']:.4g}")
-            if compared[row["planner"]]:
-                paper = row["published"]
-                cells += ["", ""] if paper is None else [f"{paper:g}", f"{row['difference']:+.1%}"]
-        table.add_row(str(label), *cells)
-    return table
-
-
-def _theirs(figure: Figure, planner: str) -> list[bool]:
-    return [row["published"] is not None for row in figure.rows if row["planner"] == planner]
+        heads += [f"{planner}{unit}", *(["the paper's", "off by"] if planner in compared else [])]
+    for row in figure.rows:
+        cells = lines.setdefault(row[axis], [row[axis]])
+        cells.append(f"{row['ours']:.4g}")
+        if row["planner"] in compared:
+            paper = row["published"]
+            cells += ["", ""] if paper is None else [f"{paper:g}", f"{row['difference']:+.1%}"]
+    return _table(heads, lines.values(), numbers=True)
 
 
 def _plans(figure: Figure) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    for column in ("network", "level", "ours", "the paper's"):
-        table.add_column(column)
+    table = _table(("network", "level", "ours", "the paper's"), ())
     for row in figure.rows:
         for i, level in enumerate(row["levels"]):
             paper = "" if row["published"] is None else row["published"][i]
@@ -159,15 +151,11 @@ MOST_POINTS = 5
 
 def _map(figure: Figure) -> Table:
     """The best points and the planner's own; JSON and the picture have them all."""
-    from rich.table import Table
-
     ranked = sorted(figure.rows, key=lambda row: -row["ours"])
-    table = Table()
-    for column in ("rank", *figure.axes, "ours", ""):
-        table.add_column(column)
-    for rank, row in enumerate(ranked, 1):
-        if rank <= MOST_POINTS or row["hypar"]:
-            own = "HyPar's plan" if row["hypar"] else ""
-            cells = [str(row[axis]) for axis in figure.axes]
-            table.add_row(str(rank), *cells, f"{row['ours']:.4g}", own)
-    return table
+    lines = [
+        [rank, *(row[axis] for axis in figure.axes), f"{row['ours']:.4g}", own]
+        for rank, row in enumerate(ranked, 1)
+        for own in ["HyPar's plan" if row["hypar"] else ""]
+        if rank <= MOST_POINTS or own
+    ]
+    return _table(("rank", *figure.axes, "ours", ""), lines)

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.face import asked, inputs
 from experiments.face.forms import Options, StudyOptions
 from experiments.studies.case import Case, Planned
-from experiments.studies.model_options import MODEL_OPTIONS, check_axes
+from experiments.studies.options import MODEL_OPTIONS, check_axes
 from hardware import Array
 from planners import AXES, PLANNERS, Plan, load_planner
 from simulator import Execution

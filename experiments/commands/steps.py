@@ -19,15 +19,15 @@ from experiments.commands.arguments import (
 from experiments.commands.resolve import array_of, case_of, cases_of, planners_of
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable, progress_bar
-from experiments.pictures import resources
+from experiments.pictures import lanes
 from experiments.results.difference import differing
 from experiments.results.explanation import explained
 from experiments.results.formats import flat
 from experiments.results.result import Answer, check_outputs, show
 from experiments.results.step import ENDINGS, check_ending, stepped, steps, write
 from experiments.studies.case import Planned
-from experiments.studies.messages import warn_inexact
-from experiments.studies.metrics import metrics_of
+from experiments.studies.speedups import warn_inexact
+from experiments.studies.step_numbers import metrics_of
 from hardware import Wires, in_bytes, parse_quantity
 from planners import Plan
 from simulator import chosen, closed_form, run_alone
@@ -87,9 +87,9 @@ def run_timeline(args: argparse.Namespace) -> int:
     warn_inexact(case.network.name, step.plan)
     for said in step.unread:
         tell(said)
-    shown = resources.sites(step.timeline)
+    shown = lanes.sites(step.timeline)
     if args.devices is not None:
-        shown = resources.chosen(shown, args.devices)
+        shown = lanes.chosen(shown, args.devices)
     write(args.output, case, step.plan, step.timeline, shown)
     return 0
 

@@ -32,8 +32,7 @@ from experiments.commands.study_file import add_study
 from experiments.face.inputs import network_of
 from experiments.output import UsageError, check_writable, deliver, text_of, whole_file
 from experiments.pictures.figures import save
-from experiments.pictures.fit_plot import plot_fit
-from experiments.pictures.sweep_plots import check_drawable
+from experiments.pictures.plots import check_drawable, plot_fit
 from experiments.report.study import Study, report, steps
 from experiments.results.result import Answer, check_outputs, show
 from experiments.results.speedups import (
@@ -45,9 +44,8 @@ from experiments.results.speedups import (
 )
 from experiments.results.sweeps import grid_of, records, swept
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
-from experiments.studies.metrics import check_metrics
-from experiments.studies.model_options import MODEL_OPTIONS
-from experiments.studies.throughput import readable
+from experiments.studies.options import MODEL_OPTIONS
+from experiments.studies.step_numbers import check_metrics, readable
 from hardware import Array, load_array
 from simulator.search.shares import FAIRER
 from workloads import Network

@@ -12,18 +12,17 @@ from experiments.commands.resolve import array_of, execution_of
 from experiments.face.inputs import names, network_of
 from experiments.notices import tell
 from experiments.output import UsageError, progress_bar, whole_file
-from experiments.pictures.resources import sites
+from experiments.pictures.lanes import sites
+from experiments.pictures.plots import plot_training
 from experiments.pictures.trace import trace_events, write_trace
-from experiments.pictures.training_plots import plot_training
 from experiments.report.training import training_page
 from experiments.results.formats import flat
 from experiments.results.result import Answer, check_outputs, show
-from experiments.studies.pipeline_training import piped, piped_tables
-from experiments.studies.training import Trained, Training, compared
-from experiments.studies.training_sweep import points, swept
-from experiments.studies.training_tables import grid, tables
-from experiments.studies.training_unread import unread_changes
-from experiments.studies.vary import parse_axes
+from experiments.studies.options import parse_axes
+from experiments.studies.training.pipeline import piped, piped_tables
+from experiments.studies.training.run import Trained, Training, compared, unread_changes
+from experiments.studies.training.sweep import points, swept
+from experiments.studies.training.tables import grid, tables
 
 METHODS = (
     "all-reduce, hierarchical, ps, async-ps, ssp, backup, d-psgd, ad-psgd, hop, prague, local-sgd"

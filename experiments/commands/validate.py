@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands import validate_rows
-from experiments.commands.arguments import add_output
+from experiments.commands.arguments import add_output, add_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.table import Table
+    from matplotlib.figure import Figure
 
-    from experiments.validate.measured import Validation
-    from experiments.validate.other_steps import Given
-    from experiments.validate.section import Section
-    from experiments.validate.table import Measured
+    from experiments.measured.pods import PodRow
+    from experiments.measured.section import Section
+    from experiments.measured.steps import RingRow
 
 NETWORK = "resnet50"
 LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use", "by", "stack")
 """Columns of measured steps that a narrow terminal goes without, the first ones first."""
+LEAST_OF_ROWS = ("share, recompute counted", "bias", "90 %")
+"""The same of steps of large models."""
 
 
 def configure(commands: Any) -> None:
@@ -44,89 +44,111 @@ def configure(commands: Any) -> None:
     )
     add_output(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
-    validate_rows.configure(parser)
+    group = parser.add_argument_group("with measured steps of large models")
+    group.add_argument(
+        "--rows",
+        metavar="FILE",
+        help="steps of transformers to predict (.csv; columns: docs/large-models.md), in place of "
+        "all else",
+    )
+    group.add_argument(
+        "--calibration",
+        metavar="FILE",
+        help="rows that constants are fitted on (default: those that come with accelarray)",
+    )
+    group.add_argument(
+        "--per-source",
+        metavar="N",
+        type=int,
+        default=0,
+        help="N rows of each source, from its first to its last, set a factor for it, and are left "
+        "out of the errors",
+    )
+    add_runner(group)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
-    from experiments.output import UsageError, progress_bar
-    from experiments.results.result import Answer, check_outputs, show
-    from experiments.validate import gpu_steps, measured_collectives
-    from experiments.validate.closed import (
-        closed_forms,
-        exact_section,
-        independent,
-        independent_section,
-    )
-    from experiments.validate.measured import section
-    from experiments.validate.other_steps import other_steps
-    from experiments.validate.other_steps import section as other_section
-    from experiments.validate.picture import check_drawable, plot_validation
+    from experiments.measured.section import answer
+    from experiments.results.result import check_outputs, show
 
-    validate_rows.check(args)
-    if args.rows is not None:
-        return validate_rows.run(args)
-    for change in args.set:
-        if change.partition("=")[0].strip() == "roofline.memory_efficiency":
-            raise UsageError(f"--set {change}: this is the constant that validate fits")
+    check(args)
     check_outputs(args)
-    measured, others = _tables(args.table)
-    with progress_bar(None) as progress:
-        result = _measured(measured, args.set, progress)
-        sections = [
-            section(result, NETWORK),
-            exact_section(list(closed_forms(progress))),
-            independent_section(list(independent())),
-            other_section(list(other_steps(others, progress))),
-            gpu_steps.section(list(gpu_steps.compared(gpu_steps.shipped(), progress))),
-            measured_collectives.section(
-                list(measured_collectives.compared(measured_collectives.shipped(), progress))
-            ),
-        ]
-    if args.plot:
-        check_drawable(len(result.rows))
-    data = {key: value for part in sections for key, value in part.data.items()}
-    parts = partial(_parts, sections, args.format)
-    show(args, Answer(data, lambda: data["rows"], parts, picture=lambda: plot_validation(result)))
+    sections, draw = _everything(args) if args.rows is None else _large_models(args)
+    least = LEAST if args.rows is None else LEAST_OF_ROWS
+    show(args, answer(sections, draw, least, args.format))
     return 0
 
 
-def _tables(path: str | None) -> tuple[tuple[Measured, ...], tuple[Given, ...]]:
-    """Measured steps and another simulator's, the shipped ones where ``path`` has none such."""
+def check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go together."""
     from experiments.output import UsageError
-    from experiments.validate import other_steps, table
-    from hardware.reader import parse_csv, read_text
 
-    measured, others = table.shipped(), other_steps.shipped()
-    if path is None:
-        return measured, others
-    rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError)
-    if rows[0][1].keys() == other_steps.GivenCells.model_fields.keys():
-        return measured, other_steps.parse(rows)
-    return table.parse(rows), others
+    if args.rows is None:
+        for name in ("calibration", "per_source", "store", "jobs", "cluster"):
+            if getattr(args, name):
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} is for measured rows: say --rows FILE, too")
+    elif args.table or args.set:
+        flag = "--table" if args.table else "--set"
+        raise UsageError(f"{flag} is not for measured rows; leave it out, or --rows")
+    for change in args.set:
+        if change.partition("=")[0].strip() == "roofline.memory_efficiency":
+            raise UsageError(f"--set {change}: this is the constant that validate fits")
+    if args.per_source < 0:
+        raise UsageError(f"--per-source {args.per_source}: must be 0 or more")
 
 
-def _measured(
-    rows: Sequence[Measured], changes: Sequence[str], progress: Callable[[str], None]
-) -> Validation:
-    from dataclasses import replace
+def _large_models(args: argparse.Namespace) -> tuple[list[Section], Callable[[], Figure]]:
+    """Steps of large models beside measured ones, and how they are drawn."""
+    from experiments.commands.resolve import running
+    from experiments.measured.large_models import plot, sections
+    from experiments.measured.rows import load, shipped
+    from experiments.measured.study import predicted
 
-    from experiments.validate.measured import validate
-    from experiments.validate.steps import Pod
-    from experiments.validate.table import SYSTEMS, shipped
+    rows = load(args.rows)
+    calibration = shipped() if args.calibration is None else load(args.calibration)
+    with running(args, len(rows) + 2 * len(calibration)) as (runner, progress, _):
+        study = predicted(rows, calibration, runner, args.per_source, progress)
+    return sections(study), lambda: plot(study.outcomes)
+
+
+def _everything(args: argparse.Namespace) -> tuple[list[Section], Callable[[], Figure]]:
+    """All other comparisons, and how measured steps on pods are drawn."""
+    from experiments.measured import collectives, pods, steps
+    from experiments.output import progress_bar
     from hardware import load_device
     from workloads import load_network
 
-    devices = {name: replace(load_device(name, changes)[0], name=name) for name in SYSTEMS}
-    return validate(rows, shipped(), devices, Pod(load_network(NETWORK), progress))
+    measured, rings = _tables(args.table)
+    if args.plot:
+        pods.check_drawable(len(measured))
+    devices = {name: replace(load_device(name, args.set)[0], name=name) for name in pods.SYSTEMS}
+    with progress_bar(None) as progress:
+        model = pods.Model(load_network(NETWORK), devices, progress)
+        found = pods.validate(measured, pods.shipped(), model)
+        nccl = collectives.measured(collectives.shipped(), progress)
+        sections = [
+            pods.section(found, NETWORK),
+            collectives.exact_section(list(collectives.closed_forms(progress))),
+            collectives.independent_section(list(collectives.independent())),
+            steps.ring_section(list(steps.ring_steps(rings, progress))),
+            steps.gpu_section(list(steps.gpu_steps(steps.shipped_gpus(), progress))),
+            collectives.measured_section(list(nccl)),
+        ]
+    return sections, lambda: pods.plot(found)
 
 
-def _parts(sections: Sequence[Section], form: str) -> list[Table | str]:
-    """Every section's table and messages, an empty line between two."""
-    from experiments.output import fitted
+def _tables(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow]]:
+    """Measured steps and another simulator's, the shipped ones where ``path`` has none such."""
+    from experiments.measured import pods, steps
+    from experiments.output import UsageError
+    from hardware.reader import checked_rows, parse_csv, read_text
 
-    parts: list[Table | str] = []
-    for part in sections:
-        parts += [*fitted(part.title, part.rows, LEAST, form), *part.messages, ""]
-    return parts[:-1]
+    if path is None:
+        return pods.shipped(), steps.shipped_rings()
+    rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError)
+    if rows[0][1].keys() == steps.RingRow.model_fields.keys():
+        return pods.shipped(), checked_rows(steps.RingRow, rows, UsageError)
+    return pods.parse(rows), steps.shipped_rings()

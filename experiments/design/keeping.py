@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 
 from experiments.design.space import Design
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 
 AT_ONCE = 32
 """Evaluations that are written together: a tenth of a second's work at most is done again."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.pictures.resources import BOARD, Site, labels, sites
+from experiments.pictures.lanes import BOARD, Site, labels, sites
 from hardware import Device, Wires
 from simulator import Timeline
 from simulator.analysis.exposed_communication import covered_ps
@@ -69,7 +69,16 @@ class UnitUse:
 
 def links(timeline: Timeline) -> list[LinkUse]:
     """Links that carry something, the busiest first; alike ones once."""
-    found = _of_wires(timeline) if timeline.moved else _of_splits(timeline)
+    if timeline.moved:
+        found = list(_of_wires(timeline))
+    else:
+        everything = sites(timeline)
+        names = labels(everything, timeline, folded=True)
+        found = [
+            LinkUse(names[site.name], site.multiplicity, moved, None, busy, f"level {site.level}")
+            for site, moved, busy in _splits(timeline, everything)
+            if moved
+        ]
     return sorted(found, key=lambda link: -link.utilisation)
 
 
@@ -93,24 +102,14 @@ def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
             yield LinkUse(wires.names[link], many, amount, bandwidth, share, subnet.joins)
 
 
-def _of_splits(timeline: Timeline) -> Iterator[LinkUse]:
-    everything = sites(timeline)
-    names = labels(everything, timeline, folded=True)
-    for site, moved, busy in _splits(timeline):
-        if moved:
-            yield LinkUse(
-                names[site.name], site.multiplicity, moved, None, busy, f"level {site.level}"
-            )
-
-
-def _splits(timeline: Timeline) -> Iterator[tuple[Site, float, float]]:
+def _splits(timeline: Timeline, everything: Sequence[Site]) -> Iterator[tuple[Site, float, float]]:
     """Every split's link with the bytes of one, and the fraction of the step that it is busy."""
     busy = np.zeros(len(timeline.resources), dtype=np.int64)
     resource, operation, _, start, end, _ = map(np.asarray, timeline.columns)
     np.add.at(busy, resource, end - start)
     amounts = np.array([op.bytes for op in timeline.operations])
     moved = np.bincount(resource, amounts[operation], minlength=len(busy))
-    for site in sites(timeline):
+    for site in everything:
         number = site.resources[0]
         if site.level != BOARD:
             share = int(busy[number]) / timeline.makespan_ps if timeline.makespan_ps else 0.0
@@ -139,7 +138,7 @@ def link_kinds(timeline: Timeline) -> list[LinkKind]:
 
 def _levels(timeline: Timeline) -> list[LinkKind]:
     found: dict[int, list[tuple[int, float, float]]] = {}
-    for site, moved, busy in _splits(timeline):
+    for site, moved, busy in _splits(timeline, sites(timeline)):
         found.setdefault(site.level, []).append((site.multiplicity, moved, busy))
     kinds = []
     for level, alike in sorted(found.items()):
@@ -158,11 +157,9 @@ def units(timeline: Timeline) -> list[UnitUse]:
     resource, operation, _, start, end, _ = map(np.asarray, timeline.columns)
     size, operations = len(timeline.resources), timeline.operations
     busy = _busy(size, resource, start, end)
-    flops = np.bincount(
-        resource, np.array([op.flops for op in operations])[operation], minlength=size
-    )
-    moved = np.bincount(
-        resource, np.array([op.bytes for op in operations])[operation], minlength=size
+    flops, moved = (
+        np.bincount(resource, np.array(amounts)[operation], minlength=size)
+        for amounts in ([op.flops for op in operations], [op.bytes for op in operations])
     )
     of_units = {i for station in timeline.stations.workers if station.units for i in station.cores}
     found: dict[tuple[Device, str], list[int]] = {}
@@ -170,7 +167,7 @@ def units(timeline: Timeline) -> list[UnitUse]:
         if isinstance(unit.device, Device) and i not in of_units:
             kind = unit.name.rpartition(".")[2] if unit.kind == "unit" else unit.kind
             found.setdefault((unit.device, kind), []).append(i)
-    step = max(1, timeline.makespan_ps)
+    step, step_s = max(1, timeline.makespan_ps), timeline.makespan_s
     uses = []
     for (device, kind), members in found.items():
         many = [timeline.resources[i].multiplicity for i in members]
@@ -179,18 +176,10 @@ def units(timeline: Timeline) -> list[UnitUse]:
         amount = math.fsum(done[i] * n for i, n in zip(members, many, strict=True))
         count = sum(many)
         rate = _rate(timeline.program.workers[0].unit, device, kind)
-        uses.append(
-            UnitUse(
-                device.name,
-                kind,
-                count,
-                weighted / (step * count),
-                max(int(busy[i]) for i in members) / step,
-                amount / (rate * count * timeline.makespan_s)
-                if rate and timeline.makespan_ps
-                else 0.0,
-            )
-        )
+        of_peak = amount / (rate * count * step_s) if rate and step_s else 0.0
+        busiest = max(int(busy[i]) for i in members) / step
+        mean = weighted / (step * count)
+        uses.append(UnitUse(device.name, kind, count, mean, busiest, of_peak))
     used = [use for use in uses if use.unit != "hbm" or use.busiest]
     return sorted(used, key=lambda use: -use.busy)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.explain.blocks import Part
-from experiments.explain.path import bounds_of
+from experiments.explain.paths import Part, bounds_of
 from experiments.explain.study import Explanation
-from experiments.pictures.colours import COLOURS
-from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
+from experiments.pictures.figures import COLOURS, MARGINS, panels, plain, shortened, wrapped
 from hardware import format_quantity
 from simulator import PICOSECONDS
 
@@ -23,7 +21,8 @@ BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOU
 
 def plot_explanation(result: Explanation) -> Figure:
     """The path as a strip through the step; below it, an average core's time by layer."""
-    rows = len(_rows(result))
+    shown = _rows(result)
+    rows = len(shown)
     figure, (strip, layers) = panels(WIDTH, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
@@ -31,24 +30,20 @@ def plot_explanation(result: Explanation) -> Figure:
     title = wrapped(f"{plain(str(result.case))}: {took}", WIDTH - MARGINS, 9)
     strip.set_title(title, fontsize=9, loc="left")
     _draw_path(strip, result)
-    _draw_layers(layers, result, rows)
+    _draw_layers(layers, result, shown)
     return figure
 
 
 def _rows(result: Explanation) -> list[tuple[str, Part]]:
     """The largest layers, each place of a repeated block as one."""
-    found = [
-        (_name(block, part), part) for block in result.blocks for part in block.parts or (block,)
-    ]
+    found = []
+    for block in result.blocks:
+        found += [] if block.parts else [(block.name, block)]
+        for part in block.parts:
+            to = "to " if part.name.startswith("to ") else ""
+            found.append((f"{to}{block.name}{part.name.removeprefix(to)} ({block.count} x)", part))
     found.sort(key=lambda row: -row[1].computing_ps - row[1].exposed_ps - row[1].waiting_ps)
     return found[:MOST_LAYERS]
-
-
-def _name(block: Part, part: Part) -> str:
-    if part is block:
-        return block.name
-    to = "to " if part.name.startswith("to ") else ""
-    return f"{to}{block.name}{part.name.removeprefix(to)} ({block.count} x)"
 
 
 def _draw_path(axes: Axes, result: Explanation) -> None:
@@ -73,16 +68,12 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
     axes.set_title(axes.get_title(loc="left"), fontsize=9, loc="left", pad=20)
 
 
-def _draw_layers(axes: Axes, result: Explanation, rows: int) -> None:
-    paths = result.paths
-    shown = _rows(result)
+def _draw_layers(axes: Axes, result: Explanation, shown: list[tuple[str, Part]]) -> None:
+    rows = len(shown)
     left = [0.0] * rows
-    for name, colour in (
-        ("computing", COLOURS[0]),
-        ("exposed", COLOURS[2]),
-        ("waiting", "#dddddd"),
-    ):
-        widths = [1e3 * paths.seconds(getattr(spent, f"{name}_ps")) for _, spent in shown]
+    looks = {"computing": COLOURS[0], "exposed": COLOURS[2], "waiting": "#dddddd"}
+    for name, colour in looks.items():
+        widths = [1e3 * result.paths.seconds(getattr(spent, f"{name}_ps")) for _, spent in shown]
         axes.barh(range(rows), widths, 0.8, left=left, color=colour, label=name)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     names = [plain(shortened(name, LONGEST_NAME)) for name, _ in shown]

@@ -6,20 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from experiments.explain.blocks import Part, by_block, by_kind
+from experiments.explain.alternatives import (
+    Freed,
+    PipelineSide,
+    freed,
+    otherwise,
+    pipeline_side,
+    steps_beside,
+)
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
-from experiments.explain.freeing import Freed, freed
-from experiments.explain.otherwise import otherwise
-from experiments.explain.path import Paths, paths_of
-from experiments.explain.pipelining import PipelineSide, pipeline_side, steps_beside
-from experiments.explain.reasons import Facts
-from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
-from experiments.studies.axis_traffic import axis_fields
+from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
+from experiments.explain.whatif import KNOBS, Facts, Knob, Setting, turn, without
 from experiments.studies.case import Case, Planned, step_of
-from experiments.studies.mixed import fastest_alone
 from experiments.studies.occupancy import memory_fields
+from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
-from experiments.studies.throughput import Throughput, computed, throughput
+from experiments.studies.step_numbers import Throughput, axis_fields, computed, throughput
 from planners import Plan
 from simulator import Timeline, overflow
 
@@ -99,10 +101,10 @@ def explain(
 
     data_parallel = fast_alone = None
     if case.planner_name != BASELINE:
-        data_parallel = _seconds(replace(case, planner=BASELINE))
+        data_parallel = step_of(replace(case, planner=BASELINE))[1].iteration_s
         progress(BASELINE)
     if _has_faster_alone(case):
-        fast_alone = _seconds(replace(case, array=fastest_alone(case.array)))
+        fast_alone = step_of(replace(case, array=fastest_alone(case.array)))[1].iteration_s
         progress("the fastest devices alone")
     return Explanation(
         case,
@@ -123,7 +125,12 @@ def explain(
         timeline.energy_j,
         timeline.traffic_bytes,
         pipeline_side(case, plan, timeline, progress),
-        _answers(case, timeline),
+        {
+            **asdict(throughput(case, timeline.iteration_s)),
+            **computed(case, timeline),
+            **axis_fields(case, timeline),
+            **memory_fields(timeline),
+        },
         freed(case, plan, timeline, progress),
         tuple(otherwise(case, plan, timeline.iteration_s))
         if case.planner == SEARCH and plan.pipeline is None
@@ -131,23 +138,9 @@ def explain(
     )
 
 
-def _answers(case: Case, timeline: Timeline) -> dict[str, Any]:
-    return {
-        **asdict(throughput(case, timeline.iteration_s)),
-        **computed(case, timeline),
-        **axis_fields(case, timeline),
-        **memory_fields(timeline),
-    }
-
-
 def _has_faster_alone(case: Case) -> bool:
     """Whether some devices are faster; a plan made for all of them would not fit on those."""
     return len(case.array.group.kinds) > 1 and not isinstance(case.planner, Planned)
-
-
-def _seconds(case: Case) -> float:
-    timeline: Timeline = step_of(case)[1]
-    return timeline.iteration_s
 
 
 def messages(result: Explanation) -> list[str]:

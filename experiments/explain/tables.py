@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.studies.occupancy import fullest, memory_rows
+from experiments.studies.pipelining import bubble_in_words
+from experiments.studies.step_numbers import axis_rows, throughput_rows
 from simulator import PICOSECONDS
+from simulator.engine.operations import readable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from experiments.explain.blocks import Part
-    from experiments.explain.path import Paths
+    from experiments.explain.paths import Part, Paths
     from experiments.explain.study import Explanation
 
 MOST_ROWS = 8
@@ -19,44 +22,47 @@ MOST_ROWS = 8
 TIMES = ("critical path", "computing", "exposed", "waiting")
 
 
-def layer_tables(result: Explanation) -> Iterator[Table]:
-    """By kind of layer, then by block and layer."""
-    yield _parts_table("Kinds of layers", "kind", result.paths, result.kinds)
-    title = "Layers: seconds on the critical path, and of an average core"
-    yield _parts_table(title, "layer", result.paths, result.blocks)
-
-
-def _parts_table(title: str, what: str, paths: Paths, parts: Sequence[Part]) -> Table:
-    """Largest parts, what the others come to, and all; a block's own parts stand indented."""
+def table_of(title: str, columns: Sequence[str], words: Sequence[str]) -> Table:
+    """An empty table; columns of ``words`` stand left, those of numbers right."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    table.add_column(what)
-    for column in TIMES:
-        table.add_column(column, justify="right")
-
-    name = _kind if what == "kind" else called
-
-    def add(indent: str, shown: Sequence[Part]) -> None:
-        for part in shown[:MOST_ROWS]:
-            table.add_row(indent + name(part), *_cells(paths, [part]))
-            add(indent + "  ", part.parts)
-        if rest := shown[MOST_ROWS:]:
-            table.add_row(f"{indent}{len(rest)} others", *_cells(paths, rest))
-
-    add("", parts)
-    table.add_section()
-    table.add_row("all", *_cells(paths, parts))
+    for column in columns:
+        table.add_column(column, justify="left" if column in words else "right")
     return table
+
+
+def layer_tables(result: Explanation) -> Iterator[Table]:
+    """By kind of layer, then by block and layer.
+
+    Largest parts, what the others come to, and all; a block's own parts stand indented.
+    """
+    paths = result.paths
+    for title, what, parts in (
+        ("Kinds of layers", "kind", result.kinds),
+        ("Layers: seconds on the critical path, and of an average core", "layer", result.blocks),
+    ):
+        table = table_of(title, (what, *TIMES), (what,))
+        for name, shown in _rows("", parts):
+            count = len(shown[0].layers) if what == "kind" and len(shown) == 1 else 1
+            many = f" ({count})" if count > 1 else ""
+            table.add_row(name + many, *_cells(paths, shown))
+        table.add_section()
+        table.add_row("all", *_cells(paths, parts))
+        yield table
+
+
+def _rows(indent: str, parts: Sequence[Part]) -> Iterator[tuple[str, Sequence[Part]]]:
+    for part in parts[:MOST_ROWS]:
+        yield indent + called(part), [part]
+        yield from _rows(indent + "  ", part.parts)
+    if rest := parts[MOST_ROWS:]:
+        yield f"{indent}{len(rest)} others", rest
 
 
 def called(part: Part) -> str:
     """A part's name; a block's with how often it is repeated."""
     return f"{part.name} ({part.count} x)" if part.count > 1 else part.name
-
-
-def _kind(part: Part) -> str:
-    return f"{part.name} ({len(part.layers)})" if len(part.layers) > 1 else part.name
 
 
 def _cells(paths: Paths, parts: Sequence[Part]) -> list[str]:
@@ -75,12 +81,8 @@ def _seconds(paths: Paths, parts: Sequence[Part]) -> dict[str, float]:
 
 def links_table(result: Explanation) -> Table:
     """Links by kind; the kind with the busiest link first."""
-    from rich.table import Table
-
-    table = Table(title="Kinds of links", title_justify="left")
-    table.add_column("kind")
-    for column in ("links", "used", "GB in all", "average", "busiest"):
-        table.add_column(column, justify="right")
+    columns = ("kind", "links", "used", "GB in all", "average", "busiest")
+    table = table_of("Kinds of links", columns, ("kind",))
     for kind in result.link_kinds:
         counts = f"{kind.count:,}", f"{kind.used:,}", f"{kind.bytes / 1e9:.4g}"
         table.add_row(kind.kind, *counts, f"{kind.utilisation:.1%}", f"{kind.busiest:.1%}")
@@ -101,11 +103,7 @@ def parts_dict(paths: Paths, name: str, parts: Sequence[Part]) -> list[dict[str,
 
 def alternatives_table(result: Explanation) -> Table:
     """What a pipeline would take with one thing otherwise."""
-    from rich.table import Table
-
-    table = Table(title="Otherwise", title_justify="left")
-    for name in ("what", "seconds", "speedup", "why not"):
-        table.add_column(name, justify="left" if name in ("what", "why not") else "right")
+    table = table_of("Otherwise", ("what", "seconds", "speedup", "why not"), ("what", "why not"))
     for one in result.pipeline.alternatives if result.pipeline else ():
         cells = ("", "")
         if one.seconds is not None:
@@ -115,40 +113,29 @@ def alternatives_table(result: Explanation) -> Table:
 
 
 def answers_table(result: Explanation) -> Table:
-    """What the step comes to: rates, shares of the peak, the bubble, exposed axes, memory."""
+    """What the step comes to: rates, shares of the peak, the bubble, exposed axes, memory.
+
+    Of memory that of the fullest device, or stage.
+    """
     from rich.table import Table
 
+    found = result.answers
+    rows = [*throughput_rows(found)]
+    if result.pipeline is not None:
+        rows.append(("bubble", bubble_in_words(result.pipeline.fields)))
+    rows += axis_rows(found)
+    rows += memory_rows([fullest(found["memory"])]) if found["memory"] else ()
     table = Table(title="Speed and memory", title_justify="left", show_header=False)
-    for row in answer_rows(result):
+    for row in rows:
         table.add_row(*row)
     return table
 
 
-def answer_rows(result: Explanation) -> Iterator[tuple[str, str]]:
-    """Its rows; of memory that of the fullest device, or stage."""
-    from experiments.studies.axis_traffic import axis_rows
-    from experiments.studies.occupancy import fullest, memory_rows
-    from experiments.studies.pipelining import bubble_in_words
-    from experiments.studies.throughput import throughput_rows
-
-    found = result.answers
-    yield from throughput_rows(found)
-    if result.pipeline is not None:
-        yield "bubble", bubble_in_words(result.pipeline.fields)
-    yield from axis_rows(found)
-    if found["memory"]:
-        yield from memory_rows([fullest(found["memory"])])
-
-
 def frees_table(result: Explanation) -> Table:
     """What each change would free on the fullest core."""
-    from rich.table import Table
-
-    from simulator.engine.operations import readable
-
-    table = Table(title="What would free memory on the fullest core", title_justify="left")
-    for name in ("what", "frees", "peak then", "fits", "why not"):
-        table.add_column(name, justify="right" if name in ("frees", "peak then") else "left")
+    columns = ("what", "frees", "peak then", "fits", "why not")
+    title = "What would free memory on the fullest core"
+    table = table_of(title, columns, ("what", "fits", "why not"))
     for one in result.frees:
         if one.peak_bytes is None or one.frees_bytes is None:
             table.add_row(one.what, "", "", "", one.reason or "")

@@ -2,15 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.explain.path import paths_of
-from experiments.explain.reasons import SAME, Facts, why_nothing
+import numpy as np
+
+from experiments.explain.paths import paths_of
 from experiments.studies.case import Case, plan_of, simulated, step_of
-from hardware import Array, Device, SpecError, load_array
+from hardware import Array, Device, SpecError, load_array, wires_of
 from planners import Plan, PlanError, Split
 from simulator import Timeline
+
+SAME = 1e-3
+"""Steps whose lengths differ by less than this fraction count as equally long."""
+SLIGHT = 2 * SAME
+"""Of the critical path; what is no larger cannot change it by more than SAME when halved."""
+
+BOUND_OF = {
+    "core": "FLOPs",
+    "hbm": "HBM",
+    "element": "HBM",
+    "formats": "HBM",
+    "overhead": "overhead",
+    "port": "links",
+    "wires": "links",
+    "latency": "latency",
+}
+"""Topic to what time of the critical path it would change."""
+WORDS = {
+    "FLOPs": "computing bound by FLOPs",
+    "HBM": "computing bound by HBM traffic",
+    "overhead": "fixed overhead of operators",
+    "links": "exchanges that move bytes",
+    "latency": "latency of messages",
+}
+"""What a part of the critical path is, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A step as reasons see it: its case, and fractions of its critical path (BOUNDS)."""
+
+    case: Case
+    bounds: Mapping[str, float]
+
+
+def topic_of(key: str) -> str:
+    """What a key of a spec is about; "" for what nothing special is known of."""
+    if key.startswith("devices.") and key.count(".") > 1:
+        key = key.split(".", 2)[2]
+    return _TOPICS.get(key, _TOPICS_OF_TABLES.get(key.partition(".")[0], ""))
+
+
+_TOPICS_OF_TABLES = {
+    "topology": "wires",
+    "links": "wires",
+    "energy": "energy",
+    "arithmetic": "formats",
+    "chip": "core",
+    "units": "core",
+}
+_TOPICS = {
+    "arithmetic.element": "element",
+    "arithmetic.compute": "core",
+    "arithmetic.fused": "fused",
+    "chip.cores": "",
+    "hbm.capacity": "capacity",
+    "hbm.bandwidth": "hbm",
+    "chip.peak": "core",
+    "network.bandwidth": "port",
+    "network.latency": "latency",
+    "links.latency": "latency",
+    "topology.latency": "latency",
+    "roofline.matrix_efficiency": "core",
+    "roofline.pad_matrix_unit": "padding",
+    "roofline.memory_efficiency": "hbm",
+    "roofline.tile": "padding",
+    "roofline.overhead": "overhead",
+}
+
+
+def why_nothing(key: str, before: Facts, after: Facts) -> str:
+    """One sentence: why the step with ``key`` changed (``after``) is as long as ``before``."""
+    topic, ignores = topic_of(key), before.case.execution.ignores
+    arrays = before.case.array, after.case.array
+    if arrays[0].group.kinds == arrays[1].group.kinds and arrays[0].topology == arrays[1].topology:
+        values = [{s.key: s.value for s in array.settings}.get(key) for array in arrays]
+        if "chip.peak" in key and values[0] != values[1]:
+            return "products are computed in another format, which has a peak of its own"
+        return "it is what the spec says anyway"
+    if topic == "energy":
+        return "energies count joules, not time"
+    for ignored in ("roofline" if "roofline." in key else topic, topic):
+        if ignored in ignores:
+            return ignores[ignored]
+    if topic == "capacity":
+        return "hbm.capacity matters only for whether the plan fits"
+    if "wires" not in ignores and topic in ("port", "wires", "latency"):
+        reason = _unused(key, topic, *arrays)
+        if reason:
+            return reason
+    if topic == "padding":
+        topic = "hbm" if key.endswith("tile") else "core"
+    if topic not in BOUND_OF:
+        return "what it changes is not on the critical path"
+    bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
+    return _not_on_the_path(bound, before.bounds)
+
+
+def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
+    """Why no wire is another one, if none is."""
+    before, after = wires_of(first), wires_of(second)
+    if len(before.bandwidth) != len(after.bandwidth):
+        return None
+    latency = topic == "latency"
+    pair = (before.latency_s, after.latency_s) if latency else (before.bandwidth, after.bandwidth)
+    if not np.array_equal(*pair) or before.names != after.names:
+        return None
+    what = "latency" if latency else "bandwidth"
+    topology = second.topology
+    if "topology." not in key and getattr(topology, "latency_s" if latency else "bytes_per_s"):
+        return f"topology.{what} of this array stands in its place"
+    if "network." in key and topology.joins == "chips":
+        return "chips are joined to chips here: no message crosses a board's network port"
+    return f"no link of a {topology.kind} of {topology.joins} has another {what} through it"
+
+
+def _not_on_the_path(bound: str, bounds: Mapping[str, float]) -> str:
+    share = bounds[bound]
+    if bound == "links" and share + bounds["latency"] == 0:
+        return "all exchanges are hidden behind computing: none is on the critical path"
+    largest = max(bounds, key=bounds.__getitem__)
+    if share <= SLIGHT:
+        much = f"{share:.2%}" if share else "nothing"
+        return (
+            f"{WORDS[bound]} is {much} of the critical path; "
+            f"{bounds[largest]:.1%} of it is {WORDS[largest]}"
+        ).replace("exchanges that move bytes is", "exchanges that move bytes are")
+    return (
+        f"{WORDS[bound]} are {share:.1%} of the critical path, but not those that this changes: "
+        "others last as long"
+    )
+
 
 KNOBS = {"links": "network.bandwidth", "HBM": "hbm.bandwidth", "cores": "chip.peak"}
 """What is made twice as fast, and the key of the spec that says so."""
@@ -64,20 +197,14 @@ def doubled(array: Array, what: str) -> Array:
 def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Knob:
     """Make ``what`` twice as fast."""
     changed = replace(case, array=doubled(case.array, what))
-    same = simulated(changed, plan)
-    again, replanned = _replanned(changed, plan, same)
+    same, again = simulated(changed, plan), plan_of(changed)
+    replanned = same if alike(again, plan) else simulated(changed, again)
     reason = None
     if _as_long(same, base) and _as_long(replanned, base):
         reason = why_nothing(KNOBS[what], facts, Facts(changed, facts.bounds))
         if not alike(again, plan):
             reason += "; the planner chooses otherwise, and gains nothing"
     return Knob(what, same.iteration_s, replanned.iteration_s, reason)
-
-
-def _replanned(case: Case, plan: Plan, same: Timeline) -> tuple[Plan, Timeline]:
-    """The planner's new plan and its step; what is known already where the plan is the same."""
-    again = plan_of(case)
-    return again, same if alike(again, plan) else simulated(case, again)
 
 
 def alike(first: Plan, second: Plan) -> bool:

@@ -22,12 +22,12 @@ from experiments.face.inputs import (
 )
 from experiments.notices import tell
 from experiments.output import hearing
-from experiments.studies import vary
+from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
-from experiments.studies.metrics import parse_metrics
-from experiments.studies.model_options import check_axes
-from experiments.studies.runner import Runner
-from experiments.studies.store import Store
+from experiments.studies.options import check_axes
+from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store
+from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
 from planners import Objective, Planner
 from simulator import Execution, usual

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from experiments.results.planned import PlanResult
-    from experiments.studies.store import Store
+    from experiments.studies.running.store import Store
     from hardware import Array
     from planners import Plan, Planner
     from simulator import Execution

@@ -13,9 +13,9 @@ from experiments.face.forms import Changes, Options
 from experiments.notices import tell_notes
 from experiments.output import UsageError
 from experiments.results.planned import PlanResult
-from experiments.studies import vary
+from experiments.studies import options as vary
 from experiments.studies.case import Planned
-from experiments.studies.model_options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
+from experiments.studies.options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
 from hardware import Array
 from planners import PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual

@@ -7,33 +7,38 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from experiments.measured.case import RowCase
-from experiments.measured.errors import Spread
-from experiments.measured.fit import Probed, common_share, format_of, grouped
-from experiments.measured.stacks import stack_of
+from experiments.measured.fit import Probed, chip_of, common_share
+from experiments.measured.machine import stack_of
+from experiments.measured.rows import Row
+from experiments.measured.section import Column, Record, grouped, median_error
 from experiments.measured.study import Progress, probe, ready
 from experiments.output import UsageError
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 
 ENOUGH = 3
+COLUMNS = (
+    Column("row", "id"),
+    Column("measured [s]", "measured_s", "{:.4g}"),
+    Column("fitted [s]", "predicted_s", "{:.4g}"),
+    Column("error", "error", "{:+.1%}"),
+    Column("held out", "held_out_error", "{:+.1%}"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A chip's share of its peak in a format, its rows' errors with it, and without themselves.
+    """A chip's share of its peak in a format, and its rows, as JSON has them.
 
-    ``held_out`` are errors of each row with the share that the other rows have (none for one row).
+    Held-out errors are of each row with the share that the other rows have (None for one row).
     """
 
     chip: str
     device: str
     format: str
     share: float
-    rows: tuple[Probed, ...]
-    errors: tuple[float, ...]
-    held_out: tuple[float, ...]
+    rows: tuple[Record, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,17 @@ class Calibration:
     fitted: tuple[Fitted, ...]
 
     @property
-    def rows(self) -> int:
-        """How many rows told the constants."""
-        return sum(len(one.rows) for one in self.fitted)
+    def rows(self) -> list[Record]:
+        """The rows that told the constants."""
+        return [row for one in self.fitted for row in one.rows]
+
+    def to_json(self) -> Record:
+        """What ``--format json`` prints."""
+        constants = {f"{one.chip} {one.format}": one.share for one in self.fitted}
+        return {"extends": self.extends, "constants": constants, "rows": self.rows}
 
 
-def calibrated(rows: Sequence[Any], runner: Runner, progress: Progress) -> Calibration:
+def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calibration:
     """Fit one share for each chip and format; raises UsageError where rows are of no use."""
     cases = {row.id: one for row in rows if isinstance(one := ready(row), RowCase) and row.step_s}
     if not cases:
@@ -62,82 +72,57 @@ def calibrated(rows: Sequence[Any], runner: Runner, progress: Progress) -> Calib
             f"rows of several stacks ({', '.join(stacks)}, by their framework); calibrate one at a "
             "time, each from a file of its own"
         )
-    probed = probe(rows, runner, progress)
-    found = grouped(probed, lambda row: (row.hw, format_of(row)))
-    return Calibration(
-        stacks[0],
-        tuple(
-            _fitted(chip, format_, own, cases[own[0].row.id])
-            for (chip, format_), own in found.items()
-        ),
-    )
+    found = grouped(probe(rows, runner, progress), chip_of).values()
+    return Calibration(stacks[0], tuple(_fitted(own, cases[own[0].row.id]) for own in found))
 
 
-def _fitted(chip: str, format_: str, rows: list[Probed], case: RowCase) -> Fitted:
-    share = common_share(rows)
-    others = [rows[:k] + rows[k + 1 :] for k in range(len(rows))]
-    return Fitted(
-        chip,
-        case.case.array.group.kinds[0][0].name.partition(",")[0],
-        format_,
-        share,
-        tuple(rows),
-        tuple(row.error(share) for row in rows),
-        tuple(
-            row.error(common_share(rest)) for row, rest in zip(rows, others, strict=True) if rest
-        ),
-    )
+def _fitted(probed: list[Probed], case: RowCase) -> Fitted:
+    share = common_share(probed)
+    rows = []
+    for k, one in enumerate(probed):
+        rest = probed[:k] + probed[k + 1 :]
+        rows.append(
+            {
+                "id": one.row.id,
+                "measured_s": one.row.step_s,
+                "predicted_s": one.step_s(share),
+                "error": one.error(share),
+                "held_out_error": one.error(common_share(rest)) if rest else None,
+            }
+        )
+    device = case.case.array.group.kinds[0][0].name.partition(",")[0]
+    chip, format_ = chip_of(probed[0])
+    return Fitted(chip, device, format_, share, tuple(rows))
 
 
 def toml_of(calibration: Calibration, file: str) -> str:
     """The stack's spec; every constant says how many rows it is fitted on, and how well."""
-    about = f"{calibration.extends}, calibrated on {calibration.rows} rows"
+    about = f"{calibration.extends}, calibrated on {len(calibration.rows)} rows"
     lines = [
         'kind = "stack"',
         f"extends = {json.dumps(calibration.extends)}",
         f"description = {json.dumps(about)}",
     ]
     sources = []
-    devices = dict.fromkeys(one.device for one in calibration.fitted)
-    for device in devices:
+    for device, fitted in grouped(calibration.fitted, lambda one: one.device).items():
         lines += ["", f"[chips.{device}]"]
-        for one in (one for one in calibration.fitted if one.device == device):
+        for one in fitted:
             lines.append(f"{one.format} = {one.share:.6g}")
-            spread = Spread.of(one.errors)
             said = (
                 f"accelarray calibrate: fitted on {len(one.rows)} rows of {file}, "
-                f"median error {spread.median:.1%}"
+                f"median error {median_error(one.rows):.1%}"
             )
             sources.append(f'"chips.{device}.{one.format}" = {json.dumps(said)}')
     return "\n".join([*lines, "", "[sources]", *sources]) + "\n"
 
 
-def to_json(calibration: Calibration) -> dict[str, Any]:
-    """What ``--format json`` prints."""
-    return {
-        "extends": calibration.extends,
-        "constants": {f"{one.chip} {one.format}": one.share for one in calibration.fitted},
-        "rows": [
-            {
-                "id": probed.row.id,
-                "measured_s": probed.row.step_s,
-                "predicted_s": probed.step_s(one.share),
-                "error": error,
-                "held_out_error": one.held_out[k] if one.held_out else None,
-            }
-            for one in calibration.fitted
-            for k, (probed, error) in enumerate(zip(one.rows, one.errors, strict=True))
-        ],
-    }
-
-
 def said(calibration: Calibration) -> list[str]:
     """How well it fits, and whether that is much to go by."""
-    errors = [error for one in calibration.fitted for error in one.errors]
-    held_out = [error for one in calibration.fitted for error in one.held_out]
-    lines = [f"Median error of the rows {Spread.of(errors).median:.1%}."]
+    known = [row["held_out_error"] for row in calibration.rows]
+    held_out = [abs(error) for error in known if error is not None]
+    lines = [f"Median error of the rows {median_error(calibration.rows):.1%}."]
     if held_out:
-        median = statistics.median(map(abs, held_out))
+        median = statistics.median(held_out)
         lines.append(f"Of each row with the constant of the others: {median:.1%}.")
     few = [one for one in calibration.fitted if len(one.rows) < ENOUGH]
     if few:

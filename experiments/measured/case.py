@@ -1,18 +1,22 @@
-"""A measured row as a case that the simulator runs: its network, its machine, its axes."""
+"""A measured row as a case that the simulator runs: as it is, or with more computed again."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
-from experiments.measured.machine import Machine, changes_of, machine_of
+from experiments.measured.machine import Machine, changes_of, machine_of, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError, Split, precision_of, split_of
-from experiments.measured.stacks import stack_of
 from experiments.studies.case import Case
-from experiments.studies.model_options import ZERO
+from experiments.studies.options import ZERO
+from experiments.studies.running.outputs import REFUSED, Outputs, run_case
+from experiments.studies.running.runner import Runner
 from hardware import Array, SpecError, load_array
-from planners import Axes, Staging
+from planners import Axes, PlanError, Staging
+from simulator import OutOfMemoryError, SimulationError
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError
 from workloads.zoo.transformers import Transformer, transformer
@@ -25,6 +29,12 @@ and fp4 kernels keep what they have cast, and frameworks move to the host what l
 is counted here."""
 COMPILED = ("MaxText", "torchtitan FSDP2 +compile")
 """Frameworks whose compiler does element-wise work in passing."""
+
+REFUSALS = (PlanError, SimulationError)
+"""What a plan or a step may be refused with."""
+TOO_LARGE = "too_large"
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +154,39 @@ def _array(name: str, changes: tuple[str, ...]) -> Array:
         return load_array(name, changes)
     except SpecError as error:
         raise LeftOutError(str(error).partition("\n")[0]) from None
+
+
+class Ran(NamedTuple):
+    """A row as it was run at last, and what came out (under ``REFUSED`` why nothing did)."""
+
+    of: RowCase
+    outputs: Outputs
+
+
+def run_rows(asked: Mapping[K, RowCase], runner: Runner) -> Iterator[tuple[K, Ran]]:
+    """Each row's step as it finishes.
+
+    A step that does not fit in memory is followed by one with more computed again, where a
+    row leaves open how much: of 80 blocks none, then 20, 40, 60, then all of them.
+    """
+    tried = dict(asked)
+
+    def then(name: K, outputs: Outputs) -> dict[K, Case]:
+        if not outputs.get(TOO_LARGE):
+            return {}
+        tried[name] = tried[name].heavier
+        return {name: tried[name].case}
+
+    cases = {name: one.case for name, one in asked.items()}
+    for finished in runner.run(cases, then, _run_or_refusal):
+        if not finished.outputs.get(TOO_LARGE):
+            yield finished.name, Ran(tried[finished.name], finished.outputs)
+
+
+def _run_or_refusal(case: Case) -> Outputs:
+    """A row's step; or, so that one that cannot be planned stops no other, why there is none."""
+    try:
+        return run_case(case)
+    except REFUSALS as error:
+        why = str(error).partition("\n")[0]
+        return {REFUSED: why, TOO_LARGE: isinstance(error, OutOfMemoryError)}

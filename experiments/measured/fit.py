@@ -7,18 +7,17 @@ simulations tell. So constants are found without more of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
 
-from experiments.measured.machine import MACHINES
+from experiments.measured.machine import MACHINES, stack_of
 from experiments.measured.rows import Row
+from experiments.measured.section import grouped, relative
 from experiments.measured.split import precision_of
-from experiments.measured.stacks import stack_of
-from experiments.validate.fit import fit_efficiency, relative
 
-Key = TypeVar("Key")
+LEAST, MOST = 0.01, 1.0
+"""Efficiencies that make sense."""
 PROBES = (0.5, 0.8)
 """Shares at which calibration rows are simulated."""
 PRIOR = 0.25
@@ -29,6 +28,8 @@ BITS = {"fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp
 """Of a number in a format; tf32 takes as much room and half of bf16's peak."""
 UNKNOWN = 0.6
 """Where neither a chip nor one with its cores is in the calibration rows."""
+_CLOSE = 1e-8
+_MOST_STEPS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,11 @@ def format_of(row: Row) -> str:
     return "bf16" if format_ == "fp16" else format_
 
 
+def chip_of(probed: Probed) -> tuple[str, str]:
+    """The chip and the format whose share a row tells."""
+    return probed.row.hw, format_of(probed.row)
+
+
 def release(row: Row) -> str:
     """A framework of a year, as its rows name it."""
     return f"{row.framework} {row.year or ''}".strip()
@@ -120,19 +126,17 @@ def fitted(probed: Sequence[Probed]) -> Constants:
     A stack's factor is drawn towards one, as by ``PRIOR`` rows more that are right with one;
     a release's in the same way towards that of its stack.
     """
-    chips = grouped(probed, lambda row: (row.hw, format_of(row)))
+    chips = grouped(probed, chip_of)
     shares = {key: common_share(rows) for key, rows in chips.items()}
 
     def factor(rows: Sequence[Probed], usual: float = 1.0) -> float:
-        return usual * _factor(
-            [(one, usual * shares[one.row.hw, format_of(one.row)]) for one in rows]
-        )
+        return usual * _factor([(one, usual * shares[chip_of(one)]) for one in rows])
 
-    by_stack = grouped(probed, lambda row: (stack_of(row)[0], row.hw))
+    by_stack = grouped(probed, lambda one: (stack_of(one.row)[0], one.row.hw))
     stacks = {key: factor(rows) for key, rows in by_stack.items()}
     releases = {
         key: factor(rows, stacks[stack_of(rows[0].row)[0], rows[0].row.hw])
-        for key, rows in grouped(probed, lambda row: (release(row), row.hw)).items()
+        for key, rows in grouped(probed, lambda one: (release(one.row), one.row.hw)).items()
     }
     return Constants(shares, stacks, releases)
 
@@ -166,9 +170,25 @@ def common_share(rows: Sequence[Probed]) -> float:
     return fit_efficiency(lambda share: [one.error(share) for one in rows])
 
 
-def grouped(probed: Iterable[Probed], key: Callable[[Row], Key]) -> dict[Key, list[Probed]]:
-    """Rows by what they have in common."""
-    found: dict[Key, list[Probed]] = {}
-    for one in probed:
-        found.setdefault(key(one.row), []).append(one)
-    return found
+def fit_efficiency(errors: Callable[[float], Sequence[float]]) -> float:
+    """The efficiency within 0.01...1 with the least sum of squared ``errors``.
+
+    In the time per byte, 1 / efficiency, predictions are convex and grow, and
+    straight wherever no operator changes from computing to moving. So each
+    step takes their chords as straight lines (Gauss-Newton); begun where
+    everything moves, it comes down to a single row's root from one side. Each
+    call of ``errors`` may be a simulation: there are about ten.
+    """
+    last, now = 1 / LEAST, 0.5 / LEAST
+    before = errors(1 / last)
+    for _ in range(_MOST_STEPS):
+        found = errors(1 / now)
+        slopes = [(b - a) / (now - last) for a, b in zip(before, found, strict=True)]
+        steepness = sum(slope * slope for slope in slopes)
+        if not steepness:
+            break
+        step = sum(e * slope for e, slope in zip(found, slopes, strict=True)) / steepness
+        last, now, before = now, min(max(now - step, 1 / MOST), 1 / LEAST), found
+        if abs(now - last) <= _CLOSE * now:
+            break
+    return 1 / now

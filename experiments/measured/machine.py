@@ -1,4 +1,4 @@
-"""The machine of a measured row: an array of the catalog, as large as the row says."""
+"""The machine of a measured row, an array of the catalog as large as the row says; its stack."""
 
 from __future__ import annotations
 
@@ -60,6 +60,24 @@ torchtitan's own words for its H100. A pod's size is the domain of a TPU: larger
 slices."""
 
 
+OF_FRAMEWORK = (
+    ("Megatron-LM 0.14", "megatron-lm-2025"),
+    ("Megatron-DeepSpeed", "deepspeed-2022"),
+    ("DeepSpeed", "deepspeed-2022"),
+    ("Megatron-LM", "megatron-2021"),
+    ("Megatron-Bridge", "megatron-2025"),
+    ("Megatron-Core", "nemo-2024"),
+    ("NeMo Megatron 23", "nemo-2024"),
+    ("NeMo", "nemo-2024"),
+    ("Composer", "composer-2023"),
+    ("torchtitan", "torchtitan-2024"),
+    ("metaseq", "composer-2023"),
+    ("MaxText", "maxtext-2024"),
+)
+"""How frameworks begin, and the catalog's stack for them; the first one that fits counts."""
+OTHERS = "megatron-2025"
+
+
 def machine_of(row: Row) -> Machine:
     """What a row's ``hw`` means; raises UsageError with the row's name."""
     if row.hw in MACHINES:
@@ -88,3 +106,11 @@ def _domain(row: Row, machine: Machine) -> int:
     if row.gpus_per_node and most <= 8:
         most = row.gpus_per_node
     return next(each for each in range(min(most, row.gpus), 0, -1) if row.gpus % each == 0)
+
+
+def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
+    """The catalog's stack of a row, and what is assumed where its framework is not known."""
+    for begins, stack in OF_FRAMEWORK:
+        if row.framework.startswith(begins):
+            return stack, ()
+    return OTHERS, (f"stack {OTHERS}",)

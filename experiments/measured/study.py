@@ -1,7 +1,8 @@
 """Predict every row of a table: fit constants on some, say how far the others are off.
 
 Every prediction is a case like any other's: planned by the row's axes, simulated on the
-engine, kept in a store where there is one.
+engine, kept in a store where there is one. Beside each stand controls, predictions that know
+nothing, which a model of a machine has to beat.
 """
 
 from __future__ import annotations
@@ -9,24 +10,98 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from experiments.measured.case import RowCase, case_of
-from experiments.measured.controls import Shares, Work, controls, fitted_shares
-from experiments.measured.errors import Outcome, counted
+from experiments.measured.case import Ran, RowCase, case_of, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.rows import Row
-from experiments.measured.running import Ran, run_rows
+from experiments.measured.section import Record, grouped, relative
 from experiments.measured.split import LeftOutError
 from experiments.output import UsageError
-from experiments.studies.estimate import estimate
-from experiments.studies.outputs import REFUSED
-from experiments.studies.runner import Runner
+from experiments.studies.running.estimate import estimate
+from experiments.studies.running.outputs import REFUSED
+from experiments.studies.running.runner import Runner
 
 GIB = 2.0**30
 MOST_S = 600.0
 """A row is left out whose step takes longer to simulate, by its estimate."""
+PEAK, SHARE, HARDWARE = "peak only", "constant share", "share, recompute counted"
+CONTROLS = (PEAK, SHARE, HARDWARE)
+"""The model's FLOPs at the chip's peak; at one share of it for all rows, the one that fits the
+calibration rows best; the same of the FLOPs with forward once more where it is computed again."""
 Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A row and what is said of it; seconds, GiB of a chip; None where nothing can be said.
+
+    ``left_out`` is why it is in no statistic (None: it is in). ``assumed`` is what the row
+    does not state and the prediction takes. ``controls`` are those of the same row, in seconds.
+    """
+
+    row: Row
+    predicted_s: float | None
+    memory_gib: float | None
+    left_out: str | None
+    assumed: tuple[str, ...] = ()
+    controls: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def error(self) -> float:
+        """Signed and relative: 0.1 is a prediction 10 % too slow."""
+        if self.predicted_s is None or self.row.step_s is None:
+            raise ValueError(f"{self.row.id}: nothing to compare")
+        return relative(self.predicted_s, self.row.step_s)
+
+    def error_of(self, control: str) -> float:
+        """The same of a control; not a number where it is not known."""
+        return relative(self.controls.get(control, math.nan), self.row.step_s or math.nan)
+
+    @property
+    def memory_error(self) -> float | None:
+        """The same of memory; None where it is not measured or not predicted."""
+        if self.memory_gib is None or self.row.mem_gib is None:
+            return None
+        return relative(self.memory_gib, self.row.mem_gib)
+
+    @property
+    def architecture(self) -> str:
+        """Dense models, and mixtures of experts, which are told apart in every table."""
+        return "dense" if self.row.dense else "mixture of experts"
+
+    def to_json(self) -> Record:
+        """The row as scripts read it."""
+        return {
+            "id": self.row.id,
+            "measured_s": self.row.step_s,
+            "predicted_s": self.predicted_s,
+            "memory_gib": self.memory_gib,
+            "left_out": self.left_out,
+            "measured_memory_gib": self.row.mem_gib,
+            "source": self.row.source,
+            "chip": self.row.hw,
+            "architecture": self.architecture,
+            "assumed": list(self.assumed),
+            "controls": dict(self.controls),
+        }
+
+
+def counted(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Those in the statistics."""
+    return [outcome for outcome in outcomes if outcome.left_out is None]
+
+
+class Work(NamedTuple):
+    """Seconds of a step's FLOPs at the peak of all chips: the model's, and with recomputing.
+
+    Six FLOPs for each multiply-accumulate of a forward pass; attention's are counted whole,
+    causal or not.
+    """
+
+    model_s: float
+    hardware_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +113,6 @@ class Study:
 
     outcomes: tuple[Outcome, ...]
     constants: Constants
-    shares: Shares
     factors: Mapping[str, float]
 
 
@@ -54,17 +128,13 @@ def predicted(
     Of each source ``per_source`` rows that can be compared set a factor for the seconds of
     that source (``spread_over``), and are left out of the errors themselves.
     """
-    probed = probe(calibration, runner, progress)
-    constants = fitted(probed)
-    known = [ready(row) for row in calibration]
+    constants = fitted(probe(calibration, runner, progress))
+    known = ((ready(row), row.step_s) for row in calibration)
     shares = fitted_shares(
-        (work_of(one), one.row.step_s)
-        for one in known
-        if isinstance(one, RowCase) and one.row.step_s
+        (work_of(one), step_s) for one, step_s in known if isinstance(one, RowCase) and step_s
     )
     outcomes = _outcomes(rows, constants, shares, runner, progress)
-    outcomes, factors = _by_source(outcomes, per_source)
-    return Study(tuple(outcomes), constants, shares, factors)
+    return _by_source(Study(tuple(outcomes), constants, {}), per_source)
 
 
 def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probed]:
@@ -102,7 +172,7 @@ def at_share(of: RowCase, share: float) -> RowCase:
 
 
 def work_of(of: RowCase) -> Work:
-    """FLOPs of a row's step, and the peak of its chips."""
+    """What a row's step takes at the peak of its chips."""
     forward = 2.0 * of.case.network.macs * of.case.batch
     again = forward if of.split.recompute == "full" else 0.0
     if of.split.recompute.isdecimal() and of.row.layers:
@@ -110,7 +180,27 @@ def work_of(of: RowCase) -> Work:
             int(of.split.recompute) * of.split.pp * of.split.vp / of.row.layers, 1
         )
     peak = sum(device.peak_flops_per_s * count for device, count in of.case.array.group.kinds)
-    return Work(3 * forward, 3 * forward + again, peak)
+    return Work(3 * forward / peak, (3 * forward + again) / peak)
+
+
+def fitted_shares(calibration: Iterable[tuple[Work, float]]) -> Work:
+    """Shares of peak with the median step right, of work and measured seconds.
+
+    The median of logarithms: half of the rows are faster, half slower.
+    """
+    logs = [[math.log(at_peak_s / step_s) for at_peak_s in work] for work, step_s in calibration]
+    if not logs:
+        return Work(1.0, 1.0)
+    return Work(*(math.exp(statistics.median(own)) for own in zip(*logs, strict=True)))
+
+
+def controls(work: Work, shares: Work) -> dict[str, float]:
+    """Each control's seconds."""
+    return {
+        PEAK: work.model_s,
+        SHARE: work.model_s / shares.model_s,
+        HARDWARE: work.hardware_s / shares.hardware_s,
+    }
 
 
 def ready(row: Row) -> RowCase | LeftOutError:
@@ -124,7 +214,7 @@ def ready(row: Row) -> RowCase | LeftOutError:
 def _outcomes(
     rows: Sequence[Row],
     constants: Constants,
-    shares: Shares,
+    shares: Work,
     runner: Runner,
     progress: Progress,
 ) -> list[Outcome]:
@@ -149,7 +239,7 @@ def _outcomes(
 
 
 def _outcome(
-    row: Row, ran: Ran | None, left_out: str | None, constants: Constants, shares: Shares
+    row: Row, ran: Ran | None, left_out: str | None, constants: Constants, shares: Work
 ) -> Outcome:
     if ran is None or REFUSED in ran.outputs:
         return Outcome(row, None, None, ran.outputs[REFUSED] if ran else left_out)
@@ -160,23 +250,22 @@ def _outcome(
         None if peak is None else peak / GIB,
         None if row.step_s else "its step is not stated",
         (*ran.of.split.assumed, *constants.share(row)[1]),
-        tuple(controls(work_of(ran.of), shares).items()),
+        controls(work_of(ran.of), shares),
     )
 
 
-def _by_source(
-    outcomes: Sequence[Outcome], per_source: int
-) -> tuple[list[Outcome], dict[str, float]]:
-    """The outcomes with each source's factor, whose rows are left out."""
+def _by_source(study: Study, per_source: int) -> Study:
+    """The study with each source's factor, whose rows are left out."""
     if not per_source:
-        return list(outcomes), {}
-    sources: dict[str, list[Outcome]] = {}
-    for outcome in counted(outcomes):
-        sources.setdefault(_source(outcome), []).append(outcome)
-    chosen = {source: spread_over(found, per_source) for source, found in sources.items()}
+        return study
+    chosen = {
+        source: spread_over(found, per_source)
+        for source, found in grouped(counted(study.outcomes), _source).items()
+    }
     used = {one.row.id for found in chosen.values() for one in found}
     factors = {source: factor_of(found) for source, found in chosen.items()}
-    return [_scaled(outcome, factors, used) for outcome in outcomes], factors
+    scaled = (_scaled(outcome, factors, used) for outcome in study.outcomes)
+    return replace(study, outcomes=tuple(scaled), factors=factors)
 
 
 def factor_of(found: Sequence[Outcome]) -> float:

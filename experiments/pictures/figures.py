@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.output import UsageError, whole_file
-from experiments.pictures.drawing import DPI, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from experiments.pictures.notebook import NotebookFigure
+
+COLOURS = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
+"""Paul Tol's bright scheme, told apart by colour-blind readers too."""
+PLANNERS = ("data_parallel", "owt", "hypar", "accpar", "model_parallel")
+"""Planners that have the colour at their place for themselves."""
+
+
+def places(planners: Sequence[str]) -> dict[str, int]:
+    """Each planner's number among the colours.
+
+    Others than PLANNERS have those behind theirs, in their order, and where
+    these do not suffice those of PLANNERS that are absent; then all once more.
+    """
+    own = {name: PLANNERS.index(name) for name in planners if name in PLANNERS}
+    free = [*range(len(PLANNERS), len(COLOURS)), *range(len(PLANNERS))]
+    free = [place for place in free if place not in own.values()] or list(range(len(COLOURS)))
+    others = [name for name in dict.fromkeys(planners) if name not in own]
+    own |= {name: free[i % len(free)] for i, name in enumerate(others)}
+    return {name: own[name] for name in planners}
+
+
+def colours(planners: Sequence[str]) -> dict[str, str]:
+    """Each planner's colour."""
+    return {name: COLOURS[place] for name, place in places(planners).items()}
+
+
+DPI = 150
+CSS_PIXELS = 96
+"""Pixels that a browser takes for an inch, however fine its screen is."""
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """How figures become files.
+
+    Names come from strangers' files: a letter our font lacks is drawn as a
+    box, without a warning.
+    """
+    from matplotlib import rc_context
+
+    with (
+        rc_context({"hatch.linewidth": 0.4, "svg.hashsalt": "accelarray"}),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
 
 UNDATED: dict[str, dict[str, Any]] = {
     ".png": {},
@@ -42,15 +91,31 @@ def check_plot(path: str) -> None:
         raise UsageError(f"--plot {path!r}: the name must end in {', '.join(UNDATED)}")
 
 
-def new_figure(width: float, height: float, layout: str | None = None) -> NotebookFigure:
+def new_figure(width: float, height: float, layout: str | None = None) -> Figure:
     """An empty figure of so many inches; laid out by hand unless ``layout`` says how."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from experiments.pictures.notebook import NotebookFigure
-
-    figure = NotebookFigure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    figure = _notebook_figure()(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
     FigureCanvasAgg(figure)
     return figure
+
+
+@cache
+def _notebook_figure() -> type[Figure]:
+    """The class of our figures, made once matplotlib is needed."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that a notebook shows whether or not ``pyplot`` was imported."""
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            """The pixels that a saved PNG has, and how large to show them."""
+            width, height = (round(inches * CSS_PIXELS) for inches in self.get_size_inches())
+            with drawing(), io.BytesIO() as file:
+                self.savefig(file, format="png", dpi=DPI)
+                return file.getvalue(), {"width": width, "height": height}
+
+    return NotebookFigure
 
 
 def panels(
@@ -135,13 +200,18 @@ def legend_below_title(
     )
 
 
+def name_axes(axes: Axes, across: str | None, up: str | None, *grid: Literal["x", "y"]) -> None:
+    """Names of axes, and thin lines behind what is drawn (along both axes, unless said)."""
+    axes.set(xlabel=across, ylabel=up)
+    axes.grid(axis=grid[0] if grid else "both", lw=0.3)
+    axes.set_axisbelow(True)
+
+
 def speedup_axis(axes: Axes) -> None:
     """Speedups over data parallelism, as bars."""
     axes.margins(x=0.02, y=0.12)
     readable_log(axes)
-    axes.set_ylabel("speedup over data parallelism")
-    axes.grid(axis="y", lw=0.3)
-    axes.set_axisbelow(True)
+    name_axes(axes, axes.get_xlabel(), "speedup over data parallelism", "y")
 
 
 def readable_log(axes: Axes) -> None:

@@ -8,20 +8,97 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.output import whole_file
-from experiments.pictures.counters import link_use, memory
-from experiments.pictures.resources import BOARD, Site, labels
-from experiments.pictures.tracks import Slice, rows_of, slices_by_resource, tracks
+from experiments.pictures.lanes import (
+    BOARD,
+    Site,
+    Slice,
+    labels,
+    rows_of,
+    slices_by_resource,
+    tracks,
+)
+from hardware import Wires
+from simulator import PICOSECONDS
+from simulator.analysis.memory_timeline import Filled, filled
 from simulator.engine.operations import CLASSES
 from simulator.engine.records import NO_ROW
 
 if TYPE_CHECKING:
     import pandas
 
-    from simulator import Timeline
+    from simulator import Operation, Timeline
     from simulator.engine.resources import Resource
+
+
+class Sample(NamedTuple):
+    """A value from ``at_ps`` on, until the next one."""
+
+    at_ps: int
+    value: float
+
+
+def memory(timeline: Timeline, site: Site) -> Iterator[Filled]:
+    """The most that one core of a site holds during each of its computations, by class, too.
+
+    Nothing where the execution model has no memory.
+    """
+    if not timeline.memory or site.level != BOARD:
+        return
+    names = [station.name for station in timeline.stations.workers]
+    yield from filled(timeline, names.index(site.name))
+
+
+def link_use(timeline: Timeline) -> dict[str, list[Sample]]:
+    """Bytes a second over all links of each kind (``explain``'s) that carries something.
+
+    What an exchange moves counts as moved evenly while it is under way. Where links are
+    no wires' (published) a kind is the splits of one level.
+    """
+    moved: dict[Operation, dict[str, float]] = {}
+    changes: dict[str, list[tuple[int, float]]] = {}
+    for number, index, _, start, end, _ in zip(*timeline.columns, strict=True):
+        resource, operation = timeline.resources[number], timeline.operations[index]
+        if resource.kind != "link":
+            continue
+        if operation not in moved:
+            moved[operation] = _moved(timeline, operation)
+        for kind, amount in moved[operation].items():
+            many = 1 if operation.jobs else resource.multiplicity
+            rate = many * amount * PICOSECONDS / max(1, end - start)
+            changes.setdefault(kind, []).extend([(start, rate), (max(end, start + 1), -rate)])
+    return {kind: _summed(steps) for kind, steps in changes.items()}
+
+
+def _moved(timeline: Timeline, operation: Operation) -> dict[str, float]:
+    """Bytes over links by kind; a folded exchange's jobs are those of all that it stands for."""
+    wires, found = timeline.program.wires, dict[str, float]()
+    if not isinstance(wires, Wires) or not operation.jobs:
+        return {f"level {operation.level}": operation.bytes} if operation.bytes else {}
+    for job in operation.jobs:
+        load = job.load.everywhere()
+        for subnet in wires.subnets:
+            here = (load.links >= subnet.links.start) & (load.links < subnet.links.stop)
+            amount = float(load.flows[here].sum()) * job.flow_bytes
+            if amount:
+                found[subnet.joins] = found.get(subnet.joins, 0.0) + amount
+    return found
+
+
+def _summed(changes: list[tuple[int, float]]) -> list[Sample]:
+    """The sum after each change; exactly nothing where all that began has ended."""
+    samples: list[Sample] = []
+    total, open_now = 0.0, 0
+    for at_ps, rate in sorted(changes):
+        open_now += 1 if rate > 0 else -1
+        total = total + rate if open_now else 0.0
+        if samples and samples[-1].at_ps == at_ps:
+            samples.pop()
+        samples.append(Sample(at_ps, total))
+    return samples
+
 
 Event = dict[str, Any]
 PS_A_NS = 1000
@@ -50,7 +127,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
         yield _metadata("process_name", pid, 0, name=process)
         yield _metadata("process_sort_index", pid, 0, sort_index=pid)
     threads = count(len(processes) + 2)  # no thread has a process's number
-    places: dict[int, tuple[int, int]] = {}
+    places: dict[tuple[int, Slice], tuple[int, int]] = {}
     for site in chosen:
         pid = processes[_process(site, names)]
         for number in site.resources:
@@ -62,47 +139,46 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                 yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
                 for each in done:
                     moved = each.operation.received[direction]
-                    places.setdefault(id(each), (pid, tid))
+                    places.setdefault((number, each), (pid, tid))
                     version = versions.get(number, {}).get(each.turn)
                     yield _complete(each, resource, pid, tid, moved, version)
     yield from _flows(timeline, slices, places)
     for site in chosen:
         pid, name = processes[_process(site, names)], names[site.name]
         for held in memory(timeline, site):
-            by_class = dict(zip(CLASSES, held.by_class, strict=True))
-            at_ps = held.start_ps
-            yield _counter(f"memory of a core: {name}", pid, at_ps, {"bytes": held.most})
-            yield _counter(f"memory by class: {name}", pid, at_ps, by_class)
+            for what, args in (
+                ("memory of a core", {"bytes": held.most}),
+                ("memory by class", dict(zip(CLASSES, held.by_class, strict=True))),
+            ):
+                yield _counter(f"{what}: {name}", pid, held.start_ps, args)
     yield from _links(timeline, len(processes) + 1)
 
 
 def _flows(
-    timeline: Timeline, slices: Sequence[Sequence[Slice]], places: Mapping[int, tuple[int, int]]
+    timeline: Timeline,
+    slices: Sequence[Sequence[Slice]],
+    places: Mapping[tuple[int, Slice], tuple[int, int]],
 ) -> Iterator[Event]:
     """An arrow for each record that waited for one of another resource, if both are shown.
 
     It leaves within the last nanosecond of its slice: behind that it would be
-    another one's.
+    another one's. A viewer cannot tell which slice an arrow is of that lasts less.
     """
     columns = timeline.columns
     each = [iter(row) for row in slices]
-    rows = [next(each[resource]) for resource in columns.resource]
+    rows = [(resource, next(each[resource])) for resource in columns.resource]
     for row, cause in enumerate(columns.cause):
         if cause == NO_ROW or columns.resource[row] == columns.resource[cause]:
             continue
         ends = [rows[cause], rows[row]]
-        if all(id(end) in places and _lasts(end) for end in ends):
-            for phase, done in zip("sf", ends, strict=True):
-                pid, tid = places[id(done)]
+        lasts = [done.end_ps // PS_A_NS > done.start_ps // PS_A_NS for _, done in ends]
+        if all(lasts) and all(end in places for end in ends):
+            for phase, (resource, done) in zip("sf", ends, strict=True):
+                pid, tid = places[resource, done]
                 at_ns = done.end_ps // PS_A_NS - 1 if phase == "s" else done.start_ps // PS_A_NS
                 event = {"ph": phase, "name": "waited for", "cat": "wait", "id": row}
                 event |= {"pid": pid, "tid": tid, "ts": at_ns / 1000}
                 yield event | ({"bp": "e"} if phase == "f" else {})
-
-
-def _lasts(done: Slice) -> bool:
-    """Whether a viewer can tell which slice an arrow is of."""
-    return done.end_ps // PS_A_NS > done.start_ps // PS_A_NS
 
 
 def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
@@ -117,7 +193,7 @@ def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
 
 def _counter(name: str, pid: int, at_ps: int, args: Mapping[str, float]) -> Event:
     at = at_ps // PS_A_NS / 1000
-    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": dict(args)}
+    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at, "args": args}
 
 
 def _rows(

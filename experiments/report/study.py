@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
-from string import Template
 from typing import Any
 
 from experiments.explain.study import Explanation, explain, steps_of
-from experiments.report.page.about import made_by, specs
-from experiments.report.page.headline import message, title
-from experiments.report.page.markup import Markup, escape, join, tag
-from experiments.report.page.numbers import memory, numbers
-from experiments.report.page.plans import plan_maps
-from experiments.report.page.results import results
-from experiments.report.page.speedups import speedups
-from experiments.report.page.step import step
-from experiments.report.page.why import critical_path, versus, what_helps
+from experiments.report.comparison import (
+    made_by,
+    message,
+    plan_maps,
+    results,
+    specs,
+    speedups,
+    title,
+)
+from experiments.report.page import page
+from experiments.report.step import critical_path, memory, numbers, step, versus, what_helps
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import PUBLISHED_BATCH, comparisons
 from experiments.studies.difference import difference
-from experiments.studies.mixed import fastest_alone
-from experiments.studies.runner import Runner
+from experiments.studies.running.outputs import fastest_alone
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison
 from hardware import Array
 from planners import Planner, planner_name
 from simulator import PUBLISHED, Execution
 from workloads import Network
-
-SECTIONS = {
-    "training": "training",
-    "speedups": "speedups",
-    "results": "store",
-    "numbers": "numbers",
-    "memory": "memory",
-    "path": "why",
-    "helps": "what would help",
-    "compare": "two planners",
-    "plans": "plans",
-    "timeline": "timeline",
-    "specs": "specs",
-    "made": "versions",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +79,7 @@ def report(
         "compare": _versus(study, why),
         "plans": _plans(study),
         "timeline": step(str(drawn), why.timeline),
-        "specs": specs(list(study.arrays)),
+        "specs": specs(study.arrays),
         "made": made_by(study.command),
     }
     kept = {name: part for name, part in parts.items() if part is not None}
@@ -107,25 +90,6 @@ def steps(study: Study) -> int:
     """How often ``progress`` hears of something."""
     rows = len(study.arrays) * len(study.networks) * len(study.planners)
     return rows + steps_of(_drawn(study), ())
-
-
-def page(title: str, message: str, parts: Mapping[str, Markup]) -> str:
-    """The skeleton around sections; only its own style and script may run."""
-    style, script = _asset("style.css"), _asset("page.js")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    links = [tag("a", SECTIONS[name], href=f"#{name}") for name in parts]
-    return Template(_asset("page.html")).substitute(
-        policy=escape(policy),
-        title=escape(title),
-        message=escape(message),
-        style=style,
-        contents=join(links),
-        sections=join(parts.values()),
-        script=script,
-    )
 
 
 def _compared(
@@ -154,7 +118,7 @@ def _kept(study: Study, runner: Runner) -> Sequence[Mapping[str, Any]] | None:
     return [row for row in runner.store.rows() if row.get("array") not in beside]
 
 
-def _plans(study: Study) -> Markup:
+def _plans(study: Study) -> dict[str, Any]:
     plans = [
         (
             study.execution.planned(array),
@@ -165,7 +129,7 @@ def _plans(study: Study) -> Markup:
     return plan_maps(study.mapped.name, plans)
 
 
-def _versus(study: Study, why: Explanation) -> Markup | None:
+def _versus(study: Study, why: Explanation) -> dict[str, Any] | None:
     """The drawn step beside data parallelism's, or, where it is that, another planner's."""
     case = why.case
     others = [planner for planner in study.planners if planner_name(planner) != case.planner_name]
@@ -185,14 +149,3 @@ def _drawn(study: Study) -> Case:
 
 def _case(study: Study, network: Network, planner: str | Planner, array: Array) -> Case:
     return Case(network, planner, array, study.batch, execution=study.execution)
-
-
-def _asset(name: str) -> str:
-    folder = resources.files("experiments") / "report" / "page"
-    return (folder / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """What the policy calls an inline style or script that may be used."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from experiments.report.page.about import made_by, specs
-from experiments.report.page.chart import lines
-from experiments.report.page.markup import Markup, number, section, table, tag
-from experiments.report.study import page
-from experiments.studies.training import Trained
-from experiments.studies.training_tables import SMALL
+from experiments.report.charts import Chart, lines
+from experiments.report.comparison import made_by, specs
+from experiments.report.page import Number, Table, page
+from experiments.studies.training.run import Trained
+from experiments.studies.training.tables import SMALL, mean
 
 POINTS = 30
 """Of a line."""
@@ -29,63 +28,64 @@ def training_page(found: Sequence[Trained], command: str = "") -> str:
         f"{best.iterations_per_s:.4g} of all workers together."
     )
     parts = {
-        "training": section("training", "Many workers", *_tables(found), *_charts(found)),
+        "training": {
+            "tables": list(_tables(found)),
+            "notes": list(_notes(found)),
+            "charts": list(_charts(found)),
+            "small": [SMALL] if asked.learn else [],
+        },
         "specs": specs([asked.array]),
         "made": made_by(command),
     }
     return page(title, message, parts)
 
 
-def _tables(found: Sequence[Trained]) -> Iterator[Markup]:
+def _tables(found: Sequence[Trained]) -> Iterator[Table]:
     head = ["method", "iterations a second", "the slowest worker's", "time [s]"]
     head += ["staleness, mean", "largest gap", "loss", "source"]
-    yield table("Methods on the same draws", head, [_row(one) for one in found])
+    yield Table("Methods on the same draws", head, [_row(one) for one in found])
     causes = list(dict.fromkeys(cause for one in found for cause in one.waiting))
     rows = [
         [
             one.asked.method,
-            number(one.computing_s, ".4g"),
-            *(number(one.waiting.get(cause, 0.0), ".4g") for cause in causes),
+            Number(one.computing_s, ".4g"),
+            *(Number(one.waiting.get(cause, 0.0), ".4g") for cause in causes),
         ]
         for one in found
     ]
-    yield table("Seconds of all workers together", ["method", "computing", *causes], rows)
+    yield Table("Seconds of all workers together", ["method", "computing", *causes], rows)
+
+
+def _notes(found: Sequence[Trained]) -> Iterator[str]:
     for one in found:
-        for said in [*one.notes, *([f"{one.asked.method}: {one.hang}"] if one.hang else [])]:
-            yield tag("p", said, class_="note")
+        yield from one.notes
+        if one.hang:
+            yield f"{one.asked.method}: {one.hang}"
         if one.asked.way.recalled:
-            words = f"{one.asked.method}, as recalled: {one.asked.way.recalled}."
-            yield tag("p", words, class_="note")
+            yield f"{one.asked.method}, as recalled: {one.asked.way.recalled}."
 
 
 def _row(one: Trained) -> list[object]:
-    counts = one.run.staleness
-    stale = sum(age * count for age, count in counts.items()) / max(sum(counts.values()), 1)
     return [
         one.asked.method,
-        number(one.iterations_per_s, ".5g"),
-        number(min(one.each_per_s), ".4g"),
-        number(one.time_s, ".6g"),
-        number(stale, ".3g"),
+        Number(one.iterations_per_s, ".5g"),
+        Number(min(one.each_per_s), ".4g"),
+        Number(one.time_s, ".6g"),
+        Number(mean(one.run.staleness), ".3g"),
         max(one.run.gaps, default=0),
-        number(one.curve[-1][1] if one.curve else None, ".4g"),
+        Number(one.curve[-1][1] if one.curve else None, ".4g"),
         one.asked.way.source,
     ]
 
 
-def _charts(found: Sequence[Trained]) -> Iterator[Markup]:
+def _charts(found: Sequence[Trained]) -> Iterator[Chart]:
     progress = {one.asked.method: _progress(one) for one in found if any(one.run.done)}
-    charts = []
     if progress:
-        name = "Iterations of all workers"
-        charts.append(lines(name, "simulated time [s]", "iterations", progress))
-    if found[0].learned:
-        loss = {one.asked.method: _some(one.curve[1:]) for one in found if one.curve[1:]}
+        yield lines("Iterations of all workers", "simulated time [s]", "iterations", progress)
+    loss = {one.asked.method: _some(one.curve[1:]) for one in found if one.curve[1:]}
+    if loss:
         name = f"Loss of the mean model, {found[0].asked.learn}"
-        charts += [lines(name, "simulated time [s]", "loss", loss)] if loss else []
-    yield tag("div", *charts, class_="charts")
-    if found[0].learned:
-        yield tag("p", SMALL, class_="note")
+        yield lines(name, "simulated time [s]", "loss", loss)
 
 
 def _progress(one: Trained) -> list[tuple[float, float]]:

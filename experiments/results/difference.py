@@ -12,8 +12,8 @@ from experiments.pictures.gantt import plot_gantt
 from experiments.results.result import Result, readable
 from experiments.results.step import StepResult
 from experiments.studies.difference import Change, Difference, difference
-from experiments.studies.messages import warn_inexact
-from experiments.studies.metrics import measured
+from experiments.studies.speedups import warn_inexact
+from experiments.studies.step_numbers import measured
 
 if TYPE_CHECKING:
     import pandas

@@ -21,10 +21,10 @@ from experiments.explain.tables import (
 from experiments.output import hearing
 from experiments.results.result import Result, readable
 from experiments.studies.case import Case
-from experiments.studies.estimate import forewarn
-from experiments.studies.messages import inexact
 from experiments.studies.pipelining import pipeline_table
-from experiments.studies.throughput import conventions
+from experiments.studies.running.estimate import forewarn
+from experiments.studies.speedups import inexact
+from experiments.studies.step_numbers import conventions
 from experiments.studies.unread import warnings
 from planners import Plan
 from simulator import PICOSECONDS, Timeline

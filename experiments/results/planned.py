@@ -12,7 +12,7 @@ from experiments.output import width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
-from experiments.studies.messages import inexact
+from experiments.studies.speedups import inexact
 from hardware import Array
 from planners import OBJECTIVES, Partition, Pipeline, Plan, Split, Update
 from planners.plan.updates import bucket_words, update_order_words

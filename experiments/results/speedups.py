@@ -11,16 +11,14 @@ from rich.table import Table
 from experiments.face.asked import Study
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
+from experiments.pictures.plots import plot_levels, plot_speedups
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.case import Case
-from experiments.studies.comparison import compare, named
-from experiments.studies.messages import messages, slower
-from experiments.studies.metrics import check_metrics
-from experiments.studies.scaling import Level, sweep
-from experiments.studies.speedups import BASELINE, Comparison, geometric_mean
+from experiments.studies.comparison import Level, compare, named, sweep_levels
+from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages, slower
+from experiments.studies.step_numbers import check_metrics
 
 if TYPE_CHECKING:
     import pandas
@@ -230,7 +228,7 @@ def scaled(study: Study, levels: str | Iterable[int]) -> ScalingResult:
     total = len(wanted) * len(study.networks) * len(study.planners)
     with study.going(total) as (runner, progress, told):
         args = (asked.array, wanted, study.networks, study.planners, asked.batch, progress)
-        done = sweep(*args, **asked.options, metrics=study.metrics, runner=runner)
+        done = sweep_levels(*args, **asked.options, metrics=study.metrics, runner=runner)
     for fault in (fault for level in done for fault in level.result.overflows):
         tell(f"{fault} {REMEDY}")
     complete = len(done) == len(wanted)

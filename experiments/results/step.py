@@ -12,27 +12,33 @@ from rich.table import Table
 
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError
-from experiments.pictures.counters import memory
 from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.lanes import chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
-from experiments.pictures.resources import labels, sites
-from experiments.pictures.trace import to_frame, trace_events, write_csv, write_trace
-from experiments.pictures.tracks import chart
+from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
 from experiments.results.explanation import explained
 from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
 from experiments.results.result import Result, readable
-from experiments.studies.axis_traffic import axis_fields, axis_rows
 from experiments.studies.case import Case, plan_of, simulated
 from experiments.studies.difference import core_ps_by_phase
-from experiments.studies.estimate import forewarn
-from experiments.studies.messages import inexact
-from experiments.studies.metrics import METRICS, measured
 from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import in_words, pipeline_fields, pipeline_table
-from experiments.studies.step_bounds import bound_fields, sentence
-from experiments.studies.throughput import computed, conventions, throughput, throughput_rows
+from experiments.studies.running.estimate import forewarn
+from experiments.studies.speedups import inexact
+from experiments.studies.step_numbers import (
+    METRICS,
+    axis_fields,
+    axis_rows,
+    bound_fields,
+    computed,
+    conventions,
+    measured,
+    sentence,
+    throughput,
+    throughput_rows,
+)
 from experiments.studies.unread import warnings
 from planners import Plan, predict
 from simulator import PICOSECONDS, Shares, Timeline, overflow, shares
@@ -42,8 +48,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-    from experiments.pictures.resources import Site
-    from experiments.pictures.tracks import Chart
+    from experiments.pictures.lanes import Chart, Site
     from experiments.results.explanation import ExplanationResult
 
 

@@ -13,14 +13,13 @@ from experiments.face.forms import Vary
 from experiments.face.inputs import option_text
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table
-from experiments.pictures.sweep_plots import check_drawable, plot_sweep
+from experiments.pictures.plots import check_drawable, plot_sweep
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
-from experiments.studies.metrics import check_metrics
-from experiments.studies.model_options import MODEL_OPTIONS
+from experiments.studies.options import MODEL_OPTIONS, Axis, parse_axes
+from experiments.studies.step_numbers import check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
-from experiments.studies.vary import Axis, parse_axes
 from hardware import format_quantity
 
 if TYPE_CHECKING:

@@ -7,20 +7,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas
 
 from experiments.output import progress_bar
-from experiments.scripts.deployed_study import BATCHES, WIRES, array_of
+from experiments.scripts.deployed_study import BATCHES, WIRES, array_of, markdown
 from experiments.studies.comparison import compare
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import geometric_mean
 from hardware import Array, Device
 from planners import PLANNERS
 from simulator import Execution
 from workloads import ZOO, Network, load_network
 
-Change = tuple[Callable[[Device], Device], Callable[[Execution], Execution]]
 AS_IT_IS = "as it is"
 
 
@@ -42,24 +42,16 @@ def _untiled(device: Device) -> Device:
     return replace(device, roofline=replace(device.roofline, tile=False))
 
 
-def _same(device: Device) -> Device:
-    return device
-
-
-def _as_asked(execution: Execution) -> Execution:
-    return execution
-
-
-CHANGES: dict[str, Change] = {
-    AS_IT_IS: (_same, _as_asked),
-    "the other rule of tiles": (_untiled, lambda execution: replace(execution, whole_shards=True)),
-    "fitted constant 0.65": (_constant(0.65), _as_asked),
-    "fitted constant 0.85": (_constant(0.85), _as_asked),
-    "no latency": (_latency(0.0, 0.0), _as_asked),
-    "ports 5 us, links 3 us": (_latency(5e-6, 3e-6), _as_asked),
-    "each gradient by itself": (_same, lambda execution: replace(execution, bucket_bytes=0.0)),
+CHANGES: dict[str, tuple[Callable[[Device], Device] | None, dict[str, Any]]] = {
+    AS_IT_IS: (None, {}),
+    "the other rule of tiles": (_untiled, {"whole_shards": True}),
+    "fitted constant 0.65": (_constant(0.65), {}),
+    "fitted constant 0.85": (_constant(0.85), {}),
+    "no latency": (_latency(0.0, 0.0), {}),
+    "ports 5 us, links 3 us": (_latency(5e-6, 3e-6), {}),
+    "each gradient by itself": (None, {"bucket_bytes": 0.0}),
 }
-"""What is done to each device, and to how the step is run.
+"""What is done to each device, and which fields of the execution change.
 
 Of tiles: exact shards fill none, and become whole samples that do, on as many cores as
 there are samples; whole shards that fill some are left untiled.
@@ -104,11 +96,13 @@ def study(networks: Sequence[Network]) -> pandas.DataFrame:
 
 def changed(array: Array, execution: Execution, name: str) -> tuple[Array, Execution]:
     """An array and how a step is run on it with one of the changes."""
-    of_device, of_execution = CHANGES[name]
+    of_device, fields = CHANGES[name]
     if of_device is _untiled and not execution.whole_shards:
-        of_device = _same  # whole samples fill the tiles that there are
-    kinds = tuple((of_device(device), count) for device, count in array.group.kinds)
-    return replace(array, group=replace(array.group, kinds=kinds)), of_execution(execution)
+        of_device = None  # whole samples fill the tiles that there are
+    kinds = tuple(
+        (of_device(device) if of_device else device, count) for device, count in array.group.kinds
+    )
+    return replace(array, group=replace(array.group, kinds=kinds)), replace(execution, **fields)
 
 
 def tables(table: pandas.DataFrame) -> str:
@@ -123,17 +117,13 @@ def tables(table: pandas.DataFrame) -> str:
         "[What they say](deployed-study.md).",
     ]
     for planner, part in table.groupby("planner", sort=False):
-        lines += [
-            "",
-            f"## {planner}",
-            "",
-            "| array | wires | batch | " + " | ".join(CHANGES) + " |",
-        ]
-        lines.append("|---" * 3 + "|---:" * len(CHANGES) + "|")
-        for (array, wires, batch), own in part.groupby(["array", "wires", "batch"], sort=False):
-            by = own.set_index("change")["speedup"]
-            cells = [f"{by[name]:.2f}" for name in CHANGES]
-            lines.append(f"| {array} | {wires} | {batch} | " + " | ".join(cells) + " |")
+        cells = part.set_index(["array", "wires", "batch", "change"])["speedup"]
+        rows = (
+            [*place, *(f"{own.droplevel([0, 1, 2])[name]:.2f}" for name in CHANGES)]
+            for place, own in cells.groupby(level=[0, 1, 2], sort=False)
+        )
+        heads = ["array", "wires", "batch", *CHANGES]
+        lines += ["", f"## {planner}", "", *markdown(heads, rows, 3)]
     return "\n".join(lines) + "\n"
 
 

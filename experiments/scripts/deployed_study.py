@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas
 
 from experiments.output import progress_bar
-from experiments.pictures.colours import colours
-from experiments.pictures.figures import panels, save, speedup_axis, write_value
+from experiments.pictures.figures import colours, panels, save, speedup_axis, write_value
 from experiments.studies.comparison import compare
-from experiments.studies.runner import Runner
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import geometric_mean
 from hardware import Array, load_array
 from planners import PLANNERS
@@ -114,36 +113,31 @@ def tables(table: pandas.DataFrame) -> str:
 
 
 def _markdown(rows: pandas.DataFrame) -> list[str]:
-    alone = rows["fast_alone_speedup"].notna().any()
-    fairer = [name for name in FAIRER if name in set(rows["planner"])]
-    shown = [*fairer, *list(PLANNERS)[1:]]
-    head = ["network", "data parallel [s]", *(name.replace("_", " ") for name in shown)]
-    head += [*(["alone"] if alone else []), *(["left"] if fairer else [])]
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    for network, own in rows.groupby("network", sort=False):
-        by = own.set_index("planner")
-        cells = [f"{by['iteration_s']['data_parallel']:.5f}"]
-        cells += [f"{by['speedup'][p]:.2f}" for p in shown]
-        cells += [f"{by['fast_alone_speedup']['accpar']:.2f}"] if alone else []
-        cells += [f"{left(by['speedup']):.2f}"] if fairer else []
-        lines.append(f"| {network} | " + " | ".join(cells) + " |")
-    means = [f"{_mean(rows, p):.2f}" for p in shown]
-    if alone:
-        values = rows[rows["planner"] == "accpar"]["fast_alone_speedup"].dropna()
-        means.append(f"{geometric_mean(list(values)):.2f}")
+    """A line for each network, and their geometric means."""
+    networks = list(dict.fromkeys(rows["network"]))
+    cells = rows.set_index(["planner", "network"])
+    speedup, base = cells["speedup"].unstack(0).loc[networks], cells.loc["data_parallel"]
+    fairer = [name for name in FAIRER if name in speedup]
+    shown = speedup[[*fairer, *list(PLANNERS)[1:]]].rename(
+        columns=lambda name: name.replace("_", " ")
+    )
+    alone = cells.loc["accpar"]["fast_alone_speedup"]
+    if alone.notna().any():
+        shown["alone"] = alone
     if fairer:
-        each = [left(own.set_index("planner")["speedup"]) for _, own in rows.groupby("network")]
-        means.append(f"{geometric_mean(each):.2f}")
-    return [*lines, "| geometric mean |  | " + " | ".join(means) + " |"]
+        shown["left"] = speedup["accpar"] / speedup[fairer].max(axis=1)
+    rounded = shown.map("{:.2f}".format)
+    means = [f"{geometric_mean(list(shown[name].dropna())):.2f}" for name in shown]
+    lines = [[name, f"{base['iteration_s'][name]:.5f}", *rounded.loc[name]] for name in networks]
+    heads = ["network", "data parallel [s]", *shown]
+    return markdown(heads, [*lines, ["geometric mean", "", *means]], 1)
 
 
-def left(speedup: pandas.Series[float]) -> float:
-    """AccPar over the better of data parallelism's best share and best subset, by planner."""
-    return float(speedup["accpar"] / max(speedup[name] for name in FAIRER))
-
-
-def _mean(rows: pandas.DataFrame, planner: str) -> float:
-    return geometric_mean(list(rows[rows["planner"] == planner]["speedup"]))
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> list[str]:
+    """A Markdown table's lines; all columns but the first few, of words, to the right."""
+    marks = "|---" * words + "|---:" * (len(heads) - words) + "|"
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return [lines[0], marks, *lines[1:]]
 
 
 def plot(table: pandas.DataFrame) -> Figure:
@@ -160,7 +154,8 @@ def plot(table: pandas.DataFrame) -> Figure:
                 rows = part[(part["wires"] == wires) & (part["overlap"] == overlap)]
                 if rows.empty:
                     continue
-                height, x = _mean(rows, planner), g + (i - 2.5) * 0.14
+                height = geometric_mean(list(rows[rows["planner"] == planner]["speedup"]))
+                x = g + (i - 2.5) * 0.14
                 alpha = 1.0 if overlap else 0.5
                 place.bar(x, height, 0.13, color=colours(shown)[planner], alpha=alpha)
                 write_value(place, x, height, f"{height:.2f}")

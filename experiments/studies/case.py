@@ -4,25 +4,129 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hardware import COMMAND_LINE, Array, Stack
 from planners import (
+    BASELINES,
+    PLANNERS,
     Objective,
     Plan,
     PlanError,
     Planner,
+    Staging,
     is_built_in,
     load_planner,
+    planned_in_stages,
     planner_name,
 )
+from planners.pipeline.balance import balanced
+from planners.pipeline.staging import micro_batch, named_cuts, places_of
+from planners.plan import Place
 from planners.registry import plans_stages, reads_axes, takes_execution
-from simulator import MODEL_VERSION, PUBLISHED, Execution, Timeline, simulate
+from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Timeline, simulate
+from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.machine import no_collecting
+from simulator.lowering.layer_times import layer_times
 from simulator.search.updates import with_updates
-from workloads import Layer, Network
+from workloads import Layer, Network, partition_graph
 from workloads.kept import once_for_each
+
+
+def staged_plan(
+    planner: str | Planner,
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    execution: Execution,
+    staging: Staging,
+) -> Plan:
+    """The plan of a pipeline; each stage is planned by ``planner``.
+
+    ``array`` is as the execution model plans for it. The search judges a stage as a step by
+    itself, which is not what the stage adds to a pipeline: it takes the fastest of its own
+    pipeline and the other planners'. Raises PlanError for stages that fit neither network
+    nor array.
+    """
+    places = places_of(array, staging.stages)
+    firsts = first_layers(network, array, batch, execution, staging, places)
+    alone = replace(execution, staging=None)
+
+    def planned_by(one: str | Planner) -> Plan:
+        told: dict[str, Any] = {"execution": alone} if takes_execution(load_planner(one)) else {}
+        step = (one, network, array, batch, staging, firsts, places, objective)
+        return planned_in_stages(*step, **told)
+
+    own = planned_by(planner)
+    if load_planner(planner) is not load_planner("search"):
+        return own
+    plans = [own]
+    for name in (*PLANNERS, *BASELINES):
+        with suppress(PlanError):
+            plans.append(planned_by(name))
+
+    def seconds(plan: Plan) -> float:
+        """What a step of the pipeline takes; forever where it cannot be run."""
+        try:
+            updated = with_updates(network, plan, array, execution)
+            return simulate(network, updated, array, execution).iteration_s
+        except (PlanError, CollectiveError, OutOfMemoryError):
+            return math.inf
+
+    return replace(min(plans, key=seconds), planner=own.planner)
+
+
+def first_layers(
+    network: Network,
+    array: Array,
+    batch: int,
+    execution: Execution,
+    staging: Staging,
+    places: Sequence[Place],
+) -> tuple[int, ...]:
+    """Where stages begin: as the staging names it, or balanced."""
+    graph = partition_graph(network)
+    size, stages = micro_batch(batch, staging.micro_batches), staging.stages * staging.virtual
+    if staging.virtual < 1:
+        raise PlanError(f"{staging.virtual} stages a place: at least one is needed")
+    if staging.cuts:
+        return named_cuts(graph, staging.cuts, stages)
+    if stages == 1:
+        return (0,)
+    kinds: dict[int, list[float]] = {}
+    plain = replace(execution, staging=None, strict_memory=False)
+    rows = []
+    for k in range(stages):
+        place = places[k % len(places)]
+        rate = [0.0] * len(graph)
+        for number, many in _kinds(array, place):
+            if number not in kinds:
+                times = layer_times(network, array, size, plain, number)
+                kinds[number] = [time.seconds for time in times]
+            rate = [r + many / s if s else r for r, s in zip(rate, kinds[number], strict=True)]
+        rows.append([1 / r if r else 0.0 for r in rate])
+    names = [layer.name for layer in network.layers if layer.weighted]
+    weighted = set(names)
+    return balanced(rows, [node.name in weighted for node in graph])
+
+
+def _kinds(array: Array, place: Place) -> list[tuple[int, int]]:
+    """Of each kind of a place's accelerators: the number of one in the array, and how many."""
+    found, start = [], 0
+    for device, _ in array.group.kinds:
+        only = replace(array.group, kinds=tuple(k for k in array.group.kinds if k[0] is device))
+        end = start + only.size
+        many = min(end, place.first + place.count) - max(start, place.first)
+        if many > 0:
+            found.append((start, many))
+        start = end
+    return found
+
 
 OUTPUTS_VERSION = 4
 """Changes when a case's outputs get another name: results stored without it are not used."""
@@ -240,8 +344,6 @@ def plan_of(case: Case) -> Plan:
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
         plan = planner(case.network, array, case.batch, objective, **told)
     else:
-        from experiments.studies.staged import staged_plan
-
         step = (case.network, array, case.batch, objective, case.execution, staging)
         plan = staged_plan(case.planner, *step)
     if not isinstance(plan, Plan):

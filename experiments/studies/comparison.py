@@ -1,4 +1,4 @@
-"""Compare planners: every network under every planner on every array, one case after another."""
+"""Compare planners: every network under every planner on every array, of every size."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import NamedTuple, TypedDict, Unpack, cast
 
 from experiments.output import UsageError
 from experiments.studies.case import Case, Planned
-from experiments.studies.mixed import fastest_alone
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
-from experiments.studies.outputs import Outputs, overflow_of
 from experiments.studies.published_values import averages
-from experiments.studies.runner import Runner
+from experiments.studies.running.outputs import Outputs, fastest_alone, overflow_of
+from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison, Row
-from experiments.studies.step_bounds import fields_of
-from experiments.studies.throughput import throughput
+from experiments.studies.step_numbers import fields_of, throughput
 from experiments.studies.unread import warnings
-from hardware import Array
+from hardware import Array, Group
+from hardware.array import waiting
 from planners import JUDGED, Planner, load_planner, planner_name
 from simulator import PUBLISHED, Execution
 from workloads import ZOO, Network, NetworkError, load_network
@@ -51,7 +50,7 @@ class Conditions(TypedDict, total=False):
 class Options(Conditions, total=False):
     """What a comparison may be told.
 
-    ``metrics`` (see ``experiments.studies.metrics``) are what its rows will have;
+    ``metrics`` (see ``experiments.studies.step_numbers``) are what its rows will have;
     ``runner`` says where cases run and whether they are kept.
     """
 
@@ -240,3 +239,65 @@ class _Study:
                     if place in self.found:
                         fault = overflow_of(self.cases[place], self.found[place])
                         yield from [fault] if fault else []
+
+
+MOST_LEVELS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One array of the sweep: 2^levels accelerators, and the comparison on it."""
+
+    levels: int
+    accelerators: int
+    result: Comparison
+
+
+def scaled(array: Array, levels: int) -> Array:
+    """An array of 2^levels accelerators with the proportions of ``array``; raises UsageError."""
+    if not 1 <= levels <= MOST_LEVELS:
+        raise UsageError(f"--levels {levels}: must be within 1...{MOST_LEVELS}")
+    size, wanted = array.group.size, 2**levels
+    if any(count * wanted % size for _, count in array.group.kinds):
+        counts = " + ".join(f"{count} {device.name}" for device, count in array.group.kinds)
+        raise UsageError(
+            f"--levels {levels}: {wanted} accelerators cannot have the proportions of "
+            f"{array.name} ({counts})"
+        )
+    kinds = waiting((device, count * wanted // size) for device, count in array.group.kinds)
+    topology = replace(array.topology, shape=())
+    settings = tuple(s for s in array.settings if not s.key.endswith((".count", "topology.shape")))
+    sizes = ".count=", "topology.shape="
+    words = [word for word in array.changes if not any(key in word for key in sizes)]
+    changes = (*words, f"{wanted} accelerators")
+    return replace(
+        array,
+        name=", ".join([array.base, *changes]),
+        description="",
+        group=Group(kinds),
+        settings=settings,
+        topology=topology,
+        changes=changes,
+    )
+
+
+def sweep_levels(
+    array: Array,
+    levels: Sequence[int],
+    networks: Sequence[Network],
+    planners: Sequence[str | Planner],
+    batch: int,
+    progress: Callable[[str], None] = lambda done: None,
+    **options: Unpack[Options],
+) -> list[Level]:
+    """``comparisons`` on every size; interrupted by the keyboard, the sizes finished so far."""
+    arrays = [scaled(array, level) for level in levels]
+    results = comparisons(arrays, networks, planners, batch, progress, **options)
+    done = [
+        Level(level, sized.group.size, result)
+        for level, sized, result in zip(levels, arrays, results, strict=True)
+        if result.complete
+    ]
+    if not done:
+        raise KeyboardInterrupt
+    return done

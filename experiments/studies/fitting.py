@@ -10,9 +10,9 @@ from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.model_options import with_options
-from experiments.studies.outputs import Outputs, run_case
-from experiments.studies.throughput import throughput
+from experiments.studies.options import with_options
+from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.step_numbers import throughput
 from hardware import Array
 from planners import AXES, Axes, PlanError, Update
 from planners.axes.node_types import experts

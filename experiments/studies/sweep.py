@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.comparison import named, refuse_twins
-from experiments.studies.model_options import MODEL_OPTIONS, with_options
-from experiments.studies.outputs import overflow_of
-from experiments.studies.runner import Finished, Runner
+from experiments.studies.options import (
+    INPUTS,
+    MODEL_OPTIONS,
+    MOST_POINTS,
+    OPTIONS,
+    Axis,
+    Value,
+    array_of,
+    with_options,
+)
+from experiments.studies.running.outputs import overflow_of
+from experiments.studies.running.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
-from experiments.studies.throughput import throughput
+from experiments.studies.step_numbers import throughput
 from experiments.studies.unread import changed as changed_unread
 from experiments.studies.unread import warnings
-from experiments.studies.vary import INPUTS, MOST_POINTS, OPTIONS, Axis, Value, array_of
 from hardware import Array, SpecError
 from planners import OBJECTIVES, Planner
 from simulator import PUBLISHED, Execution, deployed, usual
@@ -61,7 +69,9 @@ class Grid:
             array = array_of(chosen.get("array", self.array), [*self.settings, *changes])
         except SpecError as error:
             raise SpecError(_blaming(str(error), chosen)) from None
-        batch = _batch(chosen.get("batch", str(self.batch)))
+        batch = chosen.get("batch", str(self.batch))
+        if not (batch.isascii() and batch.isdigit()):
+            raise UsageError(f"--vary batch={batch}: must be a whole number")
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
@@ -74,7 +84,7 @@ class Grid:
             raise UsageError(f"--vary {error}") from None
         planners = {BASELINE: BASELINE} | named(self.planners)
         return [
-            Case(network, planner, array, batch, objective, self.communication, execution)
+            Case(network, planner, array, int(batch), objective, self.communication, execution)
             for network in self.networks
             for planner in planners.values()
         ]
@@ -111,12 +121,6 @@ def all_unread(grid: Grid) -> list[str]:
 
 def _names(grid: Grid, point: tuple[Value, ...]) -> tuple[str, ...]:
     return tuple(v.text for axis, v in zip(grid.axes, point, strict=True) if not axis.numeric)
-
-
-def _batch(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"--vary batch={text}: must be a whole number")
-    return int(text)
 
 
 def _execution(text: str | None, given: Execution, array: Array) -> Execution:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
+
+import numpy as np
 
 from planners.errors import PlanError
 from planners.partition import Partition, PartitionType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Split:
     """One bisection: a partition per node, and what each half does.
 
@@ -29,6 +33,17 @@ class Split:
     halves: tuple[Split | None, ...]
     lower_bound: float | None = None
     idle: bool = False
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A short text that is equal for splits that do the same, whatever they cost."""
+        found = blake2b(digest_size=20)
+        found.update(bytes(self.types))
+        found.update(np.array([partition.share for partition in self.partitions]).tobytes())
+        found.update(b"idle" if self.idle else b"")
+        for half in self.halves:
+            found.update(b"/" + (half.digest if half else b""))
+        return found.digest()
 
     @property
     def working(self) -> tuple[int, ...]:

@@ -11,17 +11,13 @@ import simpy
 from numpy.typing import ArrayLike
 
 from hardware import Wires
-from simulator.collectives import hierarchical, overlapped
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
-from simulator.collectives.groups import Groups, groups_of
-from simulator.collectives.lattice import Members, Rows
-from simulator.collectives.offers import Jobs, Offer, cheapest, flat_offer, flat_offers
+from simulator.collectives.groups import Groups, Members, Rows, groups_of
+from simulator.collectives.offers import TIERED, Jobs, Offer, cheapest, flat_offer, flat_offers
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats, distinct
 from simulator.engine.picoseconds import PICOSECONDS
 
-TIERED = {hierarchical.NAME: hierarchical.hierarchical, overlapped.NAME: overlapped.overlapped}
-"""Ways that use tiers, by name."""
 ALGORITHMS = (*FLAT, *TIERED)
 
 
@@ -107,12 +103,6 @@ def members_of(wires: Wires, groups: Members | ArrayLike) -> Groups:
     if isinstance(groups, Rows) and len(distinct(found.rows)) != found.rows.size:
         raise CollectiveError("a core is a member twice")
     return found
-
-
-def predicted_ps(wires: Wires, sequence: Jobs) -> int:
-    """Duration of jobs one after the other when nobody else uses their links."""
-    every = (replace(job, load=job.load.everywhere()) for job in sequence)
-    return sum(job.alone_ps(wires.bandwidth) for job in every)
 
 
 def run_alone(wires: Wires, sequence: Jobs) -> tuple[float, Floats]:

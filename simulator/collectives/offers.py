@@ -1,11 +1,11 @@
-"""Ways to do a collective: which algorithms apply, and how long each takes alone.
+"""Ways to do a collective, flat or tier by tier: which apply, and how long each takes alone.
 
 On a symmetric array an offer is timed on the links that stand for all (``symmetry``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil, floor, sqrt
@@ -15,7 +15,7 @@ from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
-from simulator.collectives.symmetry import byte_s
+from simulator.collectives.symmetry import byte_s, summed
 from simulator.engine.jobs import Job
 from simulator.engine.picoseconds import whole_ps
 
@@ -157,3 +157,135 @@ def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed
         )
         for phase in algorithm.pattern(collective, groups)
     )
+
+
+TIER_BY_TIER = "hierarchical"
+Tier = tuple[Groups, float]
+"""Groups of a tier, and the bytes that it works on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tiers:
+    """Tier by tier, one after the other."""
+
+    tiers: tuple[Flat, ...]
+    algorithm: str = TIER_BY_TIER
+
+    @property
+    def phases(self) -> int:  # noqa: D102
+        return sum(tier.phases for tier in self.tiers)
+
+    @cached_property
+    def alone_ps(self) -> int:  # noqa: D102
+        return sum([tier.alone_ps for tier in self.tiers])
+
+    def jobs(self) -> Jobs:  # noqa: D102
+        return tuple(job for tier in self.tiers for job in tier.jobs())
+
+
+def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Tiers | str:
+    """Each tier works on the pieces that the one before has left, in the cheapest flat way.
+
+    Or why that does not apply: nodes do not have equally many members, or
+    there is one tier only.
+    """
+    if collective == "all-to-all":
+        return "hierarchical does not do all-to-all"
+    tiers = _tiers(groups, collective == "broadcast")
+    if tiers is None:
+        return "hierarchical needs equally many members on every node"
+    if len(tiers) < 2:
+        return "hierarchical needs members on chips or boards with several each"
+    order, left = [], size_bytes
+    for tier in tiers:
+        order.append((tier, left))
+        left /= 1 if collective == "broadcast" else tier.size
+    if collective == "all-reduce":
+        below, top = order[:-1], order[-1:]
+        offers = [
+            *_every("reduce-scatter", below),
+            *_every("all-reduce", top),
+            *_every("all-gather", below[::-1]),
+        ]
+    else:
+        offers = _every(collective, order if collective == "reduce-scatter" else order[::-1])
+    return Tiers(tuple(offers))
+
+
+def _every(collective: str, tiers: Sequence[Tier]) -> list[Flat]:
+    return [cheapest(flat_offers(groups, collective, size)) for groups, size in tiers]
+
+
+def _tiers(groups: Groups, first_only: bool) -> list[Groups] | None:
+    """Groups of each tier, innermost first; with ``first_only``, one of each node goes on."""
+    tiers: list[Groups] = []
+    for level in range(len(groups.wires.units)):
+        found = groups.apart(level, first_only=first_only)
+        if found is None:
+            return None
+        inside, groups = found
+        if inside.size > 1:
+            tiers.append(inside)
+    return [*tiers, groups] if groups.size > 1 else tiers
+
+
+OVERLAPPED = "hierarchical-overlapped"
+MOST_CHUNKS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AtOnce:
+    """All tiers as one job, and what it takes alone."""
+
+    job: Job
+    alone_ps: int
+    algorithm: str = OVERLAPPED
+    phases: int = 1
+
+    def jobs(self) -> Jobs:  # noqa: D102
+        return (self.job,)
+
+
+def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+    """The tiers of the hierarchical way as a pipeline of equal chunks; or why it does not apply.
+
+    The busiest links are busy all the time but for the first chunk's way to
+    them and the last one's from them, which is shorter the more chunks there
+    are, while every chunk more costs the latency of the slowest tier again.
+    """
+    if not groups.wires.topology.levels:
+        return f"{OVERLAPPED} needs tiers (topology.levels)"
+    found = hierarchical(groups, collective, size_bytes)
+    if isinstance(found, str):
+        return found
+    tiers = [one for tier in found.tiers for one in zip(tier.timed, tier.jobs(), strict=True)]
+    together = summed([(job.load, job.flow_bytes / size_bytes) for _, job in tiers])
+    busy_s = byte_s(together, groups.wires)
+    bytes_s = [timed.byte_s * job.flow_bytes for timed, job in tiers]
+    waits_s = [job.latency_s for _, job in tiers]
+    busiest_s = busy_s * size_bytes
+    chunks = _chunks(bytes_s, waits_s, busiest_s)
+    whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
+    steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
+    job = Job(f"{collective} {OVERLAPPED}", together, size_bytes, wait_s, steps)
+    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s))
+
+
+def _chunks(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> set[int]:
+    """How many may be best: where a chunk more costs what it saves."""
+    most = max(waits_s)
+    best = sqrt(max(sum(bytes_s) - busiest_s, 0.0) / most) if most else MOST_CHUNKS
+    return {min(max(round_(best), 1), MOST_CHUNKS) for round_ in (floor, ceil)}
+
+
+def _pipeline_s(chunks: int, bytes_s: list[float], waits_s: list[float], busiest_s: float) -> float:
+    """A flow shop of equal chunks: all stages once, and the slowest for every chunk more.
+
+    Where a tier is passed twice (there and back), its links may be slower together.
+    """
+    stages = [sent_s / chunks + wait_s for sent_s, wait_s in zip(bytes_s, waits_s, strict=True)]
+    return sum(stages) + (chunks - 1) * max(*stages, busiest_s / chunks)
+
+
+TIERED = {TIER_BY_TIER: hierarchical, OVERLAPPED: overlapped}
+"""Ways that use tiers, by name."""

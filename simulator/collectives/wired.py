@@ -1,15 +1,142 @@
-"""Ways to reduce that need wires of their own: cables between nodes, or a switch that sums."""
+"""Rings and chains on cables between nodes: as many rings at once as cables allow.
+
+NCCL looks for such rings on a DGX-1: of its eight GPUs three rings, each both ways,
+share no cable, and the tensor is cut into six parts. Where members cannot be put in
+a ring, as five of them there, sums go along a chain and back, on one cable of each
+pair, which is what is measured.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from simulator.collectives.cable_rings import Strung, strung
+from hardware import Wires
+from hardware.interconnect.cables import Cables
+from hardware.interconnect.routing import Subnet
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.messages import Carried, Pattern, following, phase_of
+from simulator.collectives.messages import Carried, Ends, Pattern, following, phase_of
+from simulator.engine.jobs import Floats, Ints
+
+Order = tuple[int, ...]
+Multigraph = tuple[tuple[tuple[int, int], int], ...]
+"""Pairs of nodes, the lower number first, with how many cables they have."""
+
+
+class Strung(NamedTuple):
+    """Members on cables: so many rings at once, or none and a chain."""
+
+    rings: int
+    flows: Floats
+    far: Ends
+
+    @property
+    def nbytes(self) -> int:
+        """Of its arrays."""
+        return self.flows.nbytes
+
+
+def strung(wires: Wires, rows: Ints) -> Strung | None:
+    """What groups of cores load, all in rings or all in chains; None where cables do not join them.
+
+    One flow of each ring goes each way (of two members there is one way). Groups must
+    have equally many rings.
+    """
+    subnet = _subnet_of_ports(wires, rows)
+    if subnet is None or not isinstance(subnet.fabric, Cables):
+        return None
+    fabric = subnet.fabric
+    graph = tuple(
+        sorted((pair, len(links)) for pair, links in fabric.links.items() if pair[0] < pair[1])
+    )
+    found = [_rings(graph, tuple((row % fabric.size).tolist())) for row in subnet.node[rows]]
+    if len({len(rings) for rings, _ in found}) > 1 or not all(r or c for r, c in found):
+        return None
+    flows = np.zeros(len(wires.bandwidth))
+    for row, (rings, chain) in zip(subnet.node[rows], found, strict=True):
+        links = flows[subnet.links][fabric.shifted(int(row[0])) :]
+        for pair in _used(fabric, rings, chain):
+            links[pair] += 1
+    number = len(found[0][0])
+    return Strung(number, flows, (rows[:1, :1].ravel(), rows[:1, 1:2].ravel()))
+
+
+def _subnet_of_ports(wires: Wires, rows: Ints) -> Subnet | None:
+    """The nearest subnet that joins all members of each group, if each has a port of its own."""
+    for subnet in wires.subnets:
+        region, node = subnet.region[rows], np.sort(subnet.node[rows])
+        if region.min() >= 0 and (region == region[:, :1]).all():
+            return subnet if (np.diff(node) > 0).all() else None
+    return None
+
+
+def _used(fabric: Cables, rings: Sequence[Order], chain: Order) -> Iterator[int]:
+    """Links of the first copy that rings take, both ways, each its own; or a chain."""
+    taken = Counter[tuple[int, int]]()
+    for order in rings:
+        pairs = list(zip(order, (*order[1:], order[0]), strict=True))
+        for a, b in pairs[: 1 if len(order) == 2 else None]:
+            for way in ((a, b), (b, a)):
+                yield fabric.links[way][taken[way]]
+                taken[way] += 1
+    for a, b in pairwise(chain):
+        yield fabric.links[a, b][0]
+        yield fabric.links[b, a][0]
+
+
+@lru_cache(maxsize=256)
+def _rings(graph: Multigraph, members: Order) -> tuple[tuple[Order, ...], Order]:
+    """As many rings of all members as share no cable, or else a chain of all (none: ())."""
+    cables = Counter({pair: n for pair, n in graph if set(pair) <= set(members)})
+    if len(members) == 2:
+        return (members,) * cables[min(members), max(members)], ()
+    cycles = [order for order in _paths(cables, members, members[:1]) if _joined(cables, order)]
+    most = min((sum(n for pair, n in cables.items() if m in pair) // 2 for m in members), default=0)
+    for number in range(most, 0, -1):
+        if packed := _packed(cables, cycles, number):
+            return packed, ()
+    for start in members:
+        if chain := next(_paths(cables, members, (start,)), None):
+            return (), chain
+    return (), ()
+
+
+def _pair(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
+
+
+def _joined(cables: Counter[tuple[int, int]], order: Order) -> bool:
+    """Whether the last is joined to the first; of both directions round, one is taken."""
+    return order[1] < order[-1] and cables[_pair(order[-1], order[0])] > 0
+
+
+def _paths(cables: Counter[tuple[int, int]], members: Order, order: Order) -> Iterator[Order]:
+    """Ways through all members, each next one joined to the last."""
+    if len(order) == len(members):
+        yield order
+        return
+    for member in members:
+        if member not in order and cables[_pair(order[-1], member)]:
+            yield from _paths(cables, members, (*order, member))
+
+
+def _packed(
+    cables: Counter[tuple[int, int]], cycles: Sequence[Order], number: int
+) -> tuple[Order, ...] | None:
+    """So many rings, which may be alike, that together take no more cables than there are."""
+    if not number:
+        return ()
+    for i, order in enumerate(cycles):
+        used = Counter(_pair(a, b) for a, b in zip(order, (*order[1:], order[0]), strict=True))
+        if used <= cables and (rest := _packed(cables - used, cycles[i:], number - 1)) is not None:
+            return (order, *rest)
+    return None
 
 
 def nothing(groups: Groups) -> str | None:  # noqa: ARG001
@@ -45,12 +172,8 @@ def _reduces(groups: Groups) -> float:
 
     Of members on one switch, each with a port of its own.
     """
-    for subnet in groups.wires.subnets:
-        region, node = subnet.region[groups.rows], np.sort(subnet.node[groups.rows])
-        if region.min() >= 0 and (region == region[:, :1]).all():
-            alone = bool((np.diff(node) > 0).all())
-            return getattr(subnet.fabric, "reduces", 0.0) if alone else 0.0
-    return 0.0
+    subnet = _subnet_of_ports(groups.wires, groups.rows)
+    return getattr(subnet.fabric, "reduces", 0.0) if subnet is not None else 0.0
 
 
 def cable_rings(groups: Groups) -> Pattern:

@@ -15,8 +15,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from hardware import Device, Units
 from planners.order import Phase
 from planners.partition import II, I, Shard
@@ -266,11 +264,9 @@ def tiled(tall: float, wide: float) -> int:
     """Elements of so many tiles as two dimensions need."""
     low, high = TILE
     ways = padded(tall, high) * padded(wide, low), padded(tall, low) * padded(wide, high)
-    return np.minimum(*ways) if isinstance(ways[0], np.ndarray) else min(ways)
+    return min(ways)
 
 
 def padded(number: float, multiple: int) -> int:
     """The next multiple; a float's rounding error above one does not count."""
-    if isinstance(number, np.ndarray):  # of many shards (``many_shards``)
-        return np.ceil(number / multiple - 1e-9) * multiple
     return math.ceil(number / multiple - 1e-9) * multiple

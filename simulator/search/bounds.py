@@ -26,7 +26,7 @@ from simulator.cost.training_operators import operators
 from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
-from simulator.search.layouts import first_cores, layout_of, tables_of
+from simulator.search.layouts import first_cores, layout_of
 from simulator.search.relaxation import Chain, by_themselves
 from simulator.search.states import FEW_CORES, MANY_LEVELS, States, filled, is_state
 from simulator.search.tables import Cores, Tables
@@ -282,7 +282,7 @@ def _size(
     network: Network, batch: int, execution: Execution, cores: Cores, runs: int | None = None
 ) -> Size:
     filled = 1 << cores.levels > FEW_CORES
-    return Size(tables_of(network, batch, cores, execution, runs=runs), filled)
+    return Size(Tables(network, batch, cores, execution, runs=runs), filled)
 
 
 def _pairs(size: Size) -> int:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import repeat
 
-import numpy as np
-
 from hardware import Array
-from planners import Plan, PlanError, Split, Update
+from planners import Plan, PlanError, Update
 from planners.order import Phase
 from planners.plan.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
-from simulator.engine.operations import Operation, Program
+from simulator.engine.operations import Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.script import Script
-from simulator.lowering.step.training_step import Writer, alone_s, step_memory
+from simulator.lowering.step.training_step import training_step
 from simulator.search.layouts import is_filled
 from simulator.search.states import whole_of
 from simulator.search.updates import candidates
@@ -35,100 +31,11 @@ def splits_of(plan: Plan) -> bytes:
 
     Equal for plans that split and update alike and in one order, with buckets of one size.
     """
-    known: dict[int, bytes] = {}
-
-    def digest(split: Split | None) -> bytes:
-        if split is None:
-            return b""
-        if id(split) not in known:
-            found = blake2b(digest_size=20)
-            found.update(bytes(partition.type for partition in split.partitions))
-            found.update(np.array([partition.share for partition in split.partitions]).tobytes())
-            found.update(b"idle" if split.idle else b"")
-            for half in split.halves:
-                found.update(b"/" + digest(half))
-            known[id(split)] = found.digest()
-        return known[id(split)]
-
     updates = bytes(map([*Update].index, plan.updates))
     ordered = f"{plan.bucket_bytes!r} {plan.update_order}"
-    return digest(plan.root) + updates + ordered.encode()
+    return (plan.root.digest if plan.root else b"") + updates + ordered.encode()
 
 
-FOLLOWED = 16
-"""After so many items it is asked whether a step takes long enough already not to be written on."""
-
-
-def step_below(rules: Rules, enough_s: float, *, memory: bool = True) -> tuple[Program | None, int]:
-    """The program of a step and how many lines were written for it.
-
-    None as soon as it surely takes longer than ``enough_s``. If nobody asks for its
-    ``memory``, without that.
-    """
-    writer, so_far = Writer(rules, memory=memory), SoFar(rules)
-    held = step_memory(rules) if memory else ()
-    for number, item in enumerate(rules.items, 1):
-        writer.write(item)
-        asked = number % FOLLOWED == 0 or number == len(rules.items)
-        if asked and so_far.follow(writer.scripts) > enough_s:
-            return None, sum(len(script.tasks) for script in writer.scripts)
-    program = writer.program(held)
-    return program, sum(len(worker.template) for worker in program.workers)
-
-
-class SoFar:
-    """The earliest end of a step in the making; of cores with units nothing is known."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._phases = rules.phases
-        self._lasts: dict[Operation, float] = {}
-        self._ends: dict[int, list[float]] = {}
-        """Of every line of a script."""
-        self._core: dict[int, float] = {}
-        """When a script's last product is over."""
-        self._rest: dict[int, float] = {}
-        """What its products take that are not written yet."""
-        self.seconds = 0.0
-
-    def follow(self, scripts: Iterable[Script]) -> float:
-        """When all lines are over at the earliest, those included that are new."""
-        for script in scripts:
-            if not script.units:
-                if id(script) not in self._ends:
-                    self._ends[id(script)], self._core[id(script)] = [], 0.0
-                    self._rest[id(script)] = self._products_s(script)
-                self._follow(script)
-        return self.seconds
-
-    def _products_s(self, script: Script) -> float:
-        pairs = zip(script.shards, script.updated, strict=True)
-        return (
-            sum(
-                self._rules.node_ps(v, shard, script.device, updated)
-                for v, (shard, updated) in enumerate(pairs)
-            )
-            / PICOSECONDS
-        )
-
-    def _follow(self, script: Script) -> None:
-        one, ends = id(script), self._ends[id(script)]
-        for task in script.tasks[len(ends) :]:
-            operation = task.operation
-            if operation not in self._lasts:
-                self._lasts[operation] = alone_s(self._rules, operation)
-            lasts = self._lasts[operation]
-            end = max([ends[line] for line in task.needs], default=0.0) + lasts
-            if not task.parties:
-                end = self._core[one] = max(end, self._core[one] + lasts)
-                self._rest[one] -= lasts if operation.phase in self._phases else 0.0
-            ends.append(end)
-            self.seconds = max(self.seconds, end, self._core[one] + self._rest[one])
-
-
-HOPELESS = 1.06
-"""Plans are not written to their ends that surely take so many times as long as the best; those
-that take less may be improved (``layout_search.NEAR``)."""
 REFUSED = (PlanError, CollectiveError)
 """A bus refuses halves that differ, an algorithm that is asked for groups that it is not for."""
 
@@ -248,11 +155,8 @@ class Judge:
         return rules_of(self.network, plan, self.array, free, folded=True)
 
     def _taken(self, rules: Rules) -> float:
-        memory = self.execution.strict_memory
-        program, lines = step_below(rules, HOPELESS * self.best_s, memory=memory)
-        self.spent += lines
-        if program is None:
-            return math.inf
+        program = training_step(rules, memory=self.execution.strict_memory)
+        self.spent += sum(len(worker.template) for worker in program.workers)
         return run(program).iteration_s if self._fits(rules.plan, program) else math.inf
 
     @staticmethod

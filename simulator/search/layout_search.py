@@ -32,8 +32,8 @@ from simulator.search.candidates import (
     whole,
 )
 from simulator.search.judge import Judge
-from simulator.search.layouts import first_cores, layouts, tables_of
-from simulator.search.relaxation import MOST_WEIGHT, Chain, Near, by_themselves, floor_s
+from simulator.search.layouts import first_cores, layouts
+from simulator.search.relaxation import MOST_WEIGHT, Chain, by_themselves
 from simulator.search.shares import Shares, with_better_shares
 from simulator.search.states import FEW_CORES, MANY_LEVELS
 from simulator.search.tables import Floats, Ints, Tables
@@ -47,6 +47,13 @@ class Effort(NamedTuple):
 
     changes: int
     weights: tuple[float, ...]
+
+
+class Near(NamedTuple):
+    """Changes of the same nodes: what each adds by the chain, and the nodes' states in it."""
+
+    gains: Floats
+    states: Ints
 
 
 Picks = dict[int, tuple[int, ...]]
@@ -134,20 +141,7 @@ def _ranked(
 def _near(
     chain: Chain, picks: Sequence[int], start: int, end: int, weight: float, few: int
 ) -> Near:
-    """Other states for one node, or both of two neighbours.
-
-    Found once for the states around them: most stay the same from change to change.
-    """
-    around = tuple(picks[max(start - 1, 0) : end + 1])
-    key = chain.sort_of(start, end), weight, around, few
-    if key not in chain.near:
-        chain.near[key] = _nearest(chain, picks, start, end, weight, few)
-    return chain.near[key]
-
-
-def _nearest(
-    chain: Chain, picks: Sequence[int], start: int, end: int, weight: float, few: int
-) -> Near:
+    """Other states for one node, or both of two neighbours."""
     price = chain.own(start, weight)
     if start:
         price = price + chain.pair(start, weight)[picks[start - 1]]
@@ -170,7 +164,7 @@ def _alike(
     """Another state for all nodes of a sort that have the same one."""
     groups = defaultdict[tuple[int, int], list[int]](list)
     for v, pick in enumerate(picks):
-        groups[id(chain.nodes[v]), pick].append(v)
+        groups[chain.tables.sorts[v], pick].append(v)
     for (_, pick), nodes in groups.items():
         if len(nodes) < 2:
             continue
@@ -275,12 +269,10 @@ def subset_of(
     if cores is None:
         return None
     enough_s = math.inf if judge.execution.strict_memory else judge.best_s
-    tables = tables_of(judge.network, samples, cores, judge.execution)
+    tables = Tables(judge.network, samples, cores, judge.execution)
     if tables.products_s >= enough_s:
         return None
     chain, loose = _chains(tables, size, byte_s)
-    if floor_s(loose) >= enough_s:
-        return None
     if not judge.execution.strict_memory:
         limit_s = FAR * judge.best_s if judge.best_s < math.inf else 2 * _by_samples_s(chain)
         fewer = by_themselves(loose, limit_s)

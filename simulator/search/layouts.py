@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -11,11 +10,10 @@ from hardware import Array, Device
 from planners import Plan
 from planners.hierarchy.min_sum import Factor, TooWideError, elimination_order, minimise
 from planners.partition import USUAL, I, PartitionType
-from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
 from simulator.search.relaxation import Chain
 from simulator.search.states import Types, filled
-from simulator.search.tables import Cores, Floats, Ints, Tables
+from simulator.search.tables import Cores, Floats, Ints
 from workloads import Network, partition_graph
 
 KEPT = (64, 32, 16, 8, 4)
@@ -34,8 +32,8 @@ def with_branches(chain: Chain, weight: float) -> Iterator[tuple[int, ...]]:
     if not any(True for _ in _others(chain)):
         return
     single = list(range(len(chain.nodes)))
-    first = {id(costs): v for v, costs in reversed(list(enumerate(chain.nodes)))}
-    alike = [first[id(costs)] for costs in chain.nodes]
+    sorts = chain.tables.sorts
+    alike = [sorts.index(sort) for sort in sorts]
     marginals = chain.marginals(weight)
     for of in (alike, *([single] if len(single) <= MOST_NODES else [])):
         if of is alike and alike == single:
@@ -175,19 +173,6 @@ def first_cores(array: Array, device: Device, size: int) -> Cores | None:
             break
         first += leaves_of(array.group, other)
     return Cores(array, device, first, size.bit_length() - 1)
-
-
-@lru_cache(maxsize=64)
-def tables_of(
-    network: Network,
-    batch: int,
-    cores: Cores,
-    execution: Execution,
-    *,
-    runs: int | None = None,
-) -> Tables:
-    """The costs of a network on like cores (kept for the last few)."""
-    return Tables(network, batch, cores, execution, runs=runs)
 
 
 def layouts(chain: Chain) -> Iterator[tuple[int, ...]]:

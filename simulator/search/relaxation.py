@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.cost.operators import NodeOperators
 from simulator.search.states import States
-from simulator.search.tables import Costs, Floats, Ints, Tables
+from simulator.search.tables import Costs, Floats, Tables
 from workloads import Graph
 
 
@@ -100,13 +99,6 @@ class Found:
     picks: tuple[int, ...]
 
 
-class Near(NamedTuple):
-    """Changes of the same nodes: what each adds by the chain, and the nodes' states in it."""
-
-    gains: Floats
-    states: Ints
-
-
 class Chain:
     """Costs between nodes that follow each other in the order of the graph.
 
@@ -129,12 +121,6 @@ class Chain:
         self._sure = sure
         self.overlap = tables.execution.overlap
         self.waits = waits_of(tables.graph, tables.operators.nodes)
-        self._weighed: tuple[float, dict[int, Floats]] = (-1.0, {})
-        """What is between neighbours, for the weight that was asked for last."""
-        self._owned: dict[Hashable, Floats] = {}
-        self._reached: dict[float, list[Floats]] = {}
-        self.near: dict[Hashable, Near] = {}
-        """What other states of neighbours would add (``local``)."""
 
     @property
     def ends(self) -> bool:
@@ -179,7 +165,7 @@ class Chain:
         for v, pick in enumerate(picks):
             total += float(self.own(v, weight)[pick])
             if v:
-                forward, backward = self._pairs[v - 1]
+                forward, backward = self._pairs[self._pair_sorts[v]]
                 total += float(forward[picks[v - 1], pick])
                 total += (1.0 - weight) * float(backward[picks[v - 1], pick])
         return total
@@ -195,11 +181,6 @@ class Chain:
 
     def reached(self, weight: float) -> list[Floats]:
         """By node and state, the least sum so far."""
-        if weight not in self._reached:
-            self._reached[weight] = self._reach(weight)
-        return self._reached[weight]
-
-    def _reach(self, weight: float) -> list[Floats]:
         found = [self.own(0, weight)]
         for v in range(1, len(self.nodes)):
             found.append(_least_to(self.pair(v, weight), found[-1]) + self.own(v, weight))
@@ -216,14 +197,11 @@ class Chain:
 
     def own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
-        costs, last = self.nodes[v], v == len(self.nodes) - 1
-        key = id(costs), v == 0, last, self.matmul(v), weight
-        if key not in self._owned:
-            found = self._own(v, weight) + self.byte_s * costs.held_bytes
-            if self.filled and not costs.hollow.all():
-                found = np.where(costs.hollow, np.inf, found)
-            self._owned[key] = found
-        return self._owned[key]
+        costs = self.nodes[v]
+        found = self._own(v, weight) + self.byte_s * costs.held_bytes
+        if self.filled and not costs.hollow.all():
+            found = np.where(costs.hollow, np.inf, found)
+        return found
 
     def _own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself."""
@@ -248,34 +226,25 @@ class Chain:
 
     def pair(self, v: int, weight: float) -> Floats:
         """What is between a node and the one before it, by the states of both."""
-        if self._weighed[0] != weight:
-            self._weighed = weight, {}
-        forward, backward = both = self._pairs[v - 1]
-        known = self._weighed[1]
-        if id(both) not in known:
-            known[id(both)] = forward + (1.0 - weight) * backward
-        return known[id(both)]
+        forward, backward = self._pairs[self._pair_sorts[v]]
+        return forward + (1.0 - weight) * backward
 
-    def sort_of(self, start: int, end: int) -> Hashable:
-        """Equal where nodes cost as much, by themselves and with the two around them."""
-        own = [id(costs) for costs in self.nodes[start:end]]
-        pairs = [id(both) for both in self._pairs[max(start - 1, 0) : end]]
-        return start == 0, end == len(self.nodes), *own, *pairs
+    @cached_property
+    def _pair_sorts(self) -> tuple[int, ...]:
+        """By node, a number for it and the one before it: equal where they cost as much."""
+        found, known, sorts = [0], dict[Hashable, int](), self.tables.sorts
+        for v in range(1, len(self.nodes)):
+            whole = tuple(self.tables.whole_bytes(edge, v) for edge in self.read(v))
+            waits = self.waits.forward[v], self._waits_back(v)
+            key = sorts[v - 1], sorts[v], self.matmul(v), whole, waits
+            found.append(known.setdefault(key, len(known)))
+        return tuple(found)
 
     @cached_property
     def _pairs(self) -> list[tuple[Floats, Floats]]:
-        """By node but the first; equal ones, as of blocks that repeat, are one object."""
-        known: dict[Hashable, tuple[Floats, Floats]] = {}
-        found: list[tuple[Floats, Floats]] = []
-        for v in range(1, len(self.nodes)):
-            read = self.read(v)
-            whole = [self.tables.whole_bytes(edge, v) for edge in read]
-            waits = self.waits.forward[v], self._waits_back(v)
-            key = id(self.nodes[v - 1]), id(self.nodes[v]), tuple(whole), waits
-            if key not in known:
-                known[key] = self._between(v, read)
-            found.append(known[key])
-        return found
+        """What is between a node and the one before it, by the number of both."""
+        first = {sort: v for v, sort in reversed(list(enumerate(self._pair_sorts))) if v}
+        return [self._between(first[sort], self.read(first[sort])) for sort in range(len(first))]
 
     def read(self, v: int) -> list[int]:
         """The edge by which a node reads the one before it, if it does."""
@@ -321,11 +290,6 @@ def _least_to(pair: Floats, before: Floats) -> Floats:
 WEIGHTS = (0.0, 0.5, MOST_WEIGHT)
 
 
-def floor_s(chain: Chain) -> float:
-    """The most of what a few weights say; a long way from the bound where much is re-laid."""
-    return max(sum(float(one.min()) for one in each) for each in by_weight(chain))
-
-
 def by_weight(chain: Chain) -> Iterator[list[Floats]]:
     """For a few weights, what each node adds at least, by its state, whatever its neighbours'."""
     nodes = range(len(chain.nodes))
@@ -369,15 +333,16 @@ def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
 
 def _without(chain: Chain, kept: Sequence[Kept]) -> Tables | None:
     """Nodes that cost the same keep the same states, those that any of them needs."""
-    needed: dict[int, Kept] = {}
-    for costs, one in zip(chain.nodes, kept, strict=True):
+    needed, sorts = dict[int, Kept](), chain.tables.sorts
+    for sort, one in zip(sorts, kept, strict=True):
         if not one.any():
             return None
-        needed[id(costs)] = needed.get(id(costs), one) | one
+        needed[sort] = needed.get(sort, one) | one
     if all(one.all() for one in needed.values()):
         return chain.tables
-    fewer = {id(costs): _fewer(costs, needed[id(costs)]) for costs in chain.nodes}
-    return chain.tables.with_nodes([fewer[id(costs)] for costs in chain.nodes])
+    of_sort = dict(zip(sorts, chain.nodes, strict=True))
+    fewer = {sort: _fewer(costs, needed[sort]) for sort, costs in of_sort.items()}
+    return chain.tables.with_nodes([fewer[sort] for sort in sorts])
 
 
 def _fewer(costs: Costs, kept: Kept) -> Costs:

@@ -27,8 +27,9 @@ from simulator.search.candidates import (
 )
 from simulator.search.judge import Judge
 from simulator.search.layout_search import LayoutSearch, with_layouts_and_shares
-from simulator.search.layouts import first_cores, tables_of
+from simulator.search.layouts import first_cores
 from simulator.search.shares import best_share, with_better_shares, with_other_buckets
+from simulator.search.tables import Tables
 from workloads import Network, partition_graph
 
 NAME = "search"
@@ -147,4 +148,4 @@ def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
         return least_s
     if least_s >= judge.best_s:  # enough: what products take at least is a longer way to find
         return least_s
-    return tables_of(network, batch, cores, execution).products_s
+    return Tables(network, batch, cores, execution).products_s

@@ -8,9 +8,7 @@ into (a hollow state) re-laying it and exchanging its gradient count nothing.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +16,7 @@ from itertools import combinations_with_replacement
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from hardware import Array, Device, Wires
@@ -26,8 +25,7 @@ from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, usual
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import members_of, offer
-from simulator.collectives.groups import Groups
-from simulator.collectives.lattice import Lattice
+from simulator.collectives.groups import Groups, Lattice
 from simulator.cost.memory import parameters
 from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, map_bytes
@@ -40,23 +38,20 @@ from workloads import Network, partition_graph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Relaid = Callable[[Ints, Ints, Floats], Floats]
-"""Seconds by the levels that change places, those that are gathered, and bytes."""
 
 SAMPLES = np.array([0.0, 1.0, *(4.0**i for i in range(4, 20)), 4.0**24])
 """Bytes at which collectives are timed. A way's time is concave in its size, so that lines
 between two samples lie below it."""
-_SAMPLES: list[float] = SAMPLES.tolist()
 
 
+def _curves_key(wires: Wires, first: int, levels: int, algorithm: str) -> tuple[object, ...]:
+    return wires.key, first, levels, algorithm
+
+
+@cached(LRUCache(64), _curves_key)
 def curves_of(wires: Wires, first: int, levels: int, algorithm: str) -> Curves:
     """The curves of such cores, shared by all networks as long as they are among the last few."""
-    key = wires.key, first, levels, algorithm
-    if key not in _KEPT:
-        while len(_KEPT) >= MOST_KEPT:
-            del _KEPT[next(iter(_KEPT))]
-        _KEPT[key] = Curves(wires, first, levels, algorithm)
-    return _KEPT[key]
+    return Curves(wires, first, levels, algorithm)
 
 
 @dataclass(slots=True)
@@ -74,7 +69,6 @@ class Curves:
     algorithm: str = "auto"
     _known: dict[str, Floats] = field(default_factory=dict)
     _groups: dict[int, Groups] = field(default_factory=dict)
-    _ends: dict[tuple[str, int, int], tuple[float, float]] = field(default_factory=dict)
 
     def of_masks(self, collective: str, masks: Ints, size_bytes: Floats) -> Floats:
         """What a collective takes at least, each of its own size among groups of its own mask.
@@ -93,22 +87,6 @@ class Curves:
             between = low + far * (high - low)
         found[busy] = np.where(np.isinf(high), np.inf, between)
         return found
-
-    def seconds(self, collective: str, mask: int, size_bytes: float) -> float:
-        """What ``of_masks`` has of one."""
-        if not mask or not size_bytes > 0:
-            return 0.0
-        above = min(max(bisect_left(_SAMPLES, size_bytes), 1), len(_SAMPLES) - 1)
-        key = collective, mask, above
-        if key not in self._ends:
-            curves = self._curves(collective, np.array([mask]), np.array([above]))
-            self._ends[key] = float(curves[mask, above - 1]), float(curves[mask, above])
-        low_s, high_s = self._ends[key]
-        if high_s == math.inf:
-            return high_s
-        first, last = _SAMPLES[above - 1], _SAMPLES[above]
-        far = (min(size_bytes, _SAMPLES[-1]) - first) / (last - first)
-        return low_s + far * (high_s - low_s)
 
     def _curves(self, collective: str, masks: Ints, above: Ints) -> Floats:
         """By mask and sample, seconds: of those that are asked for, and of others what is known."""
@@ -144,10 +122,6 @@ class Curves:
             tuple(stride for stride in strides if mask & stride),
             tuple(stride for stride in strides if not mask & stride),
         )
-
-
-MOST_KEPT = 64
-_KEPT: dict[tuple[bytes, int, int, str], Curves] = {}
 
 
 class Costs(NamedTuple):
@@ -222,13 +196,13 @@ class Tables:
         self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network, inference=execution.inference)
         self._near, self._runs = near, runs
-        self._sorts = sorts_of(operators(network, **execution.computing))
+        self.sorts = sorts_of(operators(network, **execution.computing))
+        """A number for each node: equal for nodes that cost the same."""
         self.core = core_of(
             cores.device, whole=execution.whole_shards, inference=execution.inference
         )
         self._alike: dict[int, Costs] = {}
         self._leasts: dict[int, float] = {}
-        self._relays: dict[Any, Floats] = {}
         shards = [self._shard(v) for v in range(len(self.graph))]
         gradients = [
             0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
@@ -246,7 +220,7 @@ class Tables:
     def with_nodes(self, nodes: list[Costs]) -> Tables:
         """The same of other states of the nodes."""
         found = copy(self)
-        found.nodes, found._relays = nodes, {}
+        found.nodes = nodes
         return found
 
     @cached_property
@@ -262,17 +236,14 @@ class Tables:
         whole = self.whole_bytes(edge, consumer)
         return self._relay(producer, held, consumer, AS_READ, whole, self.nodes[consumer].reads)
 
-    def backward_relay(self, edge: int, consumer: int, seconds: Relaid | None = None) -> Floats:
-        """The same for its errors on their way back, by the producer's and the consumer's state.
-
-        ``seconds`` says what re-laying takes, if not what a core waits for (``relaid_s``).
-        """
+    def backward_relay(self, edge: int, consumer: int) -> Floats:
+        """The same for its errors on their way back, by the producer's and the consumer's state."""
         producer = self.graph[consumer].producers[edge]
         if Phase.BACKWARD not in self.rules.phases:
             return np.zeros((len(self.nodes[producer].states), len(self.nodes[consumer].states)))
         read = AS_READ if self.graph[producer].join else AS_MADE
         whole, makes = self.whole_bytes(edge, consumer), self.nodes[producer].makes
-        return self._relay(consumer, AS_READ, producer, read, whole, makes, seconds).T
+        return self._relay(consumer, AS_READ, producer, read, whole, makes).T
 
     def whole_bytes(self, edge: int, consumer: int) -> float:
         """Bytes of the tensor that a node reads through an edge."""
@@ -288,24 +259,20 @@ class Tables:
         read: Sequence[PartitionType],
         whole_bytes: float,
         fraction: Floats,
-        seconds: Relaid | None = None,
     ) -> Floats:
         """By the holder's and the reader's state; ``fraction`` is what the reader's core reads."""
         one, other = self.nodes[holder], self.nodes[reader]
-        key = (id(one), held, id(other), read, whole_bytes, seconds)
-        if key not in self._relays:
-            parts, which = np.unique(fraction, return_inverse=True)
-            changes, gathers, number = moves(one.states, held, other.states, read)
-            pairs = number * len(parts) + which.reshape(-1)
-            found = np.zeros(len(changes) * len(parts))
-            busy = ~(one.hollow[:, np.newaxis] | other.hollow)
-            found[pairs[busy]] = 1.0
-            occurs = found.nonzero()[0]
-            move, part = np.divmod(occurs, len(parts))
-            size = whole_bytes * parts[part]
-            found[occurs] = (seconds or self.relaid_s)(changes[move], gathers[move], size)
-            self._relays[key] = np.where(busy, found[pairs], 0.0)
-        return self._relays[key]
+        parts, which = np.unique(fraction, return_inverse=True)
+        changes, gathers, number = moves(one.states, held, other.states, read)
+        pairs = number * len(parts) + which.reshape(-1)
+        found = np.zeros(len(changes) * len(parts))
+        busy = ~(one.hollow[:, np.newaxis] | other.hollow)
+        found[pairs[busy]] = 1.0
+        occurs = found.nonzero()[0]
+        move, part = np.divmod(occurs, len(parts))
+        size = whole_bytes * parts[part]
+        found[occurs] = self.relaid_s(changes[move], gathers[move], size)
+        return np.where(busy, found[pairs], 0.0)
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
         """Seconds until cores have so many bytes, of parts that change places and are gathered."""
@@ -321,14 +288,14 @@ class Tables:
         return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
 
     def _costs(self, v: int) -> Costs:
-        key = self._sorts[v]
+        key = self.sorts[v]
         if key not in self._alike:
             self._alike[key] = self._made(v)
         return self._alike[key]
 
     def _least(self, v: int) -> float:
         """The least that the products of a node take, by how often each dimension is halved."""
-        key = self._sorts[v]
+        key = self.sorts[v]
         if key not in self._leasts:
             kinds, levels = usual(self.graph[v]), self.cores.levels
             shards = {
@@ -336,9 +303,14 @@ class Tables:
                 for taken in combinations_with_replacement(kinds, levels)
                 if taken.count(IV) <= self._fours(v)
             }
-            each = self.rules.products_ps(v, tuple(Phase), list(shards), self.cores.device)
-            self._leasts[key] = min(map(sum, zip(*each, strict=True))) / PICOSECONDS
+            each = (self._products_ps(v, shard, tuple(Phase)) for shard in shards)
+            self._leasts[key] = min(map(sum, each)) / PICOSECONDS
         return self._leasts[key]
+
+    def _products_ps(self, v: int, shard: Shard, phases: Sequence[Phase]) -> list[int]:
+        """What a core takes for its shard of a node in each of these phases."""
+        device = self.cores.device
+        return [self.rules.product_ps(v, phase, shard, device) for phase in phases]
 
     def _cuts(self, v: int, types: Sequence[PartitionType]) -> list[int]:
         """How often each dimension is halved; type III replicates a join."""
@@ -378,7 +350,7 @@ class Tables:
                 for cuts_ in which.tolist()
             ]
         ).astype(bool)
-        taken = self.rules.products_ps(v, PRODUCTS, shards, self.cores.device)
+        taken = zip(*(self._products_ps(v, shard, PRODUCTS) for shard in shards), strict=True)
         products = {of: each(ps) / PICOSECONDS for of, ps in zip(PRODUCTS, taken, strict=True)}
         forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
         return Costs(
@@ -407,8 +379,8 @@ class Tables:
 
     def _of_sort(self, v: int, each: Sequence[T]) -> list[T]:
         """Of something for each node, that of those that cost what one does."""
-        pairs = zip(self._sorts, each, strict=True)
-        return [one for sort, one in pairs if sort == self._sorts[v]]
+        pairs = zip(self.sorts, each, strict=True)
+        return [one for sort, one in pairs if sort == self.sorts[v]]
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)

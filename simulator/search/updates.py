@@ -110,7 +110,7 @@ class Prices:
         self._rules = rules
         self._parts = list(parts(rules.root))
         self._lowest = list(_lowest(rules.root, ()))
-        self._updated = {id(part): rules.updated(part) for part, _ in self._lowest}
+        self._updated = {part: rules.updated(part) for part, _ in self._lowest}
         self._known: dict[Hashable, float] = {}
 
     def seconds(self, v: int) -> float:
@@ -136,9 +136,9 @@ class Prices:
         items = [Item(Kind.SUMS, Phase.GRADIENT, v, bucket=(v,))]
         if self._rules.plan.updates:
             items.append(Item(Kind.WEIGHTS, Phase.UPDATE, v, bucket=(v,)))
-        at: dict[int, float] = {}
+        at: dict[Mesh, float] = {}
         for exchange in (exchange for item in items for exchange in self._rules.exchanges(item)):
-            where = id(exchange.part)
+            where = exchange.part
             at[where] = at.get(where, 0.0) + alone_s(self._rules, self._rules.carry(exchange))
         return max(
             math.fsum(at.get(one, 0.0) for one in above) + self._update_s(part, v)
@@ -147,15 +147,15 @@ class Prices:
 
     def _update_s(self, part: Mesh, v: int) -> float:
         """The longest update of a part's devices."""
-        device, updated = part.group.kinds[0][0], self._updated[id(part)][v]
+        device, updated = part.group.kinds[0][0], self._updated[part][v]
         shards = dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
         lasts = (self._rules.product_ps(v, Phase.UPDATE, one, device, updated) for one in shards)
         return max(lasts, default=0) / PICOSECONDS
 
 
-def _lowest(part: Mesh, above: tuple[int, ...]) -> Iterator[tuple[Mesh, tuple[int, ...]]]:
-    """Parts without halves, with all above them and themselves, by ``id``."""
-    here = (*above, id(part))
+def _lowest(part: Mesh, above: tuple[Mesh, ...]) -> Iterator[tuple[Mesh, tuple[Mesh, ...]]]:
+    """Parts without halves, with all above them and themselves."""
+    here = (*above, part)
     if not part.halves:
         yield part, here
     for half in part.distinct():

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import PartitionType, Shard
-from simulator.collectives.lattice import Lattice, Members, Rows
+from simulator.collectives.groups import Lattice, Members, Rows
 
 Mask = NDArray[np.bool_]
 Cores = NDArray[np.int64]

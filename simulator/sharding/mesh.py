@@ -18,7 +18,7 @@ import numpy as np
 from hardware import Group, Wires
 from planners import PlanError, Split
 from planners.partition import III, SAME_WEIGHTS, WHOLE, Partition, PartitionType, Shard
-from simulator.collectives.lattice import Lattice
+from simulator.collectives.groups import Lattice
 from simulator.sharding.blocks import Alike, Block, Halving, Mask, Shards
 from workloads import Graph, Node
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.collectives.lattice import Members, Rows
+from simulator.collectives.groups import Members, Rows
 from simulator.sharding.blocks import Block, Shards
 from simulator.sharding.mesh import Mesh
 from simulator.sharding.spec import PARTIAL, POSITIONS, REPLICATE, Change, Layout, Placement, Types

@@ -3,6 +3,8 @@
 from html.parser import HTMLParser
 from typing import Any
 
+from experiments.report.charts import Chart
+from experiments.report.page import Table, section
 from experiments.report.study import Study
 from hardware import Array, Device, Group, Setting
 from workloads import Builder, Network
@@ -54,6 +56,14 @@ def _result(names: tuple[str, ...], batch: int) -> dict[str, Any]:
     return dict(zip(keys, names, strict=True)) | numbers
 
 
+def shown(table: Table, *charts: Chart) -> str:
+    """A table and charts as a page has them."""
+    return section("results", {"count": "some", "table": table, "charts": charts})
+
+
+EMPTY = Table("", ("",), [])
+
+
 class Parsed(HTMLParser):
     """Start tags with their attributes, texts by element, tables by caption, the open elements."""
 
@@ -67,7 +77,7 @@ class Parsed(HTMLParser):
         self.tables: dict[str, list[list[str]]] = {}
         self.exact: dict[str, list[list[float | None]]] = {}
         self._caption = ""
-        self.feed(page)
+        self.feed("".join(page))  # of markupsafe no more than the text
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.studies.case import Case
-from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.running.outputs import Outputs, run_case
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
 REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
@@ -117,7 +117,7 @@ def test_an_interrupted_study_replaces_no_file(
             raise KeyboardInterrupt
         return run_case(case)
 
-    monkeypatch.setattr("experiments.studies.runner.run_case", interrupting)
+    monkeypatch.setattr("experiments.studies.running.runner.run_case", interrupting)
     target = tmp_path / "out.json"
     target.write_text("before")
     args = ["speedup", *SMALL, "--format", "json", "--output", str(target)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments.ending import stoppable, undisturbed
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 
 PROC = Path("/proc")
 SWEEP = (

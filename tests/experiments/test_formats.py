@@ -12,7 +12,7 @@ from rich.table import Table
 
 from experiments.cli import main
 from experiments.results.formats import csv_of, flat, markdown_of
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 
 STEP = ["lenet", "--planner", "owt", "--array", "tpu-v3-8"]
 COMMANDS = {

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies.scaling import scaled
+from experiments.studies.comparison import scaled
 from hardware import Array, Roofline, Topology, load_array, load_device
 from tests.hardware.conftest import Write
 from tests.hardware.specs import POD

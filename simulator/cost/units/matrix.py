@@ -19,36 +19,48 @@ multipliers have nothing to do as k is 64.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hardware import MatrixUnit
 from simulator.cost.units.product import Product
 
+Ints = NDArray[np.int64]
+Sides = tuple[int, ...] | Ints
+"""m, k, n and times of a product; or arrays of them, of many."""
 
-def parts(length: int, side: int) -> int:
-    """How many tiles of a side a length needs."""
+
+def parts(length: Ints, side: int) -> Ints:
+    """How many tiles of a side each length needs."""
     return -(-length // side)
 
 
 def cycles(unit: MatrixUnit, product: Product) -> int:
     """Cycles of all repetitions of a product on all arrays of a unit."""
-    m, k, n, times = product[1:]
+    return int(cycles_of_all(unit, product[1:]))
+
+
+def cycles_of_all(unit: MatrixUnit, sides: Sides) -> Ints:
+    """The same of each product, of which ``sides`` has m, k, n and times as rows; 0 for none."""
+    m, k, n, times = np.asarray(sides, dtype=np.int64)
     if unit.dataflow == "output_stationary":
-        tiles = parts(m, unit.depth) * parts(n, unit.width) * times
-        each = _streamed(unit, parts(tiles, unit.count), k)
+        each = _streamed(unit, parts(m, unit.depth) * parts(n, unit.width) * times, k)
     else:
-        each = min(_held(unit, m, k, n, times), _held(unit, n, k, m, times))
-    return each + unit.depth + unit.width - 2
+        each = np.minimum(_held(unit, m, k, n, times), _held(unit, n, k, m, times))
+    return np.where(m > 0, each + unit.depth + unit.width - 2, 0)
 
 
-def _held(unit: MatrixUnit, rows: int, k: int, columns: int, times: int) -> int:
+def _held(unit: MatrixUnit, rows: Ints, k: Ints, columns: Ints, times: Ints) -> Ints:
     """Cycles with the operand of k x columns held, while rows stream past."""
     tiles = parts(k, unit.depth) * parts(columns, unit.width) * times
-    sharing = max(1, unit.count // tiles)
-    return _streamed(unit, parts(tiles, unit.count), parts(rows, sharing))
+    sharing = np.maximum(1, unit.count // np.maximum(tiles, 1))
+    return _streamed(unit, tiles, -(-rows // sharing))
 
 
-def _streamed(unit: MatrixUnit, tiles: int, length: int) -> int:
+def _streamed(unit: MatrixUnit, tiles: Ints, length: Ints) -> Ints:
     """Cycles in which so much streams past each of an array's tiles, one after the other."""
-    return (tiles - 1) * max(length, unit.depth) + length
+    each: Ints = (parts(tiles, unit.count) - 1) * np.maximum(length, unit.depth) + length
+    return each
 
 
 def ideal_cycles(unit: MatrixUnit, product: Product) -> float:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from math import ceil, sqrt
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hardware import Units
 from planners.order import Phase
 from planners.partition import Shard
 from simulator.cost.operators import Operator
-from simulator.cost.units.matrix import cycles, ideal_cycles, parts
+from simulator.cost.units.matrix import Sides, cycles, ideal_cycles, parts
 from simulator.cost.units.product import Product
 from simulator.cost.units.vectors import UPDATED
 
+Floats = NDArray[np.float64]
 ACCUMULATOR_BYTES = 4
 REAL_PRODUCTS = 4
 """Of real numbers in one of complex numbers."""
@@ -132,14 +136,15 @@ def missed_bytes(
     of its windows (1 / kernel). 4096 x 4096 by 4096 x 4096, 2 B each, from a buffer of 8 MiB:
     32 MiB each, t = sqrt(4 Mi / 4) = 1024, 4 blocks a side: 3 x 64 MiB more.
     """
-    _, m, k, n, times = product
+    return float(missed_by_all(product[1:], kernel, buffer_bytes, element_bytes))
+
+
+def missed_by_all(
+    sides: Sides, kernel: float | Floats, buffer_bytes: float, element_bytes: float
+) -> Floats:
+    """The same of each product, of which ``sides`` has m, k, n and times as rows; 0 for none."""
+    m, k, n, times = np.asarray(sides, dtype=np.int64)
     first, second = m * k * element_bytes / kernel, k * n * element_bytes
-    if min(first, second) <= buffer_bytes / 2:
-        return 0.0
-    side = block_side(buffer_bytes)
-    return times * (first * (parts(n, side) - 1) + second * (parts(m, side) - 1))
-
-
-def block_side(buffer_bytes: float) -> int:
-    """The side of a square block of float32 sums that half of a buffer holds."""
-    return max(1, int(sqrt(buffer_bytes / 2 / ACCUMULATOR_BYTES)))
+    side = max(1, int(sqrt(buffer_bytes / 2 / ACCUMULATOR_BYTES)))  # of a block of sums
+    again = first * (parts(n, side) - 1) + second * (parts(m, side) - 1)
+    return np.where(np.minimum(first, second) <= buffer_bytes / 2, 0.0, times * again)

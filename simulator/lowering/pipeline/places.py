@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from simulator.analysis.memory_timeline import peak
+from simulator.analysis.memory_timeline import Held, peak
 from simulator.engine.operations import MOVING, DeviceMemory, Part, Task, Worker, all_classes
 from simulator.lowering.step.training_step import Tree
 
@@ -45,6 +45,10 @@ def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
     return found
 
 
+Use = tuple[Worker, float, Held | None]
+"""A worker, its capacity (bytes), and the computation with the most."""
+
+
 def stage_memory(
     workers: Sequence[Worker],
     capacities: Sequence[float],
@@ -54,37 +58,35 @@ def stage_memory(
 
     Bytes are those of the fullest core.
     """
-    found: dict[tuple[str, str], DeviceMemory] = {}
+    found: dict[tuple[str, str], list[Use]] = {}
     for worker, capacity, name in zip(workers, capacities, names, strict=True):
-        if worker.itinerary is None:
-            continue
-        top = peak(worker, worker.itinerary)
-        most = worker.held_bytes if top is None else top.most
-        where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
-        if top is not None:
-            copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
-            by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
-            where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
-        key = (worker.device.name, name)
-        over = worker.cores if most > capacity else 0
-        old = found.get(key)
-        if old is None:
-            old = DeviceMemory(f"{name} ({worker.device.name})", -1.0, capacity, "", 0, 0)
-        fuller = old if old.peak_bytes >= most else None
-        found[key] = DeviceMemory(
-            old.device,
-            fuller.peak_bytes if fuller else most,
-            capacity,
-            fuller.operator if fuller else where,
-            old.cores + worker.cores,
-            old.cores_over + over,
-            fuller.by_class
-            if fuller
-            else all_classes(
-                worker.held_bytes + more,
-                worker.weight_bytes + more,
-                worker.gradient_bytes,
-                by_class,
-            ),
-        )
-    return tuple(found.values())
+        if worker.itinerary is not None:
+            use = worker, capacity, peak(worker, worker.itinerary)
+            found.setdefault((worker.device.name, name), []).append(use)
+    return tuple(_of_stage(f"{name} ({device})", uses) for (device, name), uses in found.items())
+
+
+def _of_stage(name: str, uses: Sequence[Use]) -> DeviceMemory:
+    """What the fullest of some workers holds, the first of such."""
+    worker, capacity, top = max(uses, key=_most)
+    where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
+    if top is not None:
+        copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
+        by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
+        where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
+    always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
+    return DeviceMemory(
+        name,
+        _most((worker, capacity, top)),
+        capacity,
+        where,
+        sum(one.cores for one, _, _ in uses),
+        sum(use[0].cores for use in uses if _most(use) > use[1]),
+        all_classes(*always, by_class),
+    )
+
+
+def _most(use: Use) -> float:
+    """The most that a worker holds, in bytes."""
+    worker, _, top = use
+    return worker.held_bytes if top is None else top.most

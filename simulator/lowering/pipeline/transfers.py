@@ -29,7 +29,7 @@ import numpy as np
 from hardware import Array, Wires, wires_of
 from planners.order import Kind, Phase
 from simulator.collectives.choice import offer
-from simulator.collectives.lattice import Lattice, Rows
+from simulator.collectives.groups import Lattice, Rows
 from simulator.collectives.messages import farthest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import transfer_j_per_byte
@@ -120,30 +120,19 @@ class PublishedBetween:
         each = 2.0 * (many - 1) / many * size
         rate = min(_port(one.array) for one in replicas) / self._streams
         moved = each * many * replicas[0].array.group.size
-        return Operation(
-            Kind.SUMS,
-            Phase.GRADIENT,
-            layer,
-            BETWEEN,
-            duration_ps(each, rate),
-            received=(moved / 2, moved / 2),
-            energy_j=moved * transfer_j_per_byte(replicas[0].array.group),
-        )
+        joules = moved * transfer_j_per_byte(replicas[0].array.group)
+        return _sum(layer, moved / 2, joules, duration_ps(each, rate))
 
     def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
         """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
-        size = _gradient(owner, ends[0])
+        size = owner.gradient_bytes(ends[0], owner.root.shards[ends[0]])
+        joules = size * sum(transfer_j_per_byte(one.array.group) for one in (owner, user))
+        return _sum(layer, size, joules, *self._swapped(owner, user, size))
+
+    def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
+        """How long two stages take to send each other so many bytes, or the jobs that do it."""
         rate = min(_port(owner.array), _port(user.array)) / self._streams
-        groups = owner.array.group, user.array.group
-        return Operation(
-            Kind.SUMS,
-            Phase.GRADIENT,
-            layer,
-            BETWEEN,
-            duration_ps(size, rate),
-            received=(size, size),
-            energy_j=size * sum(map(transfer_j_per_byte, groups)),
-        )
+        return duration_ps(size, rate), ()
 
 
 class DeployedBetween(PublishedBetween):
@@ -206,8 +195,7 @@ class DeployedBetween(PublishedBetween):
         whole = self.execution.whole_shards
         return regions(rules.root, rules.array.first, node, by_type, whole=whole, once=held)
 
-    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:
-        """Replicas sum ``size`` bytes of gradients that each core has (the most that one has)."""
+    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:  # noqa: D102
         firsts = np.array([one.array.first for one in replicas])
         each = replicas[0].array.group.size
         rows = np.add.outer(np.arange(each), firsts)
@@ -215,31 +203,23 @@ class DeployedBetween(PublishedBetween):
         jobs = offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
         many = len(replicas)
         moved = 2.0 * (many - 1) / many * size * each * many
-        return Operation(
-            Kind.SUMS,
-            Phase.GRADIENT,
-            layer,
-            BETWEEN,
-            received=(moved / 2, moved / 2),
-            energy_j=moved * transfer_j_per_byte(replicas[0].array.group),
-            jobs=jobs,
-        )
+        joules = moved * transfer_j_per_byte(replicas[0].array.group)
+        return _sum(layer, moved / 2, joules, jobs=jobs)
 
-    def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
-        """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
-        size = _gradient(owner, ends[0])
-        groups = owner.array.group, user.array.group
-        cores = [rules.array.first + np.arange(rules.array.group.size) for rules in (owner, user)]
-        to_each = [size / group.size for group in groups]
-        return Operation(
-            Kind.SUMS,
-            Phase.GRADIENT,
-            layer,
-            BETWEEN,
-            received=(size, size),
-            energy_j=size * sum(map(transfer_j_per_byte, groups)),
-            jobs=swap(self.wires, *cores, *to_each),
-        )
+    def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
+        arrays = owner.array, user.array
+        cores = [array.first + np.arange(array.group.size) for array in arrays]
+        to_each = [size / array.group.size for array in arrays]
+        return 0, swap(self.wires, *cores, *to_each)
+
+
+def _sum(
+    layer: str, received: float, joules: float, took_ps: int = 0, jobs: tuple[Job, ...] = ()
+) -> Operation:
+    """A sum of gradients of which both halves of those who take part receive so many bytes."""
+    both = received, received
+    of = Kind.SUMS, Phase.GRADIENT, layer, BETWEEN, took_ps
+    return Operation(*of, received=both, energy_j=joules, jobs=jobs)
 
 
 def _operation(
@@ -254,11 +234,6 @@ def _operation(
         energy_j=what.moved * transfer_j_per_byte(receiver.array.group),
         jobs=what.jobs,
     )
-
-
-def _gradient(rules: Rules, node: int) -> float:
-    """Bytes of a weight's whole gradient."""
-    return rules.gradient_bytes(node, rules.root.shards[node])
 
 
 def _port(array: Array) -> float:

@@ -171,21 +171,6 @@ class Deployed(ExchangesOnWires):
         """The same without the operation: planners ask for thousands."""
         return self._products(device).lasts_ps(v, phase, self.held(v, shard), updated)
 
-    def node_ps(self, v: int, shard: Shard, device: Device, updated: float = 1.0) -> int:
-        """The same, kept for all plans."""
-        products = self._products(device)
-        key = products.sorts[v], shard, updated
-        if key not in products.nodes_ps:
-            products.nodes_ps[key] = super().node_ps(v, shard, device, updated)
-        return products.nodes_ps[key]
-
-    def products_ps(
-        self, v: int, phases: Sequence[Phase], shards: Sequence[Shard], device: Device
-    ) -> list[list[int]]:
-        """By phase, what its product takes on each of many shards, of which none is empty."""
-        held = [self.held(v, one) for one in shards]
-        return [self._products(device).many_ps(v, phase, held) for phase in phases]
-
     def units(self, device: Device) -> tuple[str, ...]:
         """Those of its spec; without overlap a core does one thing after the other."""
         return device.units.names if device.units is not None and self.overlap else ()

@@ -13,14 +13,12 @@ from hardware import Device
 from planners.order import Kind, Phase
 from planners.partition import Shard
 from simulator.cost.energy import computing_j
-from simulator.cost.many_shards import seconds_of
 from simulator.cost.operators import Operator, sorts_of
 from simulator.cost.roofline import Core, OperatorCost, bounds, core_of, cost, costs
 from simulator.cost.training_operators import operators
 from simulator.cost.units.pricing import price
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
-from simulator.engine.plain import accelerated
 from simulator.lowering.execution import Execution
 from workloads import Network
 from workloads.kept import once_for_each
@@ -44,9 +42,6 @@ class Products:
         self._step = operators(network, **execution.computing)
         self.sorts = sorts_of(self._step)
         self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
-        self._lasts_ps: dict[tuple[int, Phase, Shard, float], int] = {}
-        self.nodes_ps: dict[tuple[int, Shard, float], int] = {}
-        """What a node of a sort takes in all phases, by what a core has of it, if it was asked."""
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -59,28 +54,7 @@ class Products:
 
     def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
         """How long that operation takes; 0 without any."""
-        key = self.sorts[v], phase, held, updated
-        if key not in self._lasts_ps:
-            if len(self._lasts_ps) >= MOST:
-                self._lasts_ps.clear()
-            self._lasts_ps[key] = lasts_ps(self._costs(v, phase, held, updated))
-        return self._lasts_ps[key]
-
-    def many_ps(self, v: int, phase: Phase, held: Sequence[Shard]) -> list[int]:
-        """The same of many shards, of which none is empty, found all at once."""
-        sort, operators = self.sorts[v], self._step.nodes[v].of(phase)
-        if not operators:
-            return [0] * len(held)
-        if self.core.units is not None or not accelerated("many_shards"):
-            return [self.lasts_ps(v, phase, one) for one in held]
-        known = self._lasts_ps
-        new = [one for one in dict.fromkeys(held) if (sort, phase, one, 1.0) not in known]
-        if len(known) + len(new) > MOST:
-            known.clear()
-            new = list(dict.fromkeys(held))
-        for one, seconds in zip(new, seconds_of(operators, new, self.core), strict=True):
-            known[sort, phase, one, 1.0] = duration_ps(seconds, 1.0)
-        return [known[sort, phase, one, 1.0] for one in held]
+        return lasts_ps(self._costs(v, phase, held, updated))
 
     def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
         key = self.sorts[v], phase, held, updated

@@ -23,16 +23,17 @@ from simulator.sharding.blocks import Alike
 from simulator.sharding.mesh import Mesh, parts
 
 
-def training_step(rules: Rules) -> Program:
+def training_step(rules: Rules, *, memory: bool = True) -> Program:
     """The program of one training step by these rules.
 
     Folded, a worker stands for all devices that do the same, and a site for
-    all splits; without it every device is a worker, and every split a site.
+    all splits; without it every device is a worker, and every split a site. If nobody asks
+    for its ``memory``, without that.
     """
-    memory, writer = step_memory(rules), Writer(rules)
+    held, writer = step_memory(rules) if memory else (), Writer(rules, memory=memory)
     for item in rules.items:
         writer.write(item)
-    return writer.program(memory)
+    return writer.program(held)
 
 
 def alone_s(rules: Rules, operation: Operation) -> float:

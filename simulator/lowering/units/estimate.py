@@ -17,8 +17,8 @@ from hardware import Units
 from planners.partition import Shard
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, flops, traffic
-from simulator.cost.units.many import cycles_of_all, missed_by_all
-from simulator.cost.units.pricing import lanes_of, product_of, spectral_lanes
+from simulator.cost.units.matrix import cycles_of_all
+from simulator.cost.units.pricing import lanes_of, missed_by_all, product_of, spectral_lanes
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.units.list_scheduling import UnitTask, list_schedule
 

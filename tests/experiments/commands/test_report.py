@@ -74,9 +74,9 @@ def test_the_pages_command_asks_for_the_same_page(text: str) -> None:
 def test_metrics_without_joules_are_empty_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.studies import runner
     from experiments.studies.case import Case
-    from experiments.studies.outputs import Outputs, run_case
+    from experiments.studies.running import runner
+    from experiments.studies.running.outputs import Outputs, run_case
     from tests.experiments.pages import Parsed
 
     def without(case: Case) -> Outputs:

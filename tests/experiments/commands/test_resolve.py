@@ -19,7 +19,7 @@ from experiments.face.inputs import names, network_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.store import StoreError
+from experiments.studies.running.store import StoreError
 from hardware import load_array
 from planners import PlanError
 from simulator import DEPLOYED, PUBLISHED

@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from experiments.cli import main
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 
 INPUTS: dict[str, Any] = {
     "network": "lenet",

@@ -12,13 +12,13 @@ import pytest
 from experiments.cli import main
 from experiments.results.formats import csv_of, rows_of
 from experiments.results.speedups import ComparisonResult, ScalingResult
-from experiments.studies import runner
 from experiments.studies.case import Case
-from experiments.studies.outputs import Outputs, run_case
+from experiments.studies.comparison import Level
 from experiments.studies.published_values import Published
-from experiments.studies.scaling import Level
+from experiments.studies.running import runner
+from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.running.store import Store
 from experiments.studies.speedups import Comparison, Row
-from experiments.studies.store import Store
 
 SMALL = ("--set", "devices.0.count=2", "--set", "devices.1.count=2")
 ROWS = (

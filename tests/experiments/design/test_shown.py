@@ -11,7 +11,7 @@ from experiments.cli import main
 from experiments.design.keeping import AT_ONCE, StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 
 
 def design(count: int) -> Design:

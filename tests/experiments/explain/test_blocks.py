@@ -9,9 +9,18 @@ from hypothesis import given, settings
 from matplotlib.patches import Rectangle
 
 from experiments.cli import main
-from experiments.explain.blocks import BOUNDARY, BUCKETS, by_block, by_kind, repeated
 from experiments.explain.busiest import link_kinds, links
-from experiments.explain.path import STEPS_END, Paths, Spent, paths_of
+from experiments.explain.paths import (
+    BOUNDARY,
+    BUCKETS,
+    STEPS_END,
+    Paths,
+    Spent,
+    by_block,
+    by_kind,
+    paths_of,
+    repeated,
+)
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import explain
 from experiments.studies.case import Case, step_of

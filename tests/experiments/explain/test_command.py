@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.studies.throughput import ALL_COMPUTED, CONVENTION
+from experiments.studies.step_numbers import ALL_COMPUTED, CONVENTION
 
 RING = ["--array", "ring-8", "--execution", "deployed", "--overlap", "none"]
 CASES = [

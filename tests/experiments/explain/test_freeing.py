@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from experiments.explain.freeing import LITTLE, Freed, changes_of, freed
+from experiments.explain.alternatives import LITTLE, Freed, changes_of, freed
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
-from experiments.studies.model_options import with_options
+from experiments.studies.options import with_options
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, Timeline
 from simulator.engine.operations import CLASSES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from experiments.explain.busiest import links, units
-from experiments.explain.path import STEPS_END, paths_of
+from experiments.explain.paths import STEPS_END, paths_of
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners.order import Kind, Phase

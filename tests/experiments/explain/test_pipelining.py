@@ -5,9 +5,9 @@ import json
 import pytest
 
 from experiments.cli import main
-from experiments.explain.pipelining import pipeline_side, steps_beside
+from experiments.explain.alternatives import pipeline_side, steps_beside
 from experiments.studies.case import Case, step_of
-from experiments.studies.model_options import with_options
+from experiments.studies.options import with_options
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.analysis.stages import stage_uses

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.explain.reasons import BOUND_OF, WORDS, Facts, topic_of, why_nothing
+from experiments.explain.whatif import BOUND_OF, WORDS, Facts, topic_of, why_nothing
 from experiments.studies.case import Case
 from hardware import Array, load_array
 from simulator import DEPLOYED, PUBLISHED, Execution

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.explain.reasons import Facts, topic_of, why_nothing
 from experiments.explain.study import Explanation, explain, messages, steps_of
-from experiments.explain.whatif import KNOBS, alike, doubled
+from experiments.explain.whatif import KNOBS, Facts, alike, doubled, topic_of, why_nothing
 from experiments.studies.case import Case, step_of
 from hardware import Topology, load_array, wires_of
 from hardware.topology import Tier

@@ -10,7 +10,7 @@ import pytest
 import accelarray
 from accelarray import AccelarrayWarning, OutOfMemoryError, UsageError
 from experiments.notices import MOST, tell_notes
-from experiments.studies.store import Store
+from experiments.studies.running.store import Store
 from tests.experiments.face import SMALL
 from workloads import load_network
 from workloads.network import Network
@@ -29,7 +29,7 @@ def test_a_store_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.Monk
     study: Any = ("lenet", "owt,accpar", ARRAY, 64)
     first = accelarray.compare(*study, store=path)
     assert finished(path) == 4  # data parallelism, two planners, and one on the fastest alone
-    monkeypatch.setattr("experiments.studies.runner.run_case", None)
+    monkeypatch.setattr("experiments.studies.running.runner.run_case", None)
     assert accelarray.compare(*study, store=str(path)).to_dict() == first.to_dict()
     with Store(path) as store:
         assert accelarray.compare(*study, store=store).to_dict() == first.to_dict()

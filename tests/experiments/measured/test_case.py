@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments.measured.case import case_of
+from experiments.measured.machine import OF_FRAMEWORK, stack_of
 from experiments.measured.split import LeftOutError
-from experiments.measured.stacks import OF_FRAMEWORK, stack_of
 from hardware import catalog_names
 from tests.experiments.measured.some_rows import small
 

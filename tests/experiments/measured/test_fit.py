@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.measured.controls import CONTROLS, Work, controls, fitted_shares
-from experiments.measured.errors import Outcome, Spread, counted, quantile, spreads
 from experiments.measured.fit import PROBES, Constants, Probed, carried, fitted, format_of
 from tests.experiments.measured.some_rows import small
 
@@ -95,39 +93,3 @@ def test_h100_at_500_watts() -> None:
     for format_, share in measured.items():
         row = small(hw="H100-96-500W", precision=format_)
         assert Constants(known, {}, {}).share(row)[0] == pytest.approx(share, rel=1 / 12)
-
-
-def test_controls_by_hand() -> None:
-    """100 FLOPs at a peak of 10 take 10 s; rows at half and a quarter: in the middle 0.354."""
-    work = Work(100.0, 150.0, 10.0)
-    shares = fitted_shares([(work, 20.0), (work, 40.0)])
-    assert shares.model == pytest.approx((0.5 * 0.25) ** 0.5)
-    found = controls(work, shares)
-    assert list(found) == list(CONTROLS)
-    assert found["peak only"] == 10.0
-    assert found["constant share"] == pytest.approx(10 / 0.125**0.5)
-    assert found["share, recompute counted"] == pytest.approx(found["constant share"])
-
-
-def test_errors_by_hand() -> None:
-    def outcome(seconds: float, left_out: str | None = None, **changed: object) -> Outcome:
-        return Outcome(small(step_s=1.0, **changed), seconds, 2.0, left_out)
-
-    outcomes = [outcome(1.1), outcome(0.8), outcome(9.9, "why"), outcome(1.3, experts=8)]
-    assert len(counted(outcomes)) == 3
-    found = spreads(outcomes, lambda row: "dense" if row.dense else "experts")
-    assert found["dense"].median == pytest.approx(0.15)
-    assert found["dense"].p90 == pytest.approx(0.19)
-    assert found["dense"].signed == pytest.approx(-0.05)
-    assert found["experts"].rows == 1
-    assert outcome(1.0).memory_error is None
-    assert Outcome(small(mem_gib=4.0), 1.0, 2.0, None).memory_error == -0.5
-
-
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.floats(0, 1))
-def test_quantiles_are_numpys(values: list[float], share: float) -> None:
-    import numpy as np
-
-    ordered = sorted(values)
-    assert quantile(ordered, share) == pytest.approx(float(np.quantile(ordered, share)), abs=1e-12)
-    assert Spread.of(values).median == pytest.approx(float(np.median(np.abs(values))))

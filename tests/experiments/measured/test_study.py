@@ -12,17 +12,25 @@ import pytest
 
 from experiments.cli import main
 from experiments.measured.calibrated import calibrated, said, toml_of
-from experiments.measured.case import ROOM, case_of
-from experiments.measured.errors import Outcome
-from experiments.measured.picture import plot
-from experiments.measured.running import run_rows
-from experiments.measured.section import sections
-from experiments.measured.study import at_share, factor_of, predicted, spread_over, work_of
+from experiments.measured.case import ROOM, case_of, run_rows
+from experiments.measured.large_models import plot, sections
+from experiments.measured.study import (
+    CONTROLS,
+    Outcome,
+    Work,
+    at_share,
+    controls,
+    factor_of,
+    fitted_shares,
+    predicted,
+    spread_over,
+    work_of,
+)
 from experiments.output import UsageError
 from experiments.studies.case import step_of
-from experiments.studies.outputs import REFUSED, run_case
-from experiments.studies.runner import Runner
-from experiments.studies.store import Store
+from experiments.studies.running.outputs import REFUSED, run_case
+from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
 
 
@@ -170,11 +178,23 @@ def test_work_by_hand() -> None:
     weights = 4 * (4 * 1024**2 + 3 * 1024 * 4096) + 32000 * 1024
     scores = 4 * 2 * 32 * 512 * 512 * 1024
     work = work_of(of)
-    assert work.model_flops == pytest.approx(6 * weights * tokens + 3 * 2 * scores, rel=1e-3)
-    assert work.hardware_flops == work.model_flops
+    flops = 6 * weights * tokens + 3 * 2 * scores
+    assert work.model_s == pytest.approx(flops / (8 * 989e12), rel=1e-3)
+    assert work.hardware_s == work.model_s
     again = work_of(case_of(small(recompute="full")))
-    assert again.hardware_flops == pytest.approx(4 / 3 * again.model_flops)
-    assert work.peak_flops_per_s == 8 * 989e12
+    assert again.hardware_s == pytest.approx(4 / 3 * again.model_s)
+
+
+def test_controls_by_hand() -> None:
+    """100 FLOPs at a peak of 10 take 10 s; rows at half and a quarter: in the middle 0.354."""
+    work = Work(10.0, 15.0)
+    shares = fitted_shares([(work, 20.0), (work, 40.0)])
+    assert shares.model_s == pytest.approx((0.5 * 0.25) ** 0.5)
+    found = controls(work, shares)
+    assert list(found) == list(CONTROLS)
+    assert found["peak only"] == 10.0
+    assert found["constant share"] == pytest.approx(10 / 0.125**0.5)
+    assert found["share, recompute counted"] == pytest.approx(found["constant share"])
 
 
 def test_a_stack_of_ones_own(truth: list[dict[str, object]], tmp_path: Path) -> None:
@@ -182,7 +202,9 @@ def test_a_stack_of_ones_own(truth: list[dict[str, object]], tmp_path: Path) -> 
     (one,) = found.fitted
     assert (one.chip, one.device, one.format) == ("H100", "h100-sxm", "bf16")
     assert one.share == pytest.approx(0.55, rel=0.02)
-    assert max(map(abs, (*one.errors, *one.held_out))) < 0.02
+    assert len(one.rows) == 4
+    errors = [row[key] for row in one.rows for key in ("error", "held_out_error")]
+    assert max(map(abs, errors)) < 0.02
     assert "0." in said(found)[0]
     text = toml_of(found, "mine.csv")
     assert tomllib.loads(text)["chips"]["h100-sxm"]["bf16"] == pytest.approx(one.share, rel=1e-4)

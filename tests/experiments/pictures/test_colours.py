@@ -8,15 +8,15 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import experiments.report.page
-from experiments.pictures.colours import COLOURS, PLANNERS, colours, places
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
-from experiments.pictures.sweep_plots import plot_sweep
-from experiments.report.page.chart import bars
-from experiments.reproduce.figure import Figure, beside
-from experiments.reproduce.pictures import plot_figure
-from experiments.studies.scaling import Level
+from experiments.papers.figure import Figure, beside
+from experiments.papers.pictures import plot_figure
+from experiments.pictures.figures import COLOURS, PLANNERS, colours, places
+from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
+from experiments.report.charts import bars
+from experiments.studies.comparison import Level
 from experiments.studies.speedups import Comparison, Row
 from planners import is_built_in, planner_names
+from tests.experiments.pages import EMPTY, shown
 from tests.experiments.pictures.test_sweep_plots import GRID, table
 
 SOME = ("accpar", "stranger", "owt")
@@ -59,11 +59,12 @@ def test_pictures_agree() -> None:
 
 
 def test_the_page_agrees() -> None:
-    page = bars("t", ["n"], {planner: [2.0] for planner in SOME}, {})
+    drawing = bars("t", ["n"], {planner: [2.0] for planner in SOME}, {})
+    page = shown(EMPTY, drawing)
     drawn = re.findall(r'<rect[^>]* class="s(\d)"', page)
     assert [COLOURS[int(number)] for number in drawn] == list(colours(SOME).values())
     keys = re.findall(r'class="key s(\d)"></span>(\w+)', page)
     assert {name: COLOURS[int(number)] for number, name in keys} == colours(SOME)
-    style = Path(experiments.report.page.__file__).with_name("style.css").read_text()
+    style = (Path(experiments.report.__path__[0]) / "templates" / "style.css").read_text()
     light = style.partition("@media")[0]
     assert [re.search(rf"--s{i}: (#\w+);", light)[1] for i in range(7)] == list(COLOURS)  # type: ignore[index]

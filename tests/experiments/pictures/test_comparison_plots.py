@@ -8,10 +8,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
 from experiments.pictures.figures import PAPER_WIDTH
+from experiments.pictures.plots import plot_levels, plot_speedups
+from experiments.studies.comparison import Level
 from experiments.studies.published_values import Published
-from experiments.studies.scaling import Level
 from experiments.studies.speedups import Comparison, Row
 
 ROWS = tuple(

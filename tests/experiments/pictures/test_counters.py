@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from experiments.cli import main
-from experiments.pictures.resources import chosen, sites
+from experiments.pictures.lanes import chosen, sites
 from experiments.pictures.trace import trace_events, write_trace
 from experiments.studies.case import Case, step_of
 from hardware import Wires, load_array

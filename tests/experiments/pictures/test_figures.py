@@ -12,10 +12,13 @@ from matplotlib.figure import Figure
 
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import explain
+from experiments.measured import pods
 from experiments.output import UsageError
-from experiments.pictures.comparison_plots import plot_levels, plot_speedups
-from experiments.pictures.drawing import DPI
+from experiments.papers.figure import Figure as Reproduced
+from experiments.papers.figure import beside
+from experiments.papers.pictures import plot_figure
 from experiments.pictures.figures import (
+    DPI,
     UNDATED,
     check_plot,
     new_figure,
@@ -27,22 +30,14 @@ from experiments.pictures.figures import (
     write_value,
 )
 from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.lanes import chart, sites
 from experiments.pictures.plan_map import plot_plan
-from experiments.pictures.resources import sites
-from experiments.pictures.sweep_plots import plot_sweep
-from experiments.pictures.tracks import chart
-from experiments.reproduce.figure import Figure as Reproduced
-from experiments.reproduce.figure import beside
-from experiments.reproduce.pictures import plot_figure
+from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import compare
-from experiments.studies.scaling import sweep as sizes
+from experiments.studies.comparison import sweep_levels as sizes
+from experiments.studies.options import parse_vary
 from experiments.studies.sweep import Grid, sweep
-from experiments.studies.vary import parse_vary
-from experiments.validate.measured import MeasuredRow, Validation
-from experiments.validate.picture import plot_validation
-from experiments.validate.steps import PodStep
-from experiments.validate.table import shipped
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import load_network
@@ -68,10 +63,9 @@ def swept(*vary: str) -> Figure:
 
 
 def validation() -> Figure:
-    rows = tuple(
-        MeasuredRow(row, PodStep(row.step_s * 1.1, 0.0, 0.0), 0.2, -0.3) for row in shipped()[:3]
-    )
-    return plot_validation(Validation(0.7, 0.3, shipped()[:1], rows, None, None))
+    errors = {"error": 0.1, "specs_alone_error": 0.2, "peak_only_error": -0.3}
+    rows = [row.model_dump() | errors for row in pods.shipped()[:3]]
+    return pods.plot({"rows": rows, "constants": {"memory_efficiency": 0.7}})
 
 
 def gantt() -> Figure:

@@ -14,9 +14,8 @@ from experiments.cli import main
 from experiments.output import UsageError
 from experiments.pictures import gantt
 from experiments.pictures.figures import CHARACTER, save
-from experiments.pictures.gantt import plot_gantt, style, time_unit
-from experiments.pictures.rectangles import Bar, bars, names
-from experiments.pictures.tracks import Chart, Lane, Slice
+from experiments.pictures.gantt import Bar, bars, names, plot_gantt, style, time_unit
+from experiments.pictures.lanes import Chart, Lane, Slice
 from planners.order import Kind, Phase
 from simulator import Operation
 

@@ -7,7 +7,7 @@ import pytest
 from experiments.cli import main
 from experiments.pictures.pipeline_plot import plot_pipeline, rows_of
 from experiments.studies.case import Case, step_of
-from experiments.studies.model_options import with_options
+from experiments.studies.options import with_options
 from hardware import load_array
 from planners import Plan
 from simulator import DEPLOYED, Timeline

@@ -16,7 +16,8 @@ from experiments.output import UsageError
 from experiments.pictures import plan_map
 from experiments.pictures.figures import save
 from experiments.pictures.plan_map import describe, lightness, plot_plan, stretches, words
-from experiments.report.page.plans import plan_maps
+from experiments.report.comparison import plan_maps
+from experiments.report.page import section
 from hardware import Array, by_core, load_array
 from planners import Axes, Partition, PartitionType, Plan, load_planner, planned_by_axes
 from simulator import DEPLOYED, PUBLISHED
@@ -80,7 +81,7 @@ def test_the_fourth_type_is_named_where_it_is_used(name: str, there: bool, tmp_p
     plan = load_planner("accpar")(load_network(name), array, 8)
     found = drawn(plan, array, tmp_path)
     assert (found["IV: splits the groups"], found["IV"] > 0) == (int(there), there)
-    page = plan_maps(name, [(array, [plan])])
+    page = section("plans", plan_maps(name, [(array, [plan])]))
     assert ("key IV" in str(page), "type IV" in str(page)) == (there, there)
 
 

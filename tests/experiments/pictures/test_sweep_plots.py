@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from experiments.output import UsageError
-from experiments.pictures.sweep_plots import SHOWN, check_drawable, plot_sweep
+from experiments.pictures.plots import SHOWN, check_drawable, plot_sweep
+from experiments.studies.options import Axis, parse_vary
 from experiments.studies.sweep import Crossover, Grid
-from experiments.studies.vary import Axis, parse_vary
 from workloads import load_network
 
 NETWORKS = tuple(map(load_network, ("lenet", "alexnet")))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.cli import main
-from experiments.pictures.resources import chosen, sites
+from experiments.pictures.lanes import chosen, sites
 from experiments.pictures.trace import to_frame, trace_events, write_trace
 from hardware import load_array
 from planners import load_planner

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.output import UsageError
-from experiments.pictures.resources import BOARD, chosen, labels, sites
-from experiments.pictures.tracks import Slice, chart, tracks
+from experiments.pictures.lanes import BOARD, Slice, chart, chosen, labels, sites, tracks
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner

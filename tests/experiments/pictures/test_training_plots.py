@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.pictures.training_plots import MOST_LINES, plot_training
-from experiments.studies.training import Trained, Training
+from experiments.pictures.plots import MOST_LINES, plot_training
+from experiments.studies.training.run import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import load_network

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.pictures.tracks import Slice, rows_of
+from experiments.pictures.lanes import Slice, rows_of
 from planners.order import Kind, Phase
 from simulator import Operation
 from tests.trace_checker import check

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.cli import main
-from experiments.report.page.area import in_columns, stacked, ticks
-from experiments.studies.throughput import ALL_COMPUTED, CONVENTION
+from experiments.report.charts import in_columns, stacked, ticks
+from experiments.studies.step_numbers import ALL_COMPUTED, CONVENTION
 from simulator.engine.operations import CLASSES
-from tests.experiments.pages import Parsed
+from tests.experiments.pages import EMPTY, Parsed, shown
 
 NETWORK = "gpt3-125m:layers=2:seq=128"
 STEP = ["--array", "tpu-v3-8", "--batch", "16", "--parallel", "dp=2,pp=2,tp=2"]
@@ -69,7 +69,9 @@ def test_numbers_and_memory_are_what_explain_says(
 def test_areas_lie_one_upon_the_other() -> None:
     """Of two for half of the time each, by hand: 4 is the highest, and the axis ends at 4.2."""
     steps = [(0, (1.0, 1.0, 0.0)), (500, (1.0, 3.0, 0.0))]
-    drawn = Parsed(stacked("title", ("one", "two", "none"), (1.0, 0.0, 0.0), steps, 1000, 100.0))
+    drawn = Parsed(
+        shown(EMPTY, stacked("title", ("one", "two", "none"), (1.0, 0.0, 0.0), steps, 1000, 100.0))
+    )
     found = {
         a["class"]: [tuple(map(float, p.split(","))) for p in a["points"].split()]
         for name, a in drawn.tags
@@ -89,7 +91,7 @@ def test_areas_lie_one_upon_the_other() -> None:
     }
     assert list(drawn.text("li")) == ["one", "two"]
     assert not [a for name, a in drawn.tags if a.get("class") == "mark"]
-    near = Parsed(stacked("title", ("one",), (1.0,), [], 1000, 1.4))
+    near = Parsed(shown(EMPTY, stacked("title", ("one",), (1.0,), [], 1000, 1.4)))
     (line,) = [a for name, a in near.tags if a.get("class") == "mark"]
     assert float(line["y1"]) == pytest.approx(220 - 208 / 1.05, abs=0.01)
 

@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.cli import main
+from experiments.report import comparison, step
 from experiments.report import study as module
-from experiments.report.page import plans, results, step
-from experiments.report.page.chart import bars, scale
-from experiments.report.page.markup import data_block, tag
+from experiments.report.charts import bars, scale
+from experiments.report.page import Table, section
 from experiments.report.study import report
 from experiments.studies.case import Case, step_of
-from experiments.studies.outputs import Outputs, run_case
-from experiments.studies.store import Store
+from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.running.store import Store
 from hardware import load_array
 from planners import Split, load_planner
 from simulator import Execution, simulate
-from tests.experiments.pages import EVIL, PLAIN, Parsed, study
+from tests.experiments.pages import EMPTY, EVIL, PLAIN, Parsed, shown, study
 from workloads import load_network
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
@@ -128,17 +128,24 @@ def test_a_layer_files_names_are_text(tmp_path: Path) -> None:
 
 
 @given(st.text())
-def test_text_comes_back_from_markup_as_it_was(text: str) -> None:
-    parsed = Parsed(tag("p", text, title=text))
-    assert parsed.tags == [("p", {"title": text})]
-    assert "".join(parsed.text("p")) == text
+def test_text_comes_back_as_it_was(text: str) -> None:
+    parsed = Parsed(shown(Table("c", (text,), [(text,)])))
+    assert [row[0] for row in parsed.tables["c"]] == [text, text]
+    parsed = Parsed(shown(Table(text, (text,), [(text,)])))
+    assert parsed.tags[2] == (
+        "div",
+        {"class": "scroll", "role": "region", "tabindex": "0", "aria-label": text},
+    )
+    assert "".join(parsed.text("caption")) == text
 
 
 @given(st.recursive(st.text() | st.integers(), lambda x: st.dictionaries(st.text(), x)))
 def test_data_comes_back_as_it_was(data: Any) -> None:
-    block = data_block("data", data)
-    assert block.count("<") == 2
-    assert json.loads(block.partition(">")[2].rpartition("<")[0]) == data
+    texts = dict.fromkeys(("title", "seconds", "left_out"), "")
+    html = section("timeline", texts | {"phases": [], "totals": EMPTY, "step": data})
+    (block,) = Parsed(html).text("script")
+    assert "<" not in block
+    assert json.loads(block) == data
 
 
 def test_the_same_page_under_every_hash_seed(tmp_path: Path) -> None:
@@ -182,10 +189,10 @@ def test_plan_maps_are_the_plans(tmp_path: Path) -> None:
 def test_maps_of_many_columns_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     array, network = load_array("accpar-mixed", ["devices.0.count=3"]), load_network("lenet")
     plan = load_planner("accpar")(network, array, 512)
-    whole = Parsed(plans.plan_maps("lenet", [(array, [plan])]))
+    whole = Parsed(section("plans", comparison.plan_maps("lenet", [(array, [plan])])))
     (rows,) = whole.tables.values()
-    monkeypatch.setattr(plans, "MOST_COLUMNS", 3)
-    cut = Parsed(plans.plan_maps("lenet", [(array, [plan])]))
+    monkeypatch.setattr(comparison, "MOST_COLUMNS", 3)
+    cut = Parsed(section("plans", comparison.plan_maps("lenet", [(array, [plan])])))
     (fewer,) = cut.tables.values()
     assert [row[:4] for row in rows[2:]] == fewer[2:]
     assert "The first 3 splits are shown." in cut.text("p")
@@ -252,7 +259,7 @@ def test_a_very_long_timeline_keeps_its_longest_operations(monkeypatch: pytest.M
     data = step.step_data(timeline)
     assert sorted(record[3] for record in data["records"]) == lengths[-5:]
     assert data["left_out"] == len(lengths) - 5
-    assert f"The {len(lengths) - 5:,} shortest others" in step.step("lenet", timeline)
+    assert f"The {len(lengths) - 5:,} shortest others" in step.step("lenet", timeline)["left_out"]
 
 
 def test_a_stores_results_are_shown_and_drawn(tmp_path: Path) -> None:
@@ -311,15 +318,17 @@ def test_results_of_any_shape_are_shown_and_the_newest_kept(
         {"iteration_s": None, "batch": -1, "computing": True},
         *({"iteration_s": seconds} for seconds in (5e-324, 1.7e308, -1.0, 0.0)),
     ]
-    monkeypatch.setattr(results, "MOST_ROWS", 6)
-    parsed = Parsed(results.results(rows))
+    monkeypatch.setattr(comparison, "MOST_ROWS", 6)
+    parsed = Parsed(section("results", comparison.results(rows)))
     assert [row[7] for row in parsed.tables["Results, oldest first"][1:]][:2] == ["soon", ""]
     assert "7 results; the newest 6 are shown." in parsed.text("p")
     assert "svg" not in [name for name, _ in parsed.tags]
 
 
 def test_long_names_leave_room_in_the_bars() -> None:
-    parsed = Parsed(bars("title", ["n" * 40, "lenet"], {"owt": [2.0, 0.5]}, {"owt": 0.6}))
+    parsed = Parsed(
+        shown(EMPTY, bars("title", ["n" * 40, "lenet"], {"owt": [2.0, 0.5]}, {"owt": 0.6}))
+    )
     assert "n" * 12 + "…" in parsed.text("text")
     assert "lenet" in parsed.text("text")
     assert f"owt, {'n' * 40}: 2.000" in parsed.text("title")
@@ -372,7 +381,7 @@ def test_interrupted_it_leaves_the_old_page(
             raise KeyboardInterrupt
         return run_case(case)
 
-    monkeypatch.setattr("experiments.studies.runner.run_case", interrupting)
+    monkeypatch.setattr("experiments.studies.running.runner.run_case", interrupting)
     args = ["report", *SMALL, "--networks", "lenet,vgg11", "--output", str(tmp_path / "page.html")]
     assert main(args) == 130
     assert (tmp_path / "page.html").read_text() == old

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.report.page.headline import message, title
+from experiments.report.comparison import message, title
 from experiments.report.study import report, steps
 from experiments.studies.speedups import Comparison, Row
 from tests.experiments.pages import PLAIN, Parsed, study

@@ -5,8 +5,8 @@ from math import fsum
 
 import pytest
 
-from experiments.studies.axis_traffic import AXES, axis_fields
 from experiments.studies.case import Case, step_of
+from experiments.studies.step_numbers import AXES, axis_fields
 from hardware import load_array
 from planners import Axes, Staging
 from simulator import DEPLOYED, shares

@@ -6,9 +6,8 @@ import pytest
 
 from experiments.studies.case import Case
 from experiments.studies.comparison import Options, compare, comparisons
-from experiments.studies.mixed import slow_share
-from experiments.studies.outputs import run_case
 from experiments.studies.published_values import averages
+from experiments.studies.running.outputs import run_case, slow_share
 from experiments.studies.speedups import Comparison, geometric_mean
 from hardware import Array, Group, load_array
 from planners import PLANNERS, load_planner
@@ -163,7 +162,7 @@ def test_published_values_only_beside_the_papers_own_conditions(
     options: Options, batch: int, beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs = run_case(Case(NETWORKS[0], "owt", load_array("accpar-homogeneous"), 8))
-    monkeypatch.setattr("experiments.studies.runner.run_case", lambda case: outputs)
+    monkeypatch.setattr("experiments.studies.running.runner.run_case", lambda case: outputs)
     result = compare(load_array("accpar-mixed"), NETWORKS, ["owt"], batch, **options)
     assert bool(result.published) is beside
     assert result.execution == str(options.get("execution", PUBLISHED))

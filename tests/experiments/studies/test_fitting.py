@@ -7,8 +7,8 @@ import pytest
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.fitting import Choice, Fit, ranked, row_of, run_choice, varied_of, why_not
-from experiments.studies.model_options import ZERO, with_options
-from experiments.studies.outputs import run_case
+from experiments.studies.options import ZERO, with_options
+from experiments.studies.running.outputs import run_case
 from hardware import Array, load_array
 from planners import AXES, Axes, PlanError, Staging, planned_by_axes
 from simulator import DEPLOYED

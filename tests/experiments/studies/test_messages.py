@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from experiments.notices import warnings_on_stderr
-from experiments.studies.messages import inexact, messages, slower, warn_inexact
 from experiments.studies.published_values import Published
-from experiments.studies.speedups import Comparison, Row
+from experiments.studies.speedups import Comparison, Row, inexact, messages, slower, warn_inexact
 from planners import Partition, PartitionType, Plan, Split
 
 BASE = Row("net", "data_parallel", 2.0, 1.0)

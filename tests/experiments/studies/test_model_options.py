@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.output import UsageError
-from experiments.studies.model_options import (
+from experiments.studies.options import (
     CHOICES,
     DEPLOYED_OPTIONS,
     MODEL_OPTIONS,

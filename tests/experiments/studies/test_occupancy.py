@@ -8,8 +8,8 @@ import pytest
 
 from experiments.cli import main
 from experiments.studies.occupancy import FREES, in_words
+from experiments.studies.options import parse_vary
 from experiments.studies.sweep import Grid, sweep
-from experiments.studies.vary import parse_vary
 from simulator import DEPLOYED
 from simulator.engine.operations import CLASSES
 from workloads import load_network

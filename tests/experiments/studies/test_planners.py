@@ -16,10 +16,10 @@ from experiments.cli import main
 from experiments.output import UsageError
 from experiments.studies.case import Case, Planned, plan_of, step_of
 from experiments.studies.comparison import compare, named
-from experiments.studies.runner import Runner
-from experiments.studies.store import Store
+from experiments.studies.options import parse_vary
+from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store
 from experiments.studies.sweep import Grid, sweep
-from experiments.studies.vary import parse_vary
 from hardware import Array, load_array
 from planners import (
     TIME,

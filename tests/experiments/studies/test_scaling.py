@@ -8,8 +8,7 @@ import pytest
 from experiments.cli import main
 from experiments.output import UsageError
 from experiments.results.speedups import parse_levels
-from experiments.studies.comparison import compare
-from experiments.studies.scaling import scaled, sweep
+from experiments.studies.comparison import compare, scaled, sweep_levels
 from hardware import load_array
 from workloads import load_network
 
@@ -30,7 +29,7 @@ def test_sizes_keep_the_proportions() -> None:
 
 
 def test_a_sweep_is_the_comparison_at_each_size() -> None:
-    (two, eight) = sweep(MIXED, [2, 8], [LENET], ["owt", "accpar"], 512)
+    (two, eight) = sweep_levels(MIXED, [2, 8], [LENET], ["owt", "accpar"], 512)
     assert (two.levels, two.accelerators, eight.accelerators) == (2, 4, 256)
     assert eight.result.rows == compare(MIXED, [LENET], ["owt", "accpar"]).rows
 
@@ -43,7 +42,7 @@ def test_an_interrupt_keeps_finished_sizes() -> None:
         if len(seen) == 3:
             raise KeyboardInterrupt
 
-    done = sweep(MIXED, [2, 3, 4], [LENET], ["owt", "hypar"], 512, interrupt)
+    done = sweep_levels(MIXED, [2, 3, 4], [LENET], ["owt", "hypar"], 512, interrupt)
     assert [level.levels for level in done] == [2]
 
 

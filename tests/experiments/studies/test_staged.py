@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.studies.staged import first_layers, staged_plan
+from experiments.studies.case import first_layers, staged_plan
 from hardware import Array, Device, Group, load_array
 from planners import BASELINES, PLANNERS, PlanError, Staging
 from planners.cost.objective import TIME

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.studies.case import Case, plan_of, simulated
-from experiments.studies.throughput import CONVENTION, Throughput, computed, throughput
+from experiments.studies.step_numbers import CONVENTION, Throughput, computed, throughput
 from hardware import load_array
 from simulator import DEPLOYED, Execution
 from workloads import Builder, load_network

@@ -9,7 +9,7 @@ import accelarray
 from experiments.cli import main
 from experiments.studies import unread as module
 from experiments.studies.case import Case, step_of
-from experiments.studies.scaling import scaled
+from experiments.studies.comparison import scaled
 from experiments.studies.unread import changed, warnings
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, Execution

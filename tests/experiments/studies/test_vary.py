@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.output import UsageError
-from experiments.studies.vary import parse_vary
+from experiments.studies.options import parse_vary
 from hardware import format_quantity, parse_quantity, split_quantity
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.studies.case import Case, step_of
 from experiments.studies.difference import core_ps_by_phase
-from experiments.studies.model_options import with_options
+from experiments.studies.options import with_options
 from hardware import load_array
 from planners import Plan
 from simulator import PUBLISHED, Timeline

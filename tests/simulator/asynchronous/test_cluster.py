@@ -9,9 +9,10 @@ from planners.built_in import data_parallel
 from simulator import DEPLOYED, PUBLISHED, closed_form, simulate
 from simulator.asynchronous.cluster import Cluster, Setting
 from simulator.asynchronous.errors import TrainingError
-from simulator.collectives.choice import jobs, predicted_ps
+from simulator.collectives.choice import jobs
 from simulator.engine.operations import Operation
 from tests.simulator.asynchronous.clusters import LATENCY, PORT, array, lenet
+from tests.simulator.collectives.slow_collectives import predicted_ps
 from workloads import load_network
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from math import ceil, floor, prod, sqrt
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware import Wires
-from simulator.collectives.offers import MOST_DIRECT
+from simulator.collectives.offers import MOST_DIRECT, Jobs
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
 from simulator.engine.jobs import Floats, Ints, Job, Load
 
@@ -359,3 +360,9 @@ def same(job: Job, other: Job) -> bool:
         and job.load.links.tolist() == other.load.links.tolist()
         and job.load.flows.tolist() == other.load.flows.tolist()
     )
+
+
+def predicted_ps(wires: Wires, sequence: Jobs) -> int:
+    """Duration of jobs one after the other when nobody else uses their links."""
+    every = (replace(job, load=job.load.everywhere()) for job in sequence)
+    return sum(job.alone_ps(wires.bandwidth) for job in every)

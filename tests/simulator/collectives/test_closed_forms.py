@@ -9,8 +9,9 @@ import pytest
 from hardware import Wires, load_array
 from hardware.interconnect.torus import Grid
 from simulator import chosen, closed_form, run_alone
-from simulator.collectives.choice import jobs, predicted_ps
+from simulator.collectives.choice import jobs
 from simulator.collectives.ring_order import boxes
+from tests.simulator.collectives.slow_collectives import predicted_ps
 from tests.wiring import nodes
 
 B, S = 1e9, 1e8

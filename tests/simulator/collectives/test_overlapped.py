@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardware import Array, Group, Topology, Wires
 from hardware.topology import Tier
 from simulator.collectives.choice import chosen, jobs, offer, run_alone
-from simulator.collectives.overlapped import MOST_CHUNKS, _pipeline_s
+from simulator.collectives.offers import MOST_CHUNKS, _pipeline_s
 from tests.wiring import device
 
 S = 1e9

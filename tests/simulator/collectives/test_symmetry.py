@@ -13,14 +13,14 @@ from hardware import Array, Group, Topology, Wires, load_array
 from hardware.topology import Tier
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
-from simulator.collectives.choice import ALGORITHMS, chosen, offer, predicted_ps
-from simulator.collectives.groups import groups_of
-from simulator.collectives.lattice import Rows
+from simulator.collectives.choice import ALGORITHMS, chosen, offer
+from simulator.collectives.groups import Rows, groups_of
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine.jobs import Ints
 from simulator.engine.plain import VARIABLE
 from tests.simulator.collectives import slow_collectives as slow
+from tests.simulator.collectives.slow_collectives import predicted_ps
 from tests.wiring import KINDS, device, nodes, wires
 
 S = 1e8

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.studies.case import Case, plan_of, step_of
-from experiments.studies.model_options import with_options
+from experiments.studies.options import with_options
 from hardware import load_array
 from planners import AXES
 from planners.order import Kind, Phase

@@ -12,7 +12,6 @@ from experiments.studies.case import Case, plan_of, simulated
 from hardware import Array, load_array, wires_of
 from planners import AXES, Axes, Staging, load_planner
 from simulator import DEPLOYED, program_of, run, simulate
-from simulator.search.layouts import tables_of
 from simulator.search.relaxation import Chain
 from simulator.search.search import search
 from simulator.search.states import States
@@ -116,13 +115,11 @@ def test_a_search_leaves_no_tables_to_the_collector() -> None:
     """Costs go by themselves; what does not is of simulated steps."""
     machines = DEPLOYED.planned(load_array("tpu-v3-8"))
     search(NETWORK, machines, 256, execution=DEPLOYED)  # what is kept for the next one, too
-    tables_of.cache_clear()
     gc.collect()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         search(NETWORK, machines, 256, execution=DEPLOYED)
-        tables_of.cache_clear()
         gc.collect()
         assert not any(isinstance(one, Tables | Chain | Costs | States) for one in gc.garbage)
     finally:

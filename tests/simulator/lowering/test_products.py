@@ -12,7 +12,6 @@ from simulator import DEPLOYED, Execution
 from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
-from simulator.engine.plain import VARIABLE
 from simulator.lowering.models import rules_of
 from simulator.lowering.step import products as module
 from simulator.lowering.step.products import Products, products_of
@@ -96,19 +95,6 @@ def test_a_part_of_the_update_takes_less() -> None:
     assert half.duration_ps < whole.duration_ps
 
 
-@pytest.mark.parametrize("most", [100_000, 3])
-def test_many_at_once_take_what_each_does(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(module, "MOST", most)
-    products, other = Products(NETWORK, DEVICE, DEPLOYED), Products(NETWORK, DEVICE, DEPLOYED)
-    for v in range(len(operators(NETWORK).graph)):
-        held = [shard(v, rows) for rows in (4, 3, 4, 1, 2)]
-        for phase in Phase:
-            each = [other.lasts_ps(v, phase, one) for one in held]
-            assert products.many_ps(v, phase, held[:2]) == each[:2]
-            assert products.many_ps(v, phase, held) == each
-            assert [products.lasts_ps(v, phase, one) for one in held] == each
-
-
 def test_a_node_takes_all_its_phases_one_after_the_other() -> None:
     plan = PLANNERS["data_parallel"](NETWORK, ARRAY, 8, TIME)
     rules = rules_of(NETWORK, plan, ARRAY, DEPLOYED, folded=True)
@@ -117,23 +103,3 @@ def test_a_node_takes_all_its_phases_one_after_the_other() -> None:
             of = shard(v, rows), DEVICE, updated
             each = [rules.product_ps(v, phase, *of) for phase in Phase]
             assert rules.node_ps(v, *of) == sum(each) > 0
-
-
-def test_on_units_many_take_what_each_does() -> None:
-    array = DEPLOYED.planned(load_array("wham-1"))
-    ((device, _),) = array.group.kinds
-    products = Products(NETWORK, device, DEPLOYED)
-    held = [shard(1, 4), shard(1, 3)]
-    each = [products.lasts_ps(1, Phase.FORWARD, one) for one in held]
-    assert products.many_ps(1, Phase.FORWARD, held) == each
-
-
-def test_plain_many_take_what_they_take_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [shard(1, rows) for rows in (1, 7, 64)]
-    found: list[list[int]] = []
-    for plain in ("", "many_shards", "1"):
-        monkeypatch.setenv(VARIABLE, plain)
-        products = Products(NETWORK, DEVICE, DEPLOYED)
-        found.append([ps for phase in Phase for ps in products.many_ps(1, phase, held)])
-        assert bool(products._known) is bool(plain)
-    assert found[0] == found[1] == found[2]

@@ -19,7 +19,8 @@ from planners import Plan, Update, load_planner
 from planners.order import Kind, Phase
 from planners.plan.updates import sharded, updates_of
 from simulator import DEPLOYED, Execution, program_of, simulate
-from simulator.collectives.choice import jobs, predicted_ps
+from simulator.collectives.choice import jobs
+from tests.simulator.collectives.slow_collectives import predicted_ps
 from workloads import Network, load_network
 
 CORES, GRADIENT, WEIGHT = 8, 4.0, 2.0

@@ -8,12 +8,12 @@ import pytest
 from hardware import Wires, load_array
 from planners import load_planner
 from simulator import DEPLOYED, program_of
-from simulator.collectives.choice import predicted_ps
 from simulator.engine.jobs import Job
 from simulator.lowering.step import exchanges
 from simulator.lowering.step.exchanges import carried
 from simulator.sharding.redistribute import Request
 from tests.simulator.collectives import slow_collectives as slow
+from tests.simulator.collectives.slow_collectives import predicted_ps
 from workloads import load_network
 
 Found = list[tuple[Request, Wires, tuple[Job, ...]]]

@@ -13,9 +13,8 @@ from hardware import MatrixUnit, Units, VectorUnit, load_array
 from planners import Staging, load_planner
 from planners.order import Phase
 from simulator import DEPLOYED, Execution, simulate
-from simulator.cost.units.many import cycles_of_all, missed_by_all
-from simulator.cost.units.matrix import cycles
-from simulator.cost.units.pricing import missed_bytes
+from simulator.cost.units.matrix import cycles, cycles_of_all
+from simulator.cost.units.pricing import missed_by_all, missed_bytes
 from simulator.cost.units.product import Product
 from simulator.lowering.units.cores import sites
 from simulator.lowering.units.estimate import UnitStep

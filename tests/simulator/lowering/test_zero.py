@@ -19,8 +19,9 @@ from planners import Axes, Plan, PlanError, Staging, Update, load_planner
 from planners.axes.planner import planned_by_axes
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, Execution, Timeline, program_of, simulate
-from simulator.collectives.choice import jobs, predicted_ps
+from simulator.collectives.choice import jobs
 from simulator.search.updates import with_updates
+from tests.simulator.collectives.slow_collectives import predicted_ps
 from tests.simulator.lowering.test_sharded_step import NETWORKS, slow
 from workloads import Network, load_network
 

@@ -20,9 +20,10 @@ from simulator.search.bounds import (
     step_bound,
     work_bound_s,
 )
-from simulator.search.layouts import first_cores, tables_of
+from simulator.search.layouts import first_cores
 from simulator.search.relaxation import MOST_WEIGHT, Chain, by_themselves
 from simulator.search.search import search
+from simulator.search.tables import Tables
 from tests.simulator.search.brute_force import all_layouts, best_s
 from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores, unlike_cores
 from tests.strategies import arrays, networks, plans
@@ -206,7 +207,7 @@ def test_no_state_is_left_out_that_a_layout_below_the_limit_has() -> None:
     board = DEPLOYED.planned(load_array("tpu-v3-8", ["devices.0.chip.cores=1"]))
     cores = first_cores(board, board.group.kinds[0][0], 4)
     assert cores is not None
-    chain = Chain(tables_of(load_network("lenet"), 64, cores, DEPLOYED), sure=True)
+    chain = Chain(Tables(load_network("lenet"), 64, cores, DEPLOYED), sure=True)
     ranges = [range(len(costs.states)) for costs in chain.nodes]
     limit_s = 1.1 * chain.least(0.0).bound_s
     some = by_themselves(chain, limit_s)
@@ -230,7 +231,7 @@ def test_the_bound_of_layouts_is_below_every_layouts_own_sum(
     array = execution.planned(whole)
     cores = first_cores(array, array.group.kinds[0][0], array.group.size)
     assert cores is not None
-    size = Size(tables_of(network, batch, cores, execution), filled=False)
+    size = Size(Tables(network, batch, cores, execution), filled=False)
     chain, found_s = size.chain, least_s([size])
     weights = (0.0, MOST_WEIGHT) if chain.overlap else (0.0,)
     every = product(*(range(len(costs.states)) for costs in chain.nodes))

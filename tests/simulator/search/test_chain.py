@@ -13,7 +13,7 @@ from planners.hierarchy.min_sum import Factor
 from simulator import DEPLOYED, Execution
 from simulator.search.layouts import _factors, _joined, first_cores, with_branches
 from simulator.search.relaxation import WEIGHTS as FLOOR_WEIGHTS
-from simulator.search.relaxation import Chain, floor_s
+from simulator.search.relaxation import Chain, by_weight
 from simulator.search.tables import Cores, Tables
 from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores
 from workloads import Builder, Network, load_network
@@ -29,6 +29,11 @@ def chain_on(
     cores = first_cores(array, array.group.kinds[0][0], array.group.size)
     assert cores is not None
     return Chain(Tables(network, batch, cores, execution), sure=sure)
+
+
+def floor_s(chain: Chain) -> float:
+    """The most that what each node adds at least sums up to, by any weight."""
+    return max(sum(float(one.min()) for one in each) for each in by_weight(chain))
 
 
 @SLOW

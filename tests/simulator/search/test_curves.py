@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, by_core, load_array, wires_of
 from simulator.collectives.choice import offer
-from simulator.collectives.lattice import Lattice
+from simulator.collectives.groups import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.search.tables import SAMPLES, curves_of
 from tests.simulator.search.cases import like_cores

@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 from hardware import load_array
-from planners import BASELINES, PLANNERS, TIME
+from planners import PLANNERS, TIME
 from simulator import DEPLOYED, simulate
-from simulator.lowering.models import rules_of
-from simulator.lowering.step.training_step import training_step
 from simulator.search.candidates import shared
-from simulator.search.judge import HOPELESS, Judge
+from simulator.search.judge import Judge
 from workloads import load_network
 
 NETWORK = load_network("alexnet")
@@ -61,19 +59,6 @@ def test_what_cannot_be_better_is_not_run() -> None:
     alone = replace(plan, root=lifted(None, ARRAY.group, device, 1, len(plan.nodes)))
     assert judge.seconds(alone) == float("inf")
     assert simulate(NETWORK, alone, ARRAY, DEPLOYED).iteration_s > judge.best_s
-
-
-def test_a_hopeless_plan_is_not_written_to_its_end() -> None:
-    """Of a step that takes long for its exchanges, with a best that is far below."""
-    judge = Judge(NETWORK, ARRAY, DEPLOYED)
-    plan = BASELINES["model_parallel"](NETWORK, ARRAY, 512, TIME)
-    seconds = simulate(NETWORK, plan, ARRAY, DEPLOYED).iteration_s
-    judge.best_s = seconds / HOPELESS / 1.01
-    rules = rules_of(NETWORK, plan, ARRAY, DEPLOYED, folded=True)
-    assert judge._products_s(rules) < judge.best_s
-    assert judge.seconds(plan) == float("inf")
-    every = sum(len(worker.template) for worker in training_step(rules).workers)
-    assert 0 < judge.spent < every
 
 
 def test_a_plan_with_an_idle_half_is_another() -> None:

@@ -8,8 +8,9 @@ from hardware import load_array
 from simulator import DEPLOYED
 from simulator.search.candidates import whole
 from simulator.search.layout_search import Effort, Judged, Picks, _ranked, improve
-from simulator.search.layouts import first_cores, tables_of
+from simulator.search.layouts import first_cores
 from simulator.search.relaxation import Chain
+from simulator.search.tables import Tables
 from workloads import Builder, load_network
 
 NODES = 16
@@ -26,7 +27,7 @@ def small_chain() -> Chain:
     array = DEPLOYED.planned(load_array("tpu-v3-8"))
     cores = first_cores(array, array.group.kinds[0][0], 2)
     assert cores is not None
-    return Chain(tables_of(net.build(), 64, cores, DEPLOYED))
+    return Chain(Tables(net.build(), 64, cores, DEPLOYED))
 
 
 def test_changes_are_tried_on_top_of_those_that_helped() -> None:
@@ -85,7 +86,7 @@ def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
     ((device, size),) = whole(array)
     cores = first_cores(array, device, size)
     assert cores is not None
-    tables = tables_of(load_network("lenet"), 128, cores, DEPLOYED)
+    tables = Tables(load_network("lenet"), 128, cores, DEPLOYED)
     tried: dict[bool, list[Picks]] = {}
     for filled in (True, False):
         chain = Chain(tables, filled=filled)

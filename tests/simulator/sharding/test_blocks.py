@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from planners.partition import II, III, IV, I, PartitionType, Shard
-from simulator.collectives.lattice import Lattice
+from simulator.collectives.groups import Lattice
 from simulator.sharding.blocks import Block, Halving, Shards
 
 Level = tuple[PartitionType, ...]

@@ -1,0 +1,390 @@
+"""One step with one thing otherwise: less memory, another pipeline, AccPar's plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
+from experiments.studies.pipelining import pipeline_fields
+from hardware import Device
+from planners import Objective, Plan, PlanError, Split, Staging, load_planner
+from planners.plan.updates import bucket_words, update_order_words
+from simulator import PICOSECONDS, DeviceMemory, SimulationError, Timeline, memory_of
+from simulator.analysis.stages import StageUse, bubble, stage_uses
+from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
+from simulator.engine.operations import CLASSES
+from simulator.search.candidates import alone, lifted, mean_shares, planned, shared
+from simulator.search.updates import with_updates
+
+LITTLE = 0.05
+"""Of the peak: what holds less is not counted with a change, which could free no more."""
+STATES = ("weights", "optimizer", "gradients")
+SAMPLES = ("activations", "logits", "buffers")
+"""Classes that are for parameters, and those that are for samples."""
+UPDATES = ("sharded", "gradients", "weights")
+"""What of a replicated update is shared out, each with what stands before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """The step with one thing otherwise: its fullest core's peak, and how much less that is.
+
+    Bytes of a core, as large as the one that is the fullest now; None where there is no such
+    step, with the ``reason``. ``fits`` says whether all cores hold what they must then.
+    """
+
+    what: str
+    peak_bytes: float | None
+    frees_bytes: float | None
+    fits: bool | None
+    reason: str | None = None
+
+
+class Change(NamedTuple):
+    """A case with one option otherwise, which makes classes ``of`` memory less (none: all).
+
+    Under the plan that there is, or planned anew.
+    """
+
+    what: str
+    case: Case
+    of: tuple[str, ...] = ()
+    anew: bool = False
+
+
+def changes_of(case: Case) -> list[Change]:
+    """What is tried: none where the execution model has no memory."""
+    if case.execution.model != "deployed":
+        return []
+    found = [*_smaller(case)]
+    if not case.execution.inference:
+        now = case.execution.update
+        more = UPDATES[UPDATES.index(now) + 1 if now in UPDATES else 0 :]
+        found += [Change(f"--update {one}", _with(case, update=one), STATES) for one in more]
+        found += _computed_again(case)
+    return found
+
+
+def freed(
+    case: Case, plan: Plan, timeline: Timeline, progress: Callable[[str], None]
+) -> tuple[Freed, ...]:
+    """Each change by itself, what frees most first and what cannot be last."""
+    found = [_freed(change, plan, timeline) for change in changes_of(case)]
+    if timeline.memory:
+        progress("memory")
+    return tuple(
+        sorted(found, key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
+    )
+
+
+def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
+    case, now = change.case, fullest(timeline.memory)
+    held = dict(zip(CLASSES, now.by_class, strict=True))
+    share = sum(held[one] for one in change.of) / now.peak_bytes
+    if change.of and share < LITTLE:
+        *others, last = change.of
+        words = f"{', '.join(others)} and {last} are {share:.1%} of the peak"
+        return Freed(change.what, None, None, None, words)
+    try:
+        if change.anew or (plan.pipeline is not None and case.batch != plan.batch):
+            other = plan_of(case)
+        else:
+            other = replace(plan, batch=case.batch)
+            if case.execution.update in UPDATES:  # "auto" has chosen already
+                other = with_updates(case.network, other, case.array, case.execution)
+        memory = memory_of(case.network, other, case.array, case.execution, timeline.batches)
+    except (PlanError, SimulationError) as error:
+        return Freed(change.what, None, None, None, str(error))
+    alike = [one for one in memory if one.capacity_bytes == now.capacity_bytes]
+    peak_bytes = max(one.peak_bytes for one in alike or memory)
+    fits = all(one.fits for one in memory)
+    return Freed(change.what, peak_bytes, now.peak_bytes - peak_bytes, fits)
+
+
+def fullest(memory: Sequence[DeviceMemory]) -> DeviceMemory:
+    """The device, or stage, with the largest share of its capacity."""
+    return max(memory, key=lambda one: one.peak_bytes / one.capacity_bytes)
+
+
+def _computed_again(case: Case) -> Iterator[Change]:
+    """More of forward computed again."""
+    now, staging = case.execution.recompute, case.execution.staging
+    more = [mode for mode in (SELECTIVE, FULL) if segments(case.network, mode)]
+    if now != NONE:
+        more = [mode for mode in more if mode == FULL != now]
+    for mode in more:
+        yield Change(f"--recompute {mode}", _with(case, recompute=mode), SAMPLES)
+    if staging and staging.stages > 1 and not staging.recompute and now == NONE:
+        yield _staged(case, "--recompute stages:all", SAMPLES, recompute="all")
+
+
+def _smaller(case: Case) -> Iterator[Change]:
+    """Fewer samples at a time, and more ways to split along axes."""
+    staging = case.execution.staging
+    if staging is None:
+        if not case.batch % 2:
+            half = case.batch // 2
+            yield Change(f"--batch {half}", replace(case, batch=half), SAMPLES)
+        return
+    if isinstance(case.planner, Planned):
+        return
+    samples = staging.samples(staging.parallel.pp) if staging.parallel else None
+    if samples is None:
+        many = 2 * staging.micro_batches
+        yield _staged(case, f"--micro-batches {many}", SAMPLES, micro_batches=many)
+    elif samples > 1 and not samples % 2:
+        half = samples // 2
+        yield _staged(case, f"--micro-batch {half}", SAMPLES, micro_batch=half)
+    yield from _ways(case, staging)
+
+
+def _ways(case: Case, staging: Staging) -> Iterator[Change]:
+    """Half as many replicas, of twice as many parts or stages; positions split, too."""
+    if staging.parallel is None:
+        return
+    planned = case.execution.planned(case.array)
+    axes = staging.parallel.on(planned.group.size, planned.name)
+    if axes.tp > 1 and not axes.sp:
+        yield _parallel(case, replace(axes, sp=True))
+    if not axes.dp % 2 and not axes.dp // 2 % axes.ep:
+        yield _parallel(case, replace(axes, dp=axes.dp // 2, tp=2 * axes.tp))
+        yield _parallel(case, replace(axes, dp=axes.dp // 2, pp=2 * axes.pp))
+
+
+def _parallel(case: Case, axes: Any) -> Change:
+    return _staged(case, f"--parallel {axes}", (), parallel=axes)
+
+
+def _staged(case: Case, what: str, of: tuple[str, ...], **options: Any) -> Change:
+    staging = replace(case.execution.staging or Staging(), **options)
+    return Change(what, _with(case, staging=staging), of, anew=True)
+
+
+def _with(case: Case, **options: Any) -> Case:
+    return replace(case, execution=replace(case.execution, **options))
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The step with one thing otherwise (seconds; None where there is none, with the reason)."""
+
+    what: str
+    seconds: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSide:
+    """A pipeline's fields, in sentences, and beside it what else could be done."""
+
+    fields: dict[str, Any]
+    sentences: tuple[str, ...]
+    alternatives: tuple[Alternative, ...]
+
+
+def steps_beside(case: Case) -> int:
+    """How many steps are simulated beside a pipeline."""
+    return len(list(_changes(case, None, None)))
+
+
+def pipeline_side(
+    case: Case, plan: Plan, timeline: Timeline, progress: Callable[[str], None]
+) -> PipelineSide | None:
+    """What there is to say of a step in stages; None without any."""
+    if plan.pipeline is None:
+        return None
+    uses = stage_uses(timeline)
+    slowest = max(uses, key=lambda use: use.busy)
+    found = []
+    for what, changed in _changes(case, plan, slowest):
+        if isinstance(changed, str):
+            found.append(Alternative(what, None, changed))
+        else:
+            try:
+                found.append(Alternative(what, step_of(changed)[1].iteration_s))
+            except (PlanError, SimulationError) as error:
+                found.append(Alternative(what, None, str(error)))
+        progress(what)
+    said = tuple(_sentences(plan, timeline, uses, slowest))
+    return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
+
+
+def _sentences(
+    plan: Plan, timeline: Timeline, uses: list[StageUse], slowest: StageUse
+) -> Iterator[str]:
+    pipeline = plan.pipeline
+    if pipeline is None:
+        return
+    names = [pipeline.layers(plan.nodes)[k] for k in slowest.stages]
+    layers = ", ".join(f"{some[0]} to {some[-1]}" for some in names)
+    number = " and ".join(map(str, slowest.stages))
+    per = slowest.busy / PICOSECONDS
+    yield (
+        f"Stage {number} ({layers}) is the slowest: it works {per:.6g} s of "
+        f"{timeline.makespan_s:.6g} s, and waits for {bubble(uses):.1%} of that (the bubble)."
+    )
+    receiving = max(uses, key=lambda use: use.receiving)
+    if receiving.receiving:
+        share = receiving.receiving / timeline.makespan_ps
+        stages = " and ".join(map(str, receiving.stages))
+        yield f"Sends are exposed for up to {share:.2%} of the run (stage {stages} waits for them)."
+    else:
+        yield "Nobody waits while something is sent."
+
+
+def _changes(
+    case: Case, plan: Plan | None, slowest: StageUse | None
+) -> Iterator[tuple[str, Case | str]]:
+    """What to try: other micro-batches, other cuts, another schedule."""
+    staging = case.execution.staging
+    if staging is None or isinstance(case.planner, Planned):
+        return
+    yield from _other_micro_batches(case, staging)
+    if staging.stages * staging.virtual > 1:
+        for what, end in (
+            ("its first layer to the stage before", 0),
+            ("its last layer to the next", 1),
+        ):
+            yield f"the slowest stage gives {what}", _moved(case, staging, plan, slowest, end)
+    other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
+    if staging.virtual == 1 and staging.stages > 1:
+        yield f"schedule {other}", _with(case, staging=replace(staging, schedule=other))
+
+
+def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Case]]:
+    """The next number of them; where their samples are said, half and twice as many of these."""
+    axes = staging.parallel
+    samples = staging.samples(axes.pp) if axes else None
+    if axes is None or samples is None:
+        counts = range(staging.micro_batches + 1, case.batch + 1)
+        more = next((n for n in counts if not case.batch % n), 0)
+        if more:
+            yield f"{more} micro-batches", _with(case, staging=replace(staging, micro_batches=more))
+        return
+    planned = case.execution.planned(case.array)
+    dp = axes.on(planned.group.size, planned.name).dp
+    for other in (samples // 2, 2 * samples):
+        if other and not samples % min(other, samples) and not case.batch % (other * dp):
+            yield (
+                f"micro-batches of {other}",
+                _with(case, staging=replace(staging, micro_batch=other)),
+            )
+
+
+def _moved(
+    case: Case, staging: Staging, plan: Plan | None, slowest: StageUse | None, end: int
+) -> Case | str:
+    """The case with a cut one layer further; or why not."""
+    if plan is None or plan.pipeline is None or slowest is None:
+        return ""
+    stage, firsts = slowest.stages[0], list(plan.pipeline.firsts)
+    if stage + end >= len(firsts) or stage + end == 0:
+        return "there is no such stage"
+    firsts[stage + end] += 1 if end == 0 else -1
+    cuts = tuple(plan.nodes[first] for first in firsts[1:])
+    if len(set(firsts)) < len(firsts) or firsts != sorted(firsts):
+        return "the stage has no other layer"
+    return _with(case, staging=replace(staging, cuts=cuts))
+
+
+RIVAL = "accpar"
+MOST_NAMES = 4
+"""Layers that a sentence names."""
+
+
+def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
+    """A sentence for AccPar's step, and one for each thing that the plan does otherwise.
+
+    AccPar is put on the same devices first, or given the same share; what is
+    left of the difference is the layers' types, the size of buckets, and when weights are updated.
+    """
+    theirs, step = step_of(replace(case, planner=RIVAL))
+    their_s = step.iteration_s
+    yield f"{RIVAL} takes {their_s:.6g} s: {their_s / iteration_s:.3f} x this."
+    like, said = _alike(case, plan, theirs)
+    if like is not None:
+        try:
+            like_s = simulated(case, like).iteration_s
+        except PlanError:
+            return
+        yield f"{said}: {RIVAL} so takes {like_s:.6g} s ({their_s / like_s:.3f} x)."
+        theirs, their_s = like, like_s
+    ordered = replace(plan, update_order="")
+    waits_s = simulated(case, ordered).iteration_s if plan.update_order else iteration_s
+    usual_s = waits_s
+    if plan.bucket_bytes is not None:
+        usual_s = simulated(case, replace(ordered, bucket_bytes=None)).iteration_s
+    names = _relaid(plan.root, theirs.root, plan.nodes)
+    if names:
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        yield (
+            f"Other types or shares for {len(names)} of {len(plan.nodes)} layers "
+            f"({', '.join(names[:MOST_NAMES])}{more}): {their_s / usual_s:.3f} x."
+        )
+    if plan.bucket_bytes is not None:
+        words = bucket_words(plan.bucket_bytes)
+        yield f"{words[0].upper()}{words[1:]}: {usual_s / waits_s:.3f} x."
+    if plan.update_order:
+        words = update_order_words(plan.update_order)
+        yield f"{words[0].upper()}{words[1:]}: {waits_s / iteration_s:.3f} x."
+
+
+def _alike(case: Case, plan: Plan, theirs: Plan) -> tuple[Plan | None, str]:
+    """The rival's plan on the devices that work in a plan, or with its share, and what that is."""
+    group = case.execution.planned(case.array).group
+    used = _used(plan.root, case)
+    if used is not None:
+        device, size = used
+        part = alone(case.execution.planned(case.array), device, size)
+        objective = Objective.named(case.objective, case.communication)
+        if part is None:
+            return None, ""
+        some = planned(load_planner(RIVAL), case.network, part, case.batch, objective)
+        if some is None:
+            return None, ""
+        root = lifted(some.root, group, device, size, len(plan.nodes))
+        what = "cores" if group.leaf == "core" else "boards"
+        said = f"Only {size:,} {device.name} {what} of {group.size:,} work"
+        return replace(some, root=root), said
+    if len(group.kinds) > 1 and theirs.root is not None:
+        shares = mean_shares(group, plan.root, 1.0)
+        percents = ", ".join(
+            f"{share:.1%} {device.name}"
+            for share, (device, _) in zip(shares, group.kinds, strict=True)
+        )
+        said = f"One share for all layers ({percents})"
+        return replace(theirs, root=shared(theirs.root, group, shares)), said
+    return None, ""
+
+
+def _used(split: Split | None, case: Case) -> tuple[Device, int] | None:
+    """The one kind that works and how many of it, where others sit out."""
+    group = case.execution.planned(case.array).group
+    whole = group.size
+    while split is not None and split.idle:
+        (working,) = split.working
+        group, split = group.halves()[working], (split.halves[0], split.halves[-1])[working]
+    if group.size == whole or len(group.kinds) > 1:
+        return None
+    return group.kinds[0][0], group.size
+
+
+def _relaid(ours: Split | None, theirs: Split | None, names: tuple[str, ...]) -> list[str]:
+    """Layers that any split of one plan treats otherwise than that of the other."""
+    found = set[int]()
+
+    def compare(one: Split | None, other: Split | None) -> None:
+        if one is None or other is None:
+            return
+        pairs = zip(one.partitions, other.partitions, strict=True)
+        found.update(v for v, (mine, its) in enumerate(pairs) if mine != its)
+        ends = (one.halves[0], one.halves[-1]), (other.halves[0], other.halves[-1])
+        compare(ends[0][0], ends[1][0])
+        if len(one.halves) > 1 or len(other.halves) > 1:
+            compare(ends[0][1], ends[1][1])
+
+    compare(ours, theirs)
+    return [names[v] for v in sorted(found)]

@@ -1,0 +1,277 @@
+"""Errors as they are: by source, by chip and by kind of model, controls beside them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pandas
+
+from experiments.measured.section import Column, Record, Section, grouped, lines
+from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted
+from experiments.output import UsageError
+from experiments.pictures.figures import COLOURS, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEW = 4
+"""Rows by name in the sentence about those left out; JSON has all of them."""
+PLANS = 5
+"""From so many measured plans on there is something to choose."""
+WITHIN = 0.2
+"""How far the picture's grey band reaches on either side."""
+
+BY_MODEL = (Column("model", "model"), Column("by", "by"))
+SPREAD = (
+    Column("rows", "rows"),
+    Column("median", "median", "{:.1%}"),
+    Column("90 %", "p90", "{:.1%}"),
+    Column("bias", "signed", "{:+.1%}"),
+)
+CHOOSING = (
+    Column("model", "model"),
+    Column("chips", "machine"),
+    Column("plans", "plans"),
+    Column("slowest", "spread", "{:.2f}x"),
+    Column("chosen", "slower", "{:+.1%}"),
+)
+MEMORY = (
+    Column("row", "row"),
+    Column("measured [GiB]", "measured", "{:.1f}"),
+    Column("predicted [GiB]", "predicted", "{:.1f}"),
+    Column("error", "error", "{:+.1%}"),
+)
+
+
+def spread(errors: Sequence[float]) -> Record:
+    """How many errors (one at least), median and 90th percentile of their sizes, signed median.
+
+    The percentile is interpolated, as NumPy's: of two errors, 0.9 of the way to the larger one.
+    """
+    sizes = sorted(map(abs, errors))
+    place = 0.9 * (len(sizes) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(sizes) - 1)
+    return {
+        "rows": len(sizes),
+        "median": statistics.median(sizes),
+        "p90": sizes[low] + (place - low) * (sizes[high] - sizes[low]),
+        "signed": statistics.median(errors),
+    }
+
+
+def errors_of(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
+    """A line for each row in the statistics: its groups, its error and those of the controls."""
+    return pandas.DataFrame(
+        [
+            (
+                one.architecture,
+                one.row.source,
+                one.row.hw,
+                not one.assumed,
+                one.error,
+                *(
+                    one.controls.get(name, math.nan) / (one.row.step_s or math.nan) - 1
+                    for name in CONTROLS
+                ),
+            )
+            for one in counted(outcomes)
+        ],
+        columns=["model", "source", "chip", "stated", "error", *CONTROLS],
+    )
+
+
+def spreads(errors: pandas.DataFrame, group: str) -> dict[str, Record]:
+    """The spread of each group's errors, in the order in which groups come up."""
+    groups = errors.groupby(group, sort=False)["error"]
+    return {str(name): spread(own.tolist()) for name, own in groups}
+
+
+def sections(study: Study) -> list[Section]:
+    """A table for models, one for sources, one for chips; memory where it is known."""
+    outcomes, errors = study.outcomes, errors_of(study.outcomes)
+    groups = {f"by_{group}": spreads(errors, group) for group in ("model", "source", "chip")}
+    controls = {name: spread(errors[name].tolist()) for name in CONTROLS if len(errors)}
+    data = {
+        "rows": [outcome.to_json() for outcome in outcomes],
+        "constants": study.constants.to_json(),
+        "factors": dict(study.factors),
+        "errors": groups | {"controls": controls},
+    }
+    parts = [
+        Section("Measured steps of large models", _models(errors), _remarks(study), data),
+        Section("By source", _grouped(errors, "source"), (), {}),
+        Section("By chip", _grouped(errors, "chip"), (), {}),
+    ]
+    return [*parts, *_choosing(outcomes), *_memory(outcomes)]
+
+
+def _models(errors: pandas.DataFrame) -> list[Record]:
+    """Dense models and mixtures of experts, the predictions' errors and the controls'."""
+    records = [
+        {"model": name, "by": by, **spread(own[column].tolist())}
+        for name, own in errors.groupby("model", sort=False)
+        for by, column in {
+            "simulated": "error",
+            **dict(zip(CONTROLS, CONTROLS, strict=True)),
+        }.items()
+    ]
+    records += [
+        {"model": f"{name}, all stated", "by": "simulated", **found}
+        for name, found in spreads(errors.query("stated == True"), "model").items()
+    ]
+    return lines(records, (*BY_MODEL, *SPREAD))
+
+
+def _grouped(errors: pandas.DataFrame, what: str) -> list[Record]:
+    """A line for each group, its dense models and its mixtures of experts apart."""
+    records = [
+        {
+            what: name,
+            "model": model,
+            **spread(own["error"].tolist()),
+            SHARE: spread(own[SHARE].tolist())["median"],
+        }
+        for (name, model), own in errors.groupby([what, "model"], sort=False)
+    ]
+    columns = (Column(what, what), BY_MODEL[0], *SPREAD, Column(SHARE, SHARE, "{:.1%}"))
+    return lines(records, columns)
+
+
+def choices(outcomes: Iterable[Outcome]) -> list[Record]:
+    """Of several measured plans of one model on one machine: how good is the one we choose.
+
+    One for each group of at least PLANS rows that differ in their plan alone. ``slower`` is how
+    much longer the step of the fastest predicted takes than that of the fastest measured, as a
+    share; ``spread`` is the slowest measured over the fastest measured. Rows with no prediction
+    are not among the plans; those whose source's factor they set are, for a factor does not
+    change an order.
+    """
+    known = [one for one in outcomes if one.predicted_s is not None and one.row.step_s is not None]
+    keys = ("source", "hw", "gpus", "model", "gbs", "seq", "precision")
+    groups = grouped(known, lambda one: tuple(getattr(one.row, key) for key in keys))
+    return [_choice(group) for group in groups.values() if len(group) >= PLANS]
+
+
+def _choice(group: Sequence[Outcome]) -> Record:
+    measured = [one.row.step_s or 0.0 for one in group]
+    row = min(group, key=lambda one: (one.predicted_s or 0.0, one.row.id)).row
+    return {
+        "model": row.model,
+        "chips": row.gpus,
+        "chip": row.hw,
+        "plans": len(group),
+        "spread": max(measured) / min(measured),
+        "slower": (row.step_s or 0.0) / min(measured) - 1,
+        "chosen": row.id,
+    }
+
+
+def _choosing(outcomes: Sequence[Outcome]) -> list[Section]:
+    """Models of which several plans were measured, if there are any."""
+    found = choices(outcomes)
+    records = [one | {"machine": f"{one['chips']:,} {one['chip']}"} for one in found]
+    said = (
+        "chosen: the measured step of the plan that is predicted to be the fastest, over the "
+        "fastest measured; slowest: the slowest measured over that.",
+    )
+    data = {"choosing": found}
+    return [Section("Choosing a plan", lines(records, CHOOSING), said, data)] if found else []
+
+
+def _memory(outcomes: Sequence[Outcome]) -> list[Section]:
+    """Rows whose memory is known, if there are any."""
+    records: list[Record] = [
+        {
+            "row": one.row.id,
+            "measured": one.row.mem_gib,
+            "predicted": one.memory_gib,
+            "error": one.memory_error,
+        }
+        for one in outcomes
+        if one.memory_error is not None
+    ]
+    if not records:
+        return []
+    found = spread([record["error"] for record in records])
+    said = (
+        f"Memory of the fullest chip: median {found['median']:.1%}, 90 % within {found['p90']:.1%}."
+    )
+    data = {"memory_errors": found}
+    return [Section("Memory of a chip", lines(records, MEMORY), (said,), data)]
+
+
+def _remarks(study: Study) -> tuple[str, ...]:
+    constants = ", ".join(
+        f"{name} {value:.3f}" for name, value in study.constants.to_json().items()
+    )
+    said = [
+        f"Constants: {constants}: the share of their peak that products reach, of a chip in a "
+        "format; what a stack makes of it."
+    ]
+    if study.factors:
+        said.append("Some rows of each source set a factor for it, and are left out of the errors.")
+    said.append(
+        "median, 90 %: of the errors' sizes; bias: their median with its sign (negative: "
+        "predicted too fast)."
+    )
+    without = (one for one in study.outcomes if one.left_out is not None)
+    for why, left_out in grouped(without, lambda one: one.left_out).items():
+        ids, more = ", ".join(one.row.id for one in left_out[:FEW]), len(left_out) - FEW
+        said.append(f"Left out, {why}: {ids}" + (f" and {more} more." if more > 0 else "."))
+    assumed = Counter(word for one in counted(study.outcomes) for word in one.assumed)
+    if assumed:
+        named = ", ".join(f"{word} ({many})" for word, many in assumed.most_common(8))
+        said.append(f"Taken where rows do not say: {named}.")
+    return tuple(said)
+
+
+def plot(outcomes: Sequence[Outcome]) -> Figure:
+    """Predicted against measured seconds, both axes logarithmic.
+
+    A dot or square for each row in the statistics; mixtures of experts are crosses.
+    Raises UsageError where there is none.
+    """
+    known = counted(outcomes)
+    if not known:
+        raise UsageError("--plot: no row can be compared")
+    figure, (axes,) = panels(6.4, 5.6)
+    chips = list(dict.fromkeys(one.row.hw for one in known))
+    for number, chip in enumerate(chips):
+        again = number // len(COLOURS) % 2  # the second chip of a colour has squares
+        for dense, marker in ((True, "os"[again]), (False, "x+"[again])):
+            own = [one for one in known if one.row.hw == chip and one.row.dense is dense]
+            axes.plot(
+                [one.row.step_s or 0.0 for one in own],
+                [one.predicted_s or 0.0 for one in own],
+                marker,
+                ms=3.5,
+                mew=0.9,
+                color=COLOURS[number % len(COLOURS)],
+                alpha=0.75,
+                label=chip if dense else None,
+                linestyle="none",
+            )
+    both = [s for one in known for s in (one.row.step_s, one.predicted_s) if s]
+    low, high = min(both) / 1.3, max(both) * 1.3
+    axes.fill_between(
+        [low, high],
+        [low * (1 - WITHIN), high * (1 - WITHIN)],
+        [low * (1 + WITHIN), high * (1 + WITHIN)],
+        color="#eeeeee",
+        lw=0,
+        zorder=0,
+    )
+    axes.plot([low, high], [low, high], color="#777777", lw=0.7, zorder=1)
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    axes.set_xlabel("measured step [s]")
+    axes.set_ylabel("predicted step [s]")
+    axes.set_title(f"{len(known)} measured steps; grey: within {WITHIN:.0%}; crosses: experts")
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=7
+    )
+    return figure

@@ -1,0 +1,104 @@
+"""A paper's figure: what each of its rows takes, then rows of ours beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+Row = dict[str, Any]
+Point = Callable[[], Row]
+"""Runs what a row of a figure takes, and returns the row."""
+Group = TypeVar("Group", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure or table of a paper.
+
+    ``shape`` says how to show it: ``bars`` (rows have ``axis``, planner, ours,
+    published, difference), ``lines`` (the same along a number), ``plans`` (rows
+    have network, level digits and the published ones) or ``map`` (every row a
+    point of a search, ``axes`` its two coordinates, ours its height). ``label``
+    names ours, with the unit where it has one, ``case`` array, batch and execution model.
+    """
+
+    key: str
+    title: str
+    shape: str
+    label: str
+    rows: tuple[Row, ...]
+    messages: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ("network",)
+    case: str = ""
+
+    @property
+    def planners(self) -> list[str]:
+        """Planners in the order of the rows."""
+        return list(dict.fromkeys(row["planner"] for row in self.rows if "planner" in row))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A ``Figure`` before it is made; ``notes`` may be made of its rows."""
+
+    title: str
+    label: str
+    points: Sequence[Point]
+    notes: Sequence[str] | Callable[[Sequence[Row]], Sequence[str]] = ()
+    axes: tuple[str, ...] = ("network",)
+    case: str = ""
+    shape: str = "bars"
+
+    def made(self, key: str, progress: Callable[[str], None] = lambda done: None) -> Figure:
+        """The figure; ``progress`` hears of each row."""
+        rows: list[Row] = []
+        for point in self.points:
+            row = point()
+            rows.append(row)
+            progress(", ".join(str(row[name]) for name in (*self.axes, "planner") if name in row))
+        notes = self.notes(rows) if callable(self.notes) else self.notes
+        shown = (self.title, self.shape, self.label, tuple(rows), tuple(notes))
+        return Figure(key, *shown, self.axes, self.case)
+
+
+def beside(ours: float, published: float | None, **labels: Any) -> Row:
+    """A row with the relative difference; None where the paper's value is not at hand."""
+    difference = None if published is None else ours / published - 1
+    return labels | {"ours": ours, "published": published, "difference": difference}
+
+
+def grid(
+    axis: str,
+    groups: Iterable[Group],
+    planners: Iterable[str],
+    value: Callable[[Group, str], float],
+    published: Mapping[tuple[Group, str], float] | None = None,
+    **labels: Any,
+) -> list[Point]:
+    """A point for each group and planner, groups first; ``labels`` are those of all rows."""
+    names, theirs = list(planners), published or {}
+
+    def row(group: Group, planner: str) -> Row:
+        said = labels | {axis: group, "planner": planner}
+        return beside(value(group, planner), theirs.get((group, planner)), **said)
+
+    return [partial(row, group, planner) for group in groups for planner in names]
+
+
+def largest(figures: Sequence[Figure]) -> list[Row]:
+    """For each figure and planner with published values, the row that is furthest from them."""
+    found: list[Row] = []
+    for figure in figures:
+        for planner in figure.planners:
+            rows = [row for row in figure.rows if row["planner"] == planner]
+            compared = [row for row in rows if row["difference"] is not None]
+            if compared:
+                worst = max(compared, key=lambda row: abs(row["difference"]))
+                where = str(worst[figure.axes[0]])
+                found.append(
+                    {"figure": figure.key, "planner": planner, "values": len(compared)}
+                    | {"where": where, "difference": worst["difference"]}
+                )
+    return found

@@ -1,0 +1,280 @@
+"""Where a run's resources are in the array, and the lanes of a chart: what each did when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from experiments.output import UsageError
+
+if TYPE_CHECKING:
+    from simulator import Operation, Timeline, Worker
+
+
+BOARD = -1
+"""The level of a board, or of a single core, below every split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A board, or the link of a split, of one run.
+
+    ``level`` is a link's (0 at the top), or BOARD. It stands for
+    ``multiplicity`` alike ones, each with ``boards`` boards of ``devices``;
+    ``first`` is the number, in the whole array, of the first board under the
+    first of them. Where the run is of single cores (``unit`` "core"), these
+    stand in the boards' place. ``above`` names the links over it, top first.
+    ``resources`` are indices into the timeline's: a link's, or a board's or
+    core's cores and HBMs.
+    """
+
+    name: str
+    level: int
+    first: int
+    boards: int
+    multiplicity: int
+    devices: tuple[str, ...]
+    above: tuple[str, ...]
+    resources: range
+    unit: str = "board"
+
+
+def sites(timeline: Timeline) -> list[Site]:
+    """Every board and link of a run, parents before children, in the order of its resources."""
+    program, stations = timeline.program, timeline.stations
+    under: dict[int, list[Worker]] = {}
+    for worker, station in zip(program.workers, stations.workers, strict=True):
+        for link in station.links:
+            under.setdefault(link, []).append(worker)
+    found: dict[int, Site] = {}
+    for worker, station in zip(program.workers, stations.workers, strict=True):
+        above: tuple[str, ...] = ()
+        for level, link in enumerate(station.links):
+            resource = timeline.resources[link]
+            if link not in found:
+                below, many = under[link], resource.multiplicity
+                found[link] = Site(
+                    resource.name,
+                    level,
+                    min(one.first for one in below),
+                    sum(one.multiplicity for one in below) // many,
+                    many,
+                    tuple(dict.fromkeys(one.device.name for one in below)),
+                    above,
+                    range(link, link + 1),
+                    below[0].unit,
+                )
+            above = (*above, resource.name)
+        resources = range(station.own[0], max(station.own) + 1)
+        found[resources[0]] = Site(
+            station.name,
+            BOARD,
+            worker.first,
+            1,
+            worker.multiplicity,
+            (worker.device.name,),
+            above,
+            resources,
+            worker.unit,
+        )
+    return list(found.values())
+
+
+def chosen(everything: Sequence[Site], devices: str) -> list[Site]:
+    """The boards (or cores) that ``devices`` names and the links above; raises UsageError.
+
+    ``devices`` lists boards by name, number or range: ``board0,board3``, ``0,3`` or ``0-7``.
+    """
+    boards = [site for site in everything if site.level == BOARD]
+    wanted = [boards[i] for i in _numbers(devices, len(boards), everything[0].unit)]
+    names = {site.name for site in wanted} | {name for site in wanted for name in site.above}
+    return [site for site in everything if site.name in names]
+
+
+def _numbers(text: str, boards: int, unit: str) -> list[int]:
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = (end.strip().removeprefix(unit) for end in part.partition("-"))
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdigit() and len(end) < 9 for end in ends):
+            raise UsageError(
+                f"--devices {text!r}: expected names or numbers of {unit}s, "
+                f"as {unit}0,{unit}3 or 0-7"
+            )
+        low, high = map(int, ends)
+        if not low <= high < boards:
+            raise UsageError(f"--devices {text!r}: the array's {unit}s are 0...{boards - 1}")
+        numbers += range(low, high + 1)
+    return numbers
+
+
+def labels(everything: Sequence[Site], timeline: Timeline, *, folded: bool) -> dict[str, str]:
+    """Per site's name, what to call it; no two alike.
+
+    A class of a folded run is called by how many it stands for, a board or
+    link of an unfolded one by the numbers of its boards.
+    """
+    levels: dict[int, set[tuple[str, ...]]] = {}
+    for site in everything:
+        levels.setdefault(site.level, set()).add(site.devices)
+    called = {
+        site.name: _class_label(site, timeline, mixed=len(levels[site.level]) > 1)
+        if folded
+        else _single_label(site, timeline)
+        for site in everything
+    }
+    uses = Counter(called.values())
+    for site in everything:
+        if uses[called[site.name]] > 1:  # tell it from others of its label
+            alone = site.level == BOARD and site.unit == "core" and site.multiplicity == 1
+            called[site.name] += f", {'number' if alone else f'from {site.unit}'} {site.first}"
+    return called
+
+
+def _class_label(site: Site, timeline: Timeline, *, mixed: bool) -> str:
+    many, device = f"{site.multiplicity:,}", site.devices[0]
+    if site.level != BOARD:
+        label = f"link level {site.level}" + (f", {many} x" if site.multiplicity > 1 else "")
+        return f"{label} ({', '.join(site.devices)})" if mixed else label
+    if site.unit == "core":
+        return f"{many} core{'s' * (site.multiplicity > 1)} of {device}"
+    return f"{many} x {device}, {_cores(site, timeline, each=False):,} cores"
+
+
+def _single_label(site: Site, timeline: Timeline) -> str:
+    if site.level != BOARD:
+        last = site.first + site.boards - 1
+        return f"link level {site.level}, {site.unit}s {site.first}-{last}"
+    label = f"{site.name}, {site.devices[0]}"
+    return label if site.unit == "core" else f"{label}, {_cores(site, timeline, each=True):,} cores"
+
+
+def _cores(site: Site, timeline: Timeline, *, each: bool) -> int:
+    """How many cores a site has; ``each`` counts those that stand for many as one."""
+    cores = [timeline.resources[i] for i in site.resources]
+    return sum(1 if each else core.multiplicity for core in cores if core.kind == "core")
+
+
+class Slice(NamedTuple):
+    """One operation on a lane; times in picoseconds."""
+
+    start_ps: int
+    end_ps: int
+    operation: Operation
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Resources that did the same: what to call them, and their slices in order."""
+
+    label: str
+    slices: tuple[Slice, ...]
+
+    @property
+    def busy_ps(self) -> int:
+        """Picoseconds that one of them was busy."""
+        return sum(one.end_ps - one.start_ps for one in self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One run's lanes under a title; ``iteration_ps`` is the whole step's time."""
+
+    title: str
+    iteration_ps: int
+    lanes: tuple[Lane, ...]
+
+
+def chart(title: str, timeline: Timeline, chosen: Sequence[Site], *, folded: bool) -> Chart:
+    """A lane for each chosen link, and for each board's cores, units and HBMs that did the same.
+
+    Where a link, or an HBM, did several things at once it has as many lanes as they
+    need. Cores with units, and memories without a record have no lane, nor have links
+    where the run is of single cores; folded, those that did the same share one.
+    """
+    slices = slices_by_resource(timeline)
+    shown = alike(chosen, slices) if folded else list(chosen)
+    names = labels(shown, timeline, folded=folded)
+    lanes = [lane for site in shown for lane in _lanes(site, names[site.name], timeline, slices)]
+    return Chart(title, timeline.makespan_ps, tuple(lanes))
+
+
+def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:
+    """Per resource of the timeline, its slices in the order in which they ended."""
+    found: list[list[Slice]] = [[] for _ in timeline.resources]
+    operations = timeline.operations
+    for resource, index, turn, start, end, _ in zip(*timeline.columns, strict=True):
+        found[resource].append(Slice(start, end, operations[index], turn))
+    return found
+
+
+def alike(everything: Sequence[Site], slices: Sequence[list[Slice]]) -> list[Site]:
+    """Single cores of one device that did the same as one site, the first, for all of them.
+
+    The plan may set them apart although in the end they have equal shards.
+    """
+    merged: dict[object, Site] = {}
+    for site in everything:
+        key: object = site.name
+        if site.level == BOARD and site.unit == "core":
+            key = (site.devices, *(tuple(slices[number]) for number in site.resources))
+        old = merged.get(key)
+        count = site.multiplicity + (old.multiplicity if old else 0)
+        merged[key] = replace(old or site, multiplicity=count)
+    return list(merged.values())
+
+
+def tracks(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """Slices in the order in which they began, in as few rows as they need not to overlap."""
+    rows: list[list[Slice]] = []
+    for done in sorted(slices, key=lambda s: (s.start_ps, s.end_ps)):
+        row = next((row for row in rows if row[-1].end_ps <= done.start_ps), None)
+        if row is None:
+            rows.append([done])
+        else:
+            row.append(done)
+    return rows
+
+
+def rows_of(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """What one resource did, as it is where nothing overlaps, else in as few rows as it needs.
+
+    An HBM overlaps whose core has several units, each of which moves its own.
+    """
+    behind = 0
+    for done in slices:  # in the order in which they ended
+        if done.start_ps < behind:
+            return tracks(slices)
+        behind = done.end_ps
+    return [list(slices)]
+
+
+def _lanes(
+    site: Site, label: str, timeline: Timeline, slices: Sequence[list[Slice]]
+) -> Iterator[Lane]:
+    if site.level != BOARD:
+        rows = tracks(slices[site.resources[0]])
+        if not rows and site.unit == "board":
+            yield Lane(label, ())
+        for number, row in enumerate(rows, 1):
+            yield Lane(label if number == 1 else f"{label}, row {number}", tuple(row))
+        return
+    kinds = {timeline.resources[number].kind for number in site.resources}
+    for kind in ("unit" if "unit" in kinds else "core", "hbm"):
+        same: dict[tuple[Slice, ...], list[int]] = {}
+        for number in site.resources:
+            if timeline.resources[number].kind == kind:
+                same.setdefault(tuple(slices[number]), []).append(number)
+        for done, members in same.items():
+            name = label if kind == "core" else f"HBM of {label}"
+            if kind == "unit":
+                name = f"{timeline.resources[members[0]].name.rpartition('.')[2]} of {label}"
+            elif len(same) > 1:  # cores of one board that part ways: say which these are
+                place = timeline.resources[members[0]].name
+                name = place + (f" and {len(members) - 1} alike" if len(members) > 1 else "")
+            for number, row in enumerate(rows_of(done), 1):
+                if row or kind != "hbm":
+                    yield Lane(name if number == 1 else f"{name}, row {number}", tuple(row))

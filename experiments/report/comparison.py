@@ -1,0 +1,331 @@
+"""Sections about what is compared: headline, speedups, plans, a store's results, specs."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby, islice
+from typing import Any
+
+from experiments.pictures.plan_map import SPLITS, describe, kinds_of, stretches
+from experiments.report.charts import DRAWABLE, Chart, bars, lines
+from experiments.report.page import Number, Split, Table
+from experiments.studies.running.outputs import NAMES
+from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages
+from hardware import Array, Group, split_quantity
+from planners import OBJECTIVES, Plan
+from planners import Split as PlanSplit
+from simulator import MODEL_VERSION
+
+Result = Mapping[str, Any]
+
+MOST_COLUMNS = 64
+MOST_ROWS = 1000
+MOST_CHARTS = 24
+INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "execution")
+SECONDS = "iteration_s"
+SHARES = ("computing", "communicating", "waiting")
+WHEN = ("finished", "version")
+WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
+METRICS = {
+    "energy": ("Energy efficiency over data parallelism", 1.0),
+    "traffic": ("GB of a step", 1e9),
+}
+"""What a metric's table is called, and the unit of its numbers."""
+
+
+def title(results: Sequence[Comparison]) -> str:
+    """Networks, planners and arrays, batch and execution model."""
+    first = results[0]
+    others = [planner for planner in first.planners if planner != BASELINE]
+    compared = f"{_some(others, 'planners')} against data parallelism" if others else BASELINE
+    networks = _some(first.networks, "networks")
+    arrays = _all([result.array for result in results])
+    models = _all(list(dict.fromkeys(result.execution for result in results)))
+    return f"{compared} for {networks} on {arrays}, batch {first.batch}, {models}"
+
+
+def _some(names: Sequence[str], what: str) -> str:
+    """Up to three by name, more by their number."""
+    return _all(names) if len(names) <= 3 else f"{len(names)} {what}"
+
+
+def _all(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def message(results: Sequence[Comparison]) -> str:
+    """The fastest planner of each array, how much faster it is, and than which other."""
+    found = "; ".join(map(_finding, results))
+    return f"{found[0].upper()}{found[1:]}."
+
+
+def _finding(result: Comparison) -> str:
+    """One array's; planners are compared by the geometric mean of their speedups."""
+    ranked = sorted(result.geomean, key=lambda planner: -result.geomean[planner])
+    if ranked == [BASELINE]:
+        times = [row.iteration_s for row in result.rows]
+        ends = sorted({f"{min(times):.3g}", f"{max(times):.3g}"}, key=float)
+        return f"on {result.array} a step under data parallelism takes {' to '.join(ends)} s"
+    best = ranked[0]
+    if best == BASELINE:
+        nearest = f"{ranked[1]}, the nearest, has {result.geomean[ranked[1]]:.3g} times its speed"
+        return f"on {result.array} no planner beats data parallelism: {nearest}"
+    speedups = [row.speedup for row in result.of(best)]
+    found = f"on {result.array}, {best} is {result.geomean[best]:.3g} times as fast as data"
+    found += " parallelism"
+    if len(speedups) > 1:
+        spread = f"{min(speedups):.3g} to {max(speedups):.3g}"
+        found += f" in the geometric mean of {len(speedups)} networks ({spread})"
+    rivals = [planner for planner in ranked[1:] if planner != BASELINE]
+    if rivals:
+        ratio = result.geomean[best] / result.geomean[rivals[0]]
+        found += f", and {ratio:.3g} times as fast as {rivals[0]}"
+    return found
+
+
+def speedups(results: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """For each array tables of speedups and further metrics, notes, and bars."""
+    return [
+        {
+            "name": result.array,
+            "tables": [
+                _speedup_table(result),
+                *(_metric_table(result, metric) for metric in result.metrics if metric != "time"),
+            ],
+            "notes": [*messages(result), *result.unread],
+            "charts": _bars(result),
+        }
+        for result in results
+    ]
+
+
+def _speedup_table(result: Comparison) -> Table:
+    """Speedups beside the paper's values; of planners on the fastest devices alone as well."""
+    ours, paper = result.geomean, result.published
+    alone = [p for p in result.planners if all(r.fast_alone_speedup for r in result.of(p))]
+    head = ["network", *[f"{p} [s]" if p == BASELINE else p for p in result.planners]]
+    means: list[object] = ["" if p == BASELINE else Number(ours[p], ".3f") for p in ours]
+    for planner in alone:
+        head += [f"{planner}: slow share", f"{planner}: fast alone"]
+        mean = geometric_mean([row.fast_alone_speedup or 0 for row in result.of(planner)])
+        means += ["", Number(mean, ".3f")]
+    rows = []
+    for network in result.networks:
+        of = {row.planner: row for row in result.rows if row.network == network}
+        cells: list[object] = [network]
+        for planner, row in of.items():
+            took = Number(row.speedup, ".3f", f"{row.iteration_s!r} s")
+            cells.append(Number(row.iteration_s, ".6f") if planner == BASELINE else took)
+        for row in (of[planner] for planner in alone):
+            cells += [Number(row.slow_share, ".2%"), Number(row.fast_alone_speedup, ".3f")]
+        rows.append(cells)
+    foot = [["geometric mean", *means]]
+    if paper:
+        rest = [""] * (2 * len(alone))
+        theirs = {p: Number(paper[p].speedup, ".2f") if p in paper else "" for p in ours}
+        ratios = [
+            Number(ours[p] / paper[p].speedup - 1, "+.1%") if p in paper else "" for p in ours
+        ]
+        foot += [["the paper's", *theirs.values(), *rest], ["difference", *ratios, *rest]]
+    return Table(f"Speedups on {result.case}", head, rows, foot)
+
+
+def _metric_table(result: Comparison, metric: str) -> Table:
+    """Energy efficiency over data parallelism, or GB of a step."""
+    words, unit = METRICS[metric]
+    rows: dict[str, list[object]] = {network: [network] for network in result.networks}
+    for row in result.rows:
+        value = row.metric(metric)
+        rows[row.network].append(Number(None if value is None else value / unit, ".3f"))
+    return Table(f"{words}, {result.case}", ["network", *result.planners], list(rows.values()))
+
+
+def _bars(result: Comparison) -> list[Chart]:
+    heights = {
+        planner: [row.speedup for row in result.of(planner)] + [result.geomean[planner]]
+        for planner in result.planners
+        if planner != BASELINE
+    }
+    marks = {p: paper.speedup for p, paper in result.published.items() if p in heights}
+    groups = [*result.networks, "geo. mean"]
+    return [bars(result.case, groups, heights, marks)] if heights else []
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One split: which accelerators it is about, its level, and what it does."""
+
+    about: str
+    level: int
+    split: PlanSplit
+
+
+def plan_maps(network: str, plans: list[tuple[Array, list[Plan]]]) -> dict[str, Any]:
+    """For each array, a map for each plan of one network: layers down, levels across."""
+    types = kinds_of(*(plan for _, of in plans for plan in of))
+    return {
+        "network": network,
+        "types": [(name, SPLITS[name].removeprefix("the ")) for name in types],
+        "arrays": [(array.name, [_map(plan, array) for plan in of]) for array, of in plans],
+    }
+
+
+def columns(split: PlanSplit | None, group: Group) -> Iterator[Column]:
+    """Splits from the top down; where two halves differ, the first's and then the second's."""
+    for top, level, chain in stretches(split, group, 0):
+        about = describe(top, chain)
+        for i, one in enumerate(chain):
+            yield Column(about, level + i, one)
+
+
+def _map(plan: Plan, array: Array) -> dict[str, Any]:
+    title = f"{plan.planner}, {plan.network} on {array.name}, batch {plan.batch}"
+    found = list(islice(columns(plan.root, array.group), MOST_COLUMNS + 1))
+    shown = found[:MOST_COLUMNS]
+    rows = [
+        [name, *(_cell(column.split, number) for column in shown)]
+        for number, name in enumerate(plan.nodes)
+    ]
+    cost = f"cost [{OBJECTIVES[plan.objective].unit}]"
+    foot = [cost, *(Number(column.split.cost, ".3g") for column in shown)]
+    head = ["layer", *(column.level for column in shown)]
+    runs = groupby(enumerate(shown), lambda one: (one[1].about, one[1].level - one[0]))
+    groups = [(about, len(list(run))) for (about, _), run in runs]
+    return {
+        "title": title,
+        "planner": plan.planner,
+        "table": Table(title, head, rows, [foot], "map", groups) if shown else None,
+        "cut": MOST_COLUMNS if len(found) > len(shown) else None,
+    }
+
+
+def _cell(split: PlanSplit, number: int) -> Split:
+    partition = split.partitions[number]
+    return Split(
+        str(partition.type), Number(None if partition.share == 0.5 else partition.share, ".3g")
+    )
+
+
+def results(rows: Sequence[Result]) -> dict[str, Any]:
+    """The newest results of a store, and charts of those that can be compared."""
+    shown, varied = rows[-MOST_ROWS:], varied_keys(rows)
+    cells = [
+        [
+            *(result.get(key, "") for key in (*INPUTS, *varied)),
+            _number(result.get(SECONDS), ".9g"),
+            *(_number(result.get(key), ".2%") for key in SHARES),
+            *(result.get(key, "") for key in WHEN),
+        ]
+        for result in shown
+    ]
+    head = ["network", *INPUTS[1:], *varied, "iteration [s]", *SHARES, *WHEN]
+    more = f"; the newest {MOST_ROWS:,} are shown" if len(rows) > len(shown) else ""
+    return {
+        "count": f"{len(rows):,} results{more}",
+        "table": Table("Results, oldest first", head, cells),
+        "charts": list(islice(charts(rows), MOST_CHARTS)),
+    }
+
+
+def _number(value: Any, spec: str) -> object:
+    return Number(value, spec) if _is_number(value) else ("" if value is None else value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_drawable(value: Any) -> bool:
+    return _is_number(value) and DRAWABLE[0] <= value <= DRAWABLE[1]
+
+
+def varied_keys(rows: Sequence[Result]) -> list[str]:
+    """Keys of specs that sweeps have varied: those whose values differ among the results."""
+    known = {*INPUTS, *NAMES, *WHEN, "key"}
+    keys = dict.fromkeys(key for row in rows for key in row if key not in known)
+    return [key for key in keys if len({str(row.get(key, "")) for row in rows}) > 1]
+
+
+def charts(rows: Sequence[Result]) -> Iterator[Chart]:
+    """For results alike but for the batch, the accelerators or a varied value, a chart each."""
+    usable = [row for row in rows if _is_drawable(row.get(SECONDS))]
+    planners = list(dict.fromkeys(str(row.get("planner")) for row in usable))
+    varied = varied_keys(rows)
+    for across in ("batch", "accelerators", *varied):
+        fixed = [key for key in (*INPUTS, *varied) if key not in (across, "planner")]
+        groups: dict[tuple[str, ...], list[Result]] = {}
+        for row in usable:
+            groups.setdefault(tuple(str(row.get(key, "")) for key in fixed), []).append(row)
+        for values, group in groups.items():
+            series = {planner: _points(group, planner, across) for planner in planners}
+            if any(_differ(points) for points in series.values()):
+                pairs = zip(fixed, values, strict=True)
+                words = [WORDS.get(key, "{}").format(value) for key, value in pairs if value]
+                yield lines(", ".join(words), across, "seconds a step", series)
+
+
+def _points(group: Sequence[Result], planner: str, across: str) -> list[tuple[float, float]]:
+    """One planner's places on both axes; both are positive."""
+    own = [row for row in group if str(row.get("planner")) == planner]
+    places = ((_place(row.get(across)), float(row[SECONDS])) for row in own)
+    return sorted((place, seconds) for place, seconds in places if place is not None)
+
+
+def _place(value: Any) -> float | None:
+    """A value as a place on an axis: a number, or a quantity in its unit; both positive."""
+    if isinstance(value, str):
+        quantity = split_quantity(value)
+        try:
+            value = quantity[1] if quantity else float(value)
+        except ValueError:
+            return None
+    return float(value) if _is_drawable(value) else None
+
+
+def _differ(points: Sequence[tuple[float, float]]) -> bool:
+    return len({x for x, _ in points}) > 1 and len({y for _, y in points}) > 1
+
+
+def specs(arrays: Sequence[Array]) -> list[dict[str, Any]]:
+    """Every value of each array, and where it is from."""
+    return [
+        {
+            "name": array.name,
+            "description": array.description,
+            "table": Table(
+                f"Spec of {array.name}",
+                ("key", "value", "source"),
+                [(setting.key, setting.value, setting.source) for setting in array.settings],
+                kind="words",
+            )
+            if array.settings
+            else None,
+        }
+        for array in arrays
+    ]
+
+
+def made_by(command: str) -> dict[str, Any]:
+    """Versions, and the command."""
+    rows = [
+        ("accelarray", _version("accelarray")),
+        ("execution model", f"version {MODEL_VERSION}"),
+        ("Python", platform.python_version()),
+        ("SimPy", _version("simpy")),
+        ("NumPy", _version("numpy")),
+    ]
+    return {
+        "command": command,
+        "table": Table("Versions", ("what", "version"), rows, kind="words"),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,319 @@
+"""Options as people write them: of execution models and pipelines, and lists and ranges of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from experiments.output import UsageError
+from hardware import Array, format_quantity, in_bytes, load_array, parse_quantity, split_quantity
+from planners import AXES, Axes, Planner, Staging, load_planner
+from planners.axes.degrees import order_of
+from planners.plan.updates import UPDATE_ORDERS
+from planners.registry import reads_axes
+from simulator import ALGORITHMS, Execution
+from simulator.cost.recompute import NONE, is_mode
+
+DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm")
+AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch")
+STAGE_OPTIONS = (
+    "stages",
+    "schedule",
+    "micro_batches",
+    "virtual",
+    "recompute",
+    "tied",
+    "vertical_sync",
+    "batches",
+    "cuts",
+    *AXIS_OPTIONS,
+)
+MODEL_OPTIONS = (*DEPLOYED_OPTIONS, "mode", "update", "zero", *STAGE_OPTIONS)
+CHOICES = {
+    "overlap": ("full", "none"),
+    "shards": ("whole", "exact"),
+    "algorithm": ("auto", *ALGORITHMS),
+    "mode": ("training", "inference"),
+    "update_order": UPDATE_ORDERS,
+    "update": ("replicated", "sharded", "gradients", "weights", "auto"),
+    "tied": ("copies",),
+    "vertical_sync": ("yes", "no"),
+}
+STAGES = "stages:"
+"""What comes in front of stages that compute forward again as a whole."""
+NUMBERS = ("stages", "micro_batches", "virtual", "batches", "micro_batch")
+MOST = 1 << 20
+"""Of stages and of micro-batches."""
+
+
+def option_name(key: str) -> str:
+    """An option as it is called here: people may write micro-batches."""
+    name = key.replace("-", "_")
+    return name if name in MODEL_OPTIONS else key
+
+
+ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
+"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
+
+
+READ: dict[str, tuple[str, Callable[[str], object]]] = {
+    "overlap": ("overlap", lambda text: text == "full"),
+    "shards": ("whole_shards", lambda text: text == "whole"),
+    "bucket": ("bucket_bytes", lambda text: _bytes(text)),
+    "zero": ("update", lambda text: ZERO[text]),
+}
+"""Options that are no stages', but the execution model's fields of another name or kind."""
+
+
+def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
+    """An execution model with options changed; raises UsageError for what makes no sense."""
+    for name, text in options.items():
+        if name in DEPLOYED_OPTIONS and execution.model == "published":
+            raise UsageError(
+                f"{_flag(name)}={text} has no meaning under the published execution model"
+            )
+        if name in CHOICES and text not in CHOICES[name]:
+            raise UsageError(f"{_flag(name)}={text}: one of {', '.join(CHOICES[name])}")
+        if name == "zero":
+            _check_zero(text, options)
+        if name == "recompute" and not text.startswith(STAGES):
+            execution = replace(execution, recompute=_recomputed(execution, text))
+        elif name in STAGE_OPTIONS:
+            staging = _staged(execution.staging or Staging(), name, text)
+            execution = replace(execution, staging=staging)
+        else:
+            field, read = READ.get(name, (name, str))
+            changed: dict[str, Any] = {field: read(text)}
+            execution = replace(execution, **changed)
+    return execution
+
+
+def _check_zero(text: str, options: Mapping[str, str]) -> None:
+    if text not in ZERO:
+        raise UsageError(
+            f"zero={text}: take 0, 1 (the optimizer's state and its update in parts), 2 (gradients "
+            "too) or 3 (weights too)"
+        )
+    if "update" in options:
+        raise UsageError(f"zero={text} is update={ZERO[text]}: say one of the two")
+
+
+def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
+    """Raise UsageError where options of named axes are given, and no planner reads them."""
+    asked = [name for name in AXIS_OPTIONS if name in given]
+    if asked and not any(reads_axes(load_planner(planner)) for planner in planners):
+        raise UsageError(
+            f"{_flag(asked[0])} belongs to named axes, which planner {AXES!r} plans: take that one"
+        )
+
+
+def _staged(staging: Staging, name: str, text: str) -> Staging:
+    value: Any = text
+    if name in NUMBERS:
+        value = _number(name, text)
+    elif name == "vertical_sync":
+        value = text == "yes"
+    elif name == "parallel":
+        value = Axes.parse(text)
+    elif name == "axis_order":
+        value = ",".join(order_of(text))
+    elif name == "cuts":
+        value = tuple(part.strip() for part in text.split(",") if part)
+    elif name == "recompute":
+        value = text.removeprefix(STAGES)
+        for part in value.split(",") if value != "all" else ():
+            _number(name, part.strip(), least=0)
+    return replace(staging, **{name: value})
+
+
+def _recomputed(execution: Execution, text: str) -> str:
+    """What is computed again, not by stages: the deployed model alone knows operators."""
+    if not is_mode(text):
+        raise UsageError(
+            f"recompute={text}: none, selective, full, or a number of blocks (of each stage); "
+            "stages:all or stages:0,2 for whole stages"
+        )
+    if execution.model == "published" and text != NONE:
+        raise UsageError(
+            f"recompute={text} has no meaning under the published execution model, which knows no "
+            "memory; it can do whole stages again: stages:all"
+        )
+    return text
+
+
+def _number(name: str, text: str, least: int = 1) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 9 and least <= int(text) <= MOST:
+        return int(text)
+    raise UsageError(f"{_flag(name)}={text}: must be a whole number from {least} to {MOST:,}")
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _bytes(text: str) -> float:
+    """A size, or nothing at all: each gradient by itself."""
+    if text.removesuffix("B").strip() in ("0", "0.0"):
+        return 0.0
+    try:
+        return parse_quantity(in_bytes(text), "B")
+    except ValueError as error:
+        raise UsageError(f"bucket={text}: {error}, or a whole number of bytes") from None
+
+
+INPUTS = ("array", "batch", "execution", "objective")
+"""Keys that are inputs of a case and have a column of their own."""
+OPTIONS = (*INPUTS, *MODEL_OPTIONS)
+"""Keys that are options; every other key is a path in the array's spec."""
+MOST_POINTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a varied key: as a spec has it, as people read it, and its number if any."""
+
+    text: str
+    label: str
+    number: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A varied key, its values and their unit ("" for plain numbers and names)."""
+
+    key: str
+    unit: str
+    values: tuple[Value, ...]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value is a number."""
+        return all(value.number is not None for value in self.values)
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether the values are spread evenly by factors rather than by steps."""
+        numbers = sorted(v.number for v in self.values if v.number is not None)
+        if not self.numeric or len(numbers) < 3 or numbers[0] <= 0:
+            return False
+        ratios = np.diff(np.log(numbers))
+        steps = np.diff(numbers)
+        return bool(np.ptp(ratios) / ratios.mean() <= np.ptp(steps) / steps.mean())
+
+    @property
+    def title(self) -> str:
+        """Key and unit."""
+        return f"{self.key} [{self.unit}]" if self.unit else self.key
+
+
+def array_of(given: str | Array, changes: Sequence[str] = ()) -> Array:
+    """The array of that name or path, its spec changed; raises SpecError, or UsageError."""
+    if not isinstance(given, Array):
+        return load_array(given, changes)
+    if changes:
+        raise UsageError(
+            f"{', '.join(changes)}: the array {given.name!r} is an object without its spec file; "
+            "give its name or path instead, or change it with dataclasses.replace"
+        )
+    return given
+
+
+def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
+    """Several ``--vary``; raises UsageError, also where a key is varied twice."""
+    axes = tuple(parse_vary(text) for text in texts)
+    if len({axis.key for axis in axes}) < len(axes):
+        raise UsageError("--vary: a key is varied twice")
+    return axes
+
+
+def parse_vary(text: str) -> Axis:
+    """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError.
+
+    A bucket's values may be numbers of bytes: ``bucket=0,1e6,25 MiB``.
+    """
+    key, equals, values = text.partition("=")
+    key = option_name(key.strip())
+    if not equals or not key or not values.strip():
+        raise UsageError(f"--vary {text!r}: expected KEY=V1,V2 or KEY=FIRST:LAST:log:COUNT")
+    parts = values.split(":")
+    unit = in_bytes if key == "bucket" else str
+    if len(parts) == 4 and parts[2].strip() in ("log", "lin"):
+        first, last, scale, count = (part.strip() for part in parts)
+        return _range(key, text, unit(first), unit(last), scale, count)
+    items = list(dict.fromkeys(unit(item.strip()) for item in values.split(",")))
+    if not all(items):
+        raise UsageError(f"--vary {text!r}: an empty value")
+    return _axis(key, items)
+
+
+def _axis(key: str, items: list[str]) -> Axis:
+    split = [split_quantity(item) for item in items]
+    units = {quantity[0] for quantity in split if quantity}
+    if all(split) and len(units) == 1:
+        numbers = [quantity[1] for quantity in split if quantity]
+        return Axis(key, units.pop(), _values(items, items, numbers))
+    if len(units) > 1 or (units and not all(split)):
+        raise UsageError(f"--vary {key}={','.join(items)}: write all values in one unit")
+    plain = [_as_number(item) for item in items]
+    return Axis(key, "", _values(items, items, plain))
+
+
+def _values(
+    texts: Sequence[str], labels: Sequence[str], numbers: Sequence[float | None]
+) -> tuple[Value, ...]:
+    return tuple(itertools.starmap(Value, zip(texts, labels, numbers, strict=True)))
+
+
+def _as_number(text: str) -> float | None:
+    """A number; counts stay whole, so that tables show 4 micro-batches and not 4.0."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if text.strip().lstrip("+-").isdecimal():
+        return int(text)
+    return number if np.isfinite(number) else None
+
+
+def _range(key: str, text: str, first: str, last: str, scale: str, count: str) -> Axis:
+    if not (count.isascii() and count.isdigit() and 2 <= int(count[:9]) <= MOST_POINTS):
+        raise UsageError(f"--vary {text!r}: the count must be a number within 2...{MOST_POINTS}")
+    ends = [split_quantity(end) for end in (first, last)]
+    unit = ends[0][0] if ends[0] else ""
+    numbers = [
+        end[1] if end else _as_number(plain) for end, plain in zip(ends, (first, last), strict=True)
+    ]
+    if (ends[0] is None) != (ends[1] is None) or (ends[0] and ends[1] and ends[1][0] != unit):
+        raise UsageError(f"--vary {text!r}: {first!r} and {last!r} have different units")
+    low, high = numbers
+    if low is None or high is None or (scale == "log" and min(low, high) <= 0):
+        raise UsageError(f"--vary {text!r}: a range goes between two (positive) numbers")
+    spread = np.geomspace if scale == "log" else np.linspace
+    points = [float(value) for value in spread(low, high, int(count))]
+    if not unit:  # counts and batches are whole
+        whole = list(dict.fromkeys(round(point) for point in points))
+        texts = list(map(str, whole))
+        return Axis(key, "", _values(texts, texts, whole))
+    texts = [_written(i, points, unit) for i in range(len(points))]
+    texts[0], texts[-1] = first, last
+    found = [quantity[1] for text in texts if (quantity := split_quantity(text))]
+    labels = [format_quantity(point, unit) for point in found]
+    return Axis(key, unit, _values(texts, labels, found))
+
+
+def _written(i: int, points: Sequence[float], unit: str) -> str:
+    """A point of a range as people would write it: what is simulated is what tables say.
+
+    In as many digits, four or more, as move it by a hundredth of the way to its neighbours.
+    """
+    ways = [abs(points[i] - points[j]) for j in (i - 1, i + 1) if 0 <= j < len(points)]
+    for digits in (4, 6, 9, 12):
+        text = format_quantity(points[i], unit, digits)
+        quantity = split_quantity(text)
+        if quantity and abs(quantity[1] - points[i]) <= min(ways) / 100:
+            return text
+    return f"{points[i]!r} {unit}"

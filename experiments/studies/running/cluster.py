@@ -1,0 +1,206 @@
+"""Workers of a running dask.distributed scheduler."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from experiments.studies.case import Case
+from experiments.studies.running.cores import RunError, Spread, call
+
+CONNECT_S = 15.0
+GRACE_S = 2.0
+"""Longer than the time that dask is given, for it does not always keep to it."""
+CHECK_S = 60.0
+"""Workers import what a case needs within this time."""
+FETCH_S = 2.0
+WORKERS_GONE_S = 20.0
+"""How long a cluster may be without any worker before a sweep gives up."""
+
+
+_CERTIFICATES = "name them in dask's configuration (distributed.comm.tls)"
+REMEDIES = {
+    "tls": f"{_CERTIFICATES}, or use tcp://",
+    "wss": f"{_CERTIFICATES}, or use ws://",
+    "ucx": "install distributed-ucxx, or use tcp://",
+}
+"""What a transport needs to work."""
+
+
+@contextmanager
+def on_cluster(address: str) -> Iterator[Spread]:
+    """Calls on the workers of a scheduler; lost ones are made again by dask.
+
+    Raises RunError where there is no scheduler, none with workers, another accelarray,
+    or when all of it is gone.
+    """
+    client = _connect(address)
+
+    def spread(
+        function: Callable[[Case], Any], cases: Mapping[Any, Case]
+    ) -> Iterator[tuple[Any, Any]]:
+        names = {
+            client.submit(call, function, case, pure=False): name for name, case in cases.items()
+        }
+        for future, result in _gather(client, set(names), address):
+            yield names[future], result
+
+    try:
+        _checked(client, address)
+        yield spread
+    except (CancelledError, OSError) as error:
+        raise RunError(
+            f"--cluster {address}: the scheduler is gone ({type(error).__name__}); finished cases "
+            "are kept in --store. Run the same command again when it is back"
+        ) from None
+    finally:
+        client.close(timeout=2)
+
+
+def _connect(address: str) -> Any:
+    if not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d{1,5}", address):
+        raise RunError(f"--cluster {address}: expected a scheduler's address, as tcp://host:8786")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
+    _quiet()
+    _check_transport(address)
+
+    def connect() -> Any:
+        return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
+
+    try:
+        return within(CONNECT_S + GRACE_S, connect)
+    except TimeoutError as error:
+        said = str(error) or f"it accepts connections, but said nothing for {CONNECT_S:g} s"
+        raise RunError(f"--cluster {address}: no scheduler answers there ({said})") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"--cluster {address}: no scheduler answers there ({error})") from None
+
+
+def _check_transport(address: str) -> None:
+    """Fail now where what an address calls for is not set up: dask would, but not at once."""
+    from distributed.comm.registry import get_backend
+    from distributed.security import Security
+
+    scheme = address.partition(":")[0]
+    try:
+        get_backend(scheme).get_connector()  # type: ignore[no-untyped-call]
+        encrypted = scheme in ("tls", "wss")
+        if encrypted and Security().get_connection_args("client")["ssl_context"] is None:  # type: ignore[no-untyped-call]
+            raise ValueError("there are no certificates")
+    except Exception as error:  # whatever a transport that is not set up raises
+        said = str(error).partition("\n")[0]
+        raise RunError(
+            f"--cluster {address}: {scheme}:// is not set up here ({said}); "
+            f"{REMEDIES.get(scheme, 'use tcp://')}"
+        ) from None
+
+
+def within(seconds: float, function: Callable[[], Any]) -> Any:
+    """What a function returns or raises, in a thread, for dask waits where nothing ends it.
+
+    Raises TimeoutError when it takes longer; Ctrl-C is heard meanwhile.
+    """
+    future = Future[Any]()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(seconds)
+
+
+def _quiet() -> None:
+    """Dask logs what it loses with tracebacks; we say it ourselves, once."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    for name in (*names, "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _probe() -> str:
+    """Import what a case needs, and say which model it is."""
+    from simulator import MODEL_VERSION
+
+    return str(MODEL_VERSION)
+
+
+def _checked(client: Any, address: str) -> None:
+    try:
+        within(CHECK_S, partial(_check_imports, client, address))
+    except TimeoutError:
+        raise RunError(
+            f"--cluster {address}: the scheduler or a worker does not answer within {CHECK_S:g} s"
+        ) from None
+
+
+def _check_imports(client: Any, address: str) -> None:
+    """Fail now where the scheduler or a worker has no accelarray, or another model."""
+    ours = _probe()
+    if not client.scheduler_info(n_workers=-1)["workers"]:
+        raise RunError(f"--cluster {address}: the scheduler has no workers")
+    try:
+        versions = {"the scheduler": client.run_on_scheduler(_probe)}
+        versions |= client.run(_probe, on_error="return")
+    except Exception as error:
+        raise RunError(
+            f"--cluster {address}: the scheduler cannot import accelarray ({error!r})"
+        ) from None
+    for place, version in versions.items():
+        if version != ours:
+            raise RunError(
+                f"--cluster {address}: {place} cannot import this accelarray ({version!r}); "
+                "install the same version there"
+            )
+
+
+def _gather(client: Any, pending: set[Any], address: str) -> Iterator[tuple[Any, Any]]:
+    """Futures with their results as they finish; those that are lost dask runs again."""
+    from distributed import wait
+
+    alone_since: float | None = None
+    while pending:
+        try:
+            with client.as_current():
+                done, pending = wait(  # type: ignore[no-untyped-call]
+                    pending, timeout=2, return_when="FIRST_COMPLETED"
+                )
+        except TimeoutError:
+            done = set()
+        for future in done:
+            try:
+                if future.status == "lost":
+                    raise TimeoutError
+                yield future, _result(future, address)
+            except TimeoutError:
+                pending.add(future)
+        if client.scheduler_info(n_workers=-1)["workers"]:
+            alone_since = None
+        elif alone_since is None:
+            alone_since = time.monotonic()
+        elif time.monotonic() - alone_since > WORKERS_GONE_S:
+            raise RunError(
+                f"--cluster {address}: all workers are gone; finished cases are kept in --store. "
+                "Start workers and run the same command again"
+            )
+
+
+def _result(future: Any, address: str) -> Any:
+    """A finished case's; raises TimeoutError where it was lost with its worker."""
+    if future.status in ("finished", "pending"):
+        return future.result(timeout=FETCH_S)
+    error = future.exception(timeout=FETCH_S) if future.status == "error" else future.status
+    raise RunError(
+        f"--cluster {address}: a case failed on its worker ({error!r}); finished cases are kept"
+    )

@@ -1,0 +1,148 @@
+"""Call a function with many cases: here, one after another, or on this machine's cores."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol, TypeVar
+
+from experiments.ending import end_with, undisturbed
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from workloads import Network
+
+Result = TypeVar("Result")
+START = "fork" if sys.platform == "linux" else "spawn"
+"""How processes are started here. Forks have NumPy and the model from the start: two are at work
+after 20 ms, where new ones take half a second; elsewhere than on Linux they are not safe."""
+
+
+class RunError(UsageError):
+    """Cases could not be run to their end; what was finished is stored."""
+
+
+class Spread(Protocol):
+    """Calls a function with every case, somewhere; gives results by name as they finish."""
+
+    def __call__(
+        self, function: Callable[[Case], Any], cases: Mapping[Any, Case], /
+    ) -> Iterator[tuple[Any, Any]]:
+        """Raises RunError when workers are lost."""
+
+
+def call(function: Callable[[Case], Result], case: Case) -> Result:
+    """One case's result. Of equal networks, which come with every case, the first is used.
+
+    So what is kept for a network is found without comparing all of its layers.
+    """
+    return function(replace(case, network=_first_of_equal(case.network)))
+
+
+@lru_cache(maxsize=64)
+def _first_of_equal(network: Network) -> Network:
+    return network
+
+
+def here(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> Iterator[tuple[Any, Any]]:
+    """One after another."""
+    return ((name, call(function, case)) for name, case in cases.items())
+
+
+@contextmanager
+def on_cores(jobs: int) -> Iterator[Spread]:
+    """Calls in so many processes on this machine, which keep what they worked out till the end.
+
+    They start when there are cases for two. Results come in the order in which they finish; what
+    is raised there is raised here. RunError says which cases were under way when one is killed.
+    Cases that cannot be sent (a planner may be a function in a function) are run here.
+    """
+    team = _Team(jobs)
+    try:
+        yield team.spread
+    finally:
+        team.end()
+
+
+class _Team:
+    """A pool of processes that is given cases, again and again."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+        self._size = 0
+        self._processes = set[BaseProcess]()
+
+    def end(self) -> None:
+        """End the processes, whatever they do."""
+        if self._pool is not None:
+            with undisturbed():
+                for process in self._processes:
+                    process.terminate()
+                self._pool.shutdown(cancel_futures=True)
+            self._pool, self._size = None, 0
+            self._processes.clear()
+
+    def spread(
+        self, function: Callable[[Case], Any], cases: Mapping[Any, Case]
+    ) -> Generator[tuple[Any, Any]]:
+        """See ``Spread``; one case is no work for others."""
+        if len(cases) < 2 or not _is_sendable(function, cases):
+            yield from here(function, cases)
+            return
+        left = dict(cases)
+        try:
+            names = {self._submit(function, case, len(cases)): name for name, case in left.items()}
+            for future in as_completed(names):
+                yield names[future], future.result()
+                del left[names[future]]
+        except BrokenProcessPool:
+            self.end()
+            first, *more = list(left.values())[: self._jobs]
+            raise RunError(
+                f"{first.network.name}, {first.planner_name}, {first.array.name}, batch "
+                f"{first.batch}{f' or one of {len(more)} more' if more else ''}: a worker process "
+                "was killed (out of memory?); finished cases are kept in --store. Run the same "
+                "command again with fewer --jobs"
+            ) from None
+        except BaseException:  # nobody will hear what is under way
+            self.end()
+            raise
+
+    def _submit(self, function: Callable[[Case], Any], case: Case, count: int) -> Future[Any]:
+        """Give the pool one of ``count`` cases, and remember the processes that it starts."""
+        jobs = min(self._jobs, count)
+        if self._size < jobs:
+            self.end()
+        with undisturbed():
+            before = set(multiprocessing.active_children())
+            if self._pool is None:
+                context: Any = multiprocessing.get_context(START)
+                self._size = jobs
+                self._pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(),))
+            future = self._pool.submit(call, function, case)
+            self._processes |= {*multiprocessing.active_children()} - before
+        return future
+
+
+def _is_sendable(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> bool:
+    try:
+        pickle.dumps((function, list(cases.values())))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
+
+
+def _begin(parent: int) -> None:
+    """In a worker: what the parent had is not looked through for garbage, nor copied for that."""
+    end_with(parent)
+    gc.freeze()

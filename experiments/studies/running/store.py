@@ -1,0 +1,183 @@
+"""Results that survive: one SQLite file, one row for every finished case."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.output import UsageError
+from experiments.version import version
+
+if TYPE_CHECKING:
+    from experiments.studies.running.outputs import Outputs
+
+
+APPLICATION = 0xACCE1
+"""SQLite's application_id of our files."""
+SCHEMA = 1
+BUSY_S = 30.0
+_AT_ONCE = 500
+_CONDITION = """CAST(json_extract(inputs, '$."' || ? || '"') AS TEXT) = ?"""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS results (
+    key TEXT PRIMARY KEY,
+    inputs TEXT NOT NULL,
+    outputs TEXT NOT NULL,
+    finished TEXT NOT NULL,
+    version TEXT NOT NULL
+)
+"""
+
+
+class StoreError(UsageError):
+    """A store cannot be read or written; what was finished before is intact."""
+
+
+class Store:
+    """Finished cases by key. Several processes may use one file at once.
+
+    Each ``put`` is one durable transaction; the journal is a write-ahead log,
+    so copy a store with ``sqlite3 FILE ".backup COPY"``, not by its file alone.
+    """
+
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not create and not (self.path.exists() and self.path.stat().st_size):
+            raise StoreError(f"{path}: there is no such store")
+        with self._errors():
+            self._db = sqlite3.connect(self.path.absolute(), timeout=BUSY_S, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _prepare(self) -> None:
+        """Make a new file a store, or see that it is one; others may do the same right now."""
+        self._patiently("BEGIN IMMEDIATE")  # one transaction: nobody writes between look and claim
+        try:
+            if self._one("SELECT count(*) FROM sqlite_master") == 0:
+                self._db.execute(_TABLE)
+                self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+            owner = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
+        finally:
+            self._db.execute("COMMIT")
+        if owner != (APPLICATION, SCHEMA):
+            raise StoreError(f"{self.path}: an SQLite file, but not a store of this version")
+        self._patiently("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+
+    def _one(self, query: str) -> int:
+        return int(self._db.execute(query).fetchone()[0])
+
+    def _patiently(self, statement: str) -> None:
+        """Execute what may find a new file locked in spite of the timeout."""
+        for attempt in range(100):
+            try:
+                self._db.execute(statement)
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or attempt == 99:
+                    raise
+                time.sleep(0.05)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        with self._errors():
+            return int(self._db.execute("SELECT count(*) FROM results").fetchone()[0])
+
+    def put(self, key: str, inputs: dict[str, Any], outputs: Outputs) -> None:
+        """Keep a finished case; a key that is there already stays as it is."""
+        self.put_all([(key, inputs, outputs)])
+
+    def put_all(self, cases: Iterable[tuple[str, dict[str, Any], Outputs]]) -> None:
+        """Keep several at once, or none of them."""
+        rows = [
+            (
+                key,
+                json.dumps(inputs, sort_keys=True, allow_nan=False),
+                json.dumps(outputs, allow_nan=False),
+                datetime.now(UTC).isoformat(timespec="seconds"),
+                version(),
+            )
+            for key, inputs, outputs in cases
+        ]
+        with self._errors():
+            if len(rows) > 1:
+                self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", rows)
+            if len(rows) > 1:
+                self._db.execute("COMMIT")
+
+    def get(self, keys: Iterable[str]) -> dict[str, Outputs]:
+        """The outputs of those keys that are there."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, Outputs] = {}
+        with self._errors():
+            for start in range(0, len(wanted), _AT_ONCE):
+                part = wanted[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(part))
+                query = f"SELECT key, outputs FROM results WHERE key IN ({marks})"  # noqa: S608
+                found |= {key: json.loads(text) for key, text in self._db.execute(query, part)}
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every result, oldest first: key, inputs, outputs, when, and by which version."""
+        with self._errors():
+            rows = self._db.execute(
+                "SELECT key, inputs, outputs, finished, version FROM results ORDER BY rowid"
+            )
+            return [
+                {"key": key, **json.loads(inputs), **json.loads(outputs)}
+                | {"finished": finished, "version": made_by}
+                for key, inputs, outputs, finished, made_by in rows
+            ]
+
+    def prune(self, **inputs: Any) -> int:
+        """Delete results whose inputs equal all those given; returns how many."""
+        if not inputs:
+            raise StoreError("prune needs at least one condition, as network=lenet")
+        conditions = " AND ".join([_CONDITION] * len(inputs))
+        values = [str(part) for pair in inputs.items() for part in pair]
+        with self._errors():
+            done = self._db.execute(f"DELETE FROM results WHERE {conditions}", values)  # noqa: S608
+        return done.rowcount
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{self.path}: {error}; results stored before are intact. {_remedy(str(error))}"
+            ) from None
+        except (ValueError, TypeError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise StoreError(f"{self.path}: a damaged row: {error}") from None
+
+
+def _remedy(message: str) -> str:
+    if "full" in message:
+        return "Make room and run the same command again: it goes on where it stopped."
+    if "unable to open" in message or "readonly" in message:
+        return "Is the folder there, and may you write to it?"
+    if "not a database" in message:
+        return "Choose another file for --store."
+    return "Run the same command again: it goes on where it stopped."

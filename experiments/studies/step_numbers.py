@@ -1,0 +1,261 @@
+"""What one step comes to: rates, share of the peak, exposed communication, lower bound."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from experiments.studies.difference import core_ps
+from planners import Plan
+from planners.axes.node_types import experts
+from planners.order import Kind, Phase
+from simulator import PICOSECONDS, Timeline
+from simulator.search.bounds import StepBound, is_layout, step_bound
+from simulator.search.stages import stages_bound
+from workloads import Node, partition_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from experiments.studies.case import Case
+    from hardware import Array
+    from planners import Axes
+    from simulator import Operation, Timeline
+
+
+FLOPS_PER_MAC = 6
+"""Of training, for each multiply-accumulate of the forward pass.
+
+Two FLOPs in each of three products: forward, the inputs' gradients, the weights'
+gradients. Nothing that is computed twice counts, nor do norms, activations or
+the optimizer: the "model FLOPs" of Chowdhery et al. (PaLM, 2022, appendix B).
+"""
+CONVENTION = (
+    "Share of peak (MFU): 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, "
+    "for inputs' and for weights' gradients; attention whole, causal or not; nothing recomputed), "
+    "over the sum of all peaks."
+)
+
+ALL_COMPUTED = (
+    "With all computed (HFU): the FLOPs of all products that cores did, over the same peaks: what "
+    "is computed again counts, what fused causal attention leaves out does not."
+)
+
+OF_INFERENCE = (
+    "Share of peak: 2 FLOPs for each multiply-accumulate of a forward pass, over the sum of all "
+    "peaks."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Of a whole array; ``tokens_per_s`` is None where samples are no sequences of tokens.
+
+    ``share_of_peak`` is model FLOPs a second over the sum of the accelerators' peaks, each
+    in the format that it computes in (see ``CONVENTION``). NaN of a step that takes no time.
+    """
+
+    samples_per_s: float
+    tokens_per_s: float | None
+    share_of_peak: float
+
+    def __str__(self) -> str:
+        rates = [f"{readable(self.samples_per_s)} samples/s"]
+        if self.tokens_per_s is not None:
+            rates.append(f"{readable(self.tokens_per_s)} tokens/s")
+        return ", ".join([*rates, f"{self.share_of_peak:.1%} of peak"])
+
+
+def readable(rate: float) -> str:
+    """Four digits, or all before the point."""
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+
+
+def computed(case: Case, timeline: Timeline) -> dict[str, float | None]:
+    """Tokens a second of each chip, and the share of the peak with all that cores computed.
+
+    The latter counts what is computed again, and of causal attention what is computed of
+    it, as hardware does ("hardware FLOPs"): Korthikanti et al. 2022, appendix A.
+    """
+    group, iteration_s = case.array.group, timeline.iteration_s or math.nan
+    board = group.unit == "board"
+    chips = sum(count * (device.chips if board else 1) for device, count in group.kinds)
+    rate = throughput(case, iteration_s).tokens_per_s
+    flops = sum(total.flops for total in timeline.totals().values()) / timeline.batches
+    return {
+        "tokens_per_s_per_chip": None if rate is None else rate / chips,
+        "computed_share_of_peak": flops / iteration_s / group.peak_flops_per_s,
+    }
+
+
+def throughput(case: Case, iteration_s: float) -> Throughput:
+    """What a step of a case in ``iteration_s`` seconds comes to."""
+    samples_per_s = case.batch / (iteration_s or math.nan)
+    tokens = case.network.tokens
+    each = FLOPS_PER_MAC // 3 if case.execution.inference else FLOPS_PER_MAC
+    return Throughput(
+        samples_per_s,
+        None if tokens is None else tokens * samples_per_s,
+        each * case.network.macs * samples_per_s / case.array.group.peak_flops_per_s,
+    )
+
+
+def throughput_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of a table: samples and tokens a second, and both shares of the peak."""
+    yield "samples", f"{readable(result['samples_per_s'])} a second"
+    if (tokens_per_s := result["tokens_per_s"]) is not None:
+        each = readable(result["tokens_per_s_per_chip"])
+        yield "tokens", f"{readable(tokens_per_s)} a second, {each} a chip"
+    yield "share of peak", f"{result['share_of_peak']:.2%}"
+    yield "with all computed", f"{result['computed_share_of_peak']:.2%}"
+
+
+def conventions(*, inference: bool) -> list[str]:
+    """What the shares of the peak count, a sentence each."""
+    return [OF_INFERENCE if inference else CONVENTION, ALL_COMPUTED]
+
+
+METRICS = ("time", "energy", "traffic")
+
+
+def parse_metrics(text: str) -> tuple[str, ...]:
+    """``time,energy`` to metrics, order kept; raises UsageError."""
+    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not chosen or not set(chosen) <= set(METRICS):
+        raise UsageError(f"--metrics {text!r}: expected one or more of {', '.join(METRICS)}")
+    return chosen
+
+
+def check_metrics(metrics: tuple[str, ...], array: Array) -> None:
+    """Raise UsageError where energy is asked for and a device's spec has none."""
+    if "energy" in metrics:
+        for i, (device, _) in enumerate(array.group.kinds):
+            if device.energy is None:
+                raise UsageError(
+                    f"--metrics energy: device {device.name!r} of array {array.name!r} has no "
+                    f'[energy]; give it one, as --set devices.{i}.energy.mac="4.6 pJ" '
+                    f'--set devices.{i}.energy.transfer="640 pJ/B"'
+                )
+
+
+def metrics_of(text: str, array: Array) -> tuple[str, ...]:
+    """``parse_metrics``, which an array must be able to tell; raises UsageError."""
+    metrics = parse_metrics(text)
+    check_metrics(metrics, array)
+    return metrics
+
+
+def measured(metrics: tuple[str, ...], timeline: Timeline) -> dict[str, Any]:
+    """Joules and bytes of a whole step, where asked for."""
+    values: dict[str, Any] = {}
+    if "energy" in metrics:
+        values["energy_j"] = timeline.energy_j
+    if "traffic" in metrics:
+        values["traffic_bytes"] = timeline.traffic_bytes
+    return values
+
+
+AXES = ("tp", "cp", "ep", "dp", "pp")
+
+
+def axis_fields(case: Case, timeline: Timeline) -> dict[str, Any]:
+    """By axis the seconds that an average core waits for its exchanges; {} without axes.
+
+    Sends between stages are pp's; gradients and new weights dp's (cp shares them: its
+    devices have the same weights); keys and values are cp's, tokens on their way to
+    experts and back ep's; all else is within a layer, tp's (with sp).
+    """
+    staging = case.execution.staging
+    if staging is None or staging.parallel is None:
+        return {}
+    nodes = {node.name: node for node in partition_graph(case.network)}
+    exposed = Counter[str]()
+    for operation, ps in core_ps(timeline):
+        if operation.kind != Kind.COMPUTE:
+            exposed[axis_of(operation, nodes, staging.parallel)] += ps
+    seconds = timeline.cores * PICOSECONDS
+    return {"exposed_by_axis_s": {axis: exposed[axis] / seconds for axis in AXES if exposed[axis]}}
+
+
+def axis_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of a table: what is exposed along each axis; none without axes."""
+    for axis, seconds in result.get("exposed_by_axis_s", {}).items():
+        yield f"exposed along {axis}", f"{seconds:.9f} s a core"
+
+
+def axis_of(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
+    """The axis that an exchange of such a plan is along."""
+    if operation.kind == Kind.SEND:
+        return "pp"
+    if operation.kind == Kind.BOUNDARY and operation.phase != Phase.UPDATE:
+        return _of_boundary(operation, nodes, axes)
+    if operation.kind == Kind.WEIGHTS or operation.phase in (Phase.GRADIENT, Phase.UPDATE):
+        node = nodes.get(operation.layer)
+        return "cp" if node is not None and node.operand else "dp"
+    return "tp"
+
+
+def _of_boundary(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
+    """Between two layers: one of them routes tokens or is an expert, or attends to all."""
+    ends = [nodes[name] for name in operation.layer.split(" to ") if name in nodes]
+    if axes.ep > 1 and any(node.routes or experts(node) for node in ends):
+        return "ep"
+    return "cp" if axes.cp > 1 and any(node.operand for node in ends) else "tp"
+
+
+FIELDS = ("lower_bound_s", "lower_bound_covers", "step_gap")
+NEAR = 1.0
+"""A bound of which the step is further above certifies nothing, and is not given."""
+NOT_NEAR = "no plan: the step's work alone is known, and is less than half of the step"
+
+
+def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
+    """The lower bound of the step (s), what it covers, and how far the step lies above it.
+
+    The gap is a fraction of the bound. All are None where no bound is known; where none
+    is near (``NEAR``) what it covers says so.
+    """
+    if plan.pipeline is not None:
+        return _fields(stages_bound(timeline), timeline.iteration_s)
+    layout = layout_of(case, plan)
+    return fields_of(case, timeline.iteration_s, layout=layout, bucket_bytes=plan.bucket_bytes)
+
+
+def layout_of(case: Case, plan: Plan) -> bool | None:
+    """Whether a plan is a layout (``is_layout``); None of a pipeline, which has other bounds."""
+    if plan.pipeline is not None:
+        return None
+    return is_layout(case.network, plan, case.execution.planned(case.array))
+
+
+def fields_of(
+    case: Case, iteration_s: float, *, layout: bool | None, bucket_bytes: float | None
+) -> dict[str, Any]:
+    """The same of a step of whose plan ``layout_of`` is known, and the size of its buckets."""
+    if layout is None:
+        return dict.fromkeys(FIELDS)
+    array = case.execution.planned(case.array)
+    step = (case.network, array, case.batch, case.execution)
+    worth_s = iteration_s / (1 + NEAR)  # a lower one is not given
+    bound = step_bound(*step, layout=layout, bucket_bytes=bucket_bytes, worth_s=worth_s)
+    return _fields(bound, iteration_s)
+
+
+def _fields(bound: StepBound | None, iteration_s: float) -> dict[str, Any]:
+    if bound is None:
+        return dict.fromkeys(FIELDS)
+    if (gap := bound.gap(iteration_s)) > NEAR:
+        return {**dict.fromkeys(FIELDS), "lower_bound_covers": NOT_NEAR}
+    return dict(zip(FIELDS, (bound.seconds, bound.covers, gap), strict=True))
+
+
+def sentence(fields: dict[str, Any]) -> str:
+    """What the bound is of, or that it is weak; nothing where none is known."""
+    if fields["lower_bound_covers"] is None:
+        return ""
+    return f"Lower bound: of {fields['lower_bound_covers']}."

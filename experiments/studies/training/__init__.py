@@ -1,0 +1,1 @@
+"""Asynchronous training runs: one, several, in a grid, and of pipelines."""

@@ -1,0 +1,309 @@
+"""A training run by a method of many workers: what is asked for, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from experiments.notices import REMEDY
+from experiments.output import UsageError
+from hardware import COMMAND_LINE, Array, SpecError
+from hardware.watched import unread, watched
+from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
+from simulator.asynchronous.algorithm import Algorithm
+from simulator.asynchronous.cluster import Cluster, Setting
+from simulator.asynchronous.graphs import load_graph
+from simulator.asynchronous.learning.models import Learned, learn
+from simulator.asynchronous.learning.problems import load_problem
+from simulator.asynchronous.registry import load_algorithm
+from simulator.asynchronous.run import Run
+from simulator.asynchronous.stragglers import parse_slowdowns
+from simulator.asynchronous.waiting import Hang
+from workloads import Network, load_network
+
+MOST_ITERATIONS = 100_000_000
+"""Of all workers together."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, where, by which method, how slowed; ``batch`` is one worker's samples.
+
+    ``method`` is a name, or NAME:OPTION=VALUE:…. Workers are numbered from 0.
+    With ``everybody`` the run ends when each worker has done ``iterations``; else when
+    they have done so many each on average. ``learn`` is a problem's name.
+    """
+
+    network: Network
+    method: str
+    array: Array
+    workers: int
+    iterations: int
+    execution: Execution
+    batch: int = 32
+    seed: int = 0
+    slowdowns: tuple[str, ...] = ()
+    graph: str | None = None
+    learn: str | None = None
+    everybody: bool = False
+    loss: float | None = None
+    rate: float | None = None
+
+    @cached_property
+    def way(self) -> Algorithm:
+        """The method itself; raises TrainingError where it has no such option."""
+        name, options = split_method(self.method)
+        return load_algorithm(name, options)
+
+    def run(self, progress: Callable[[], object] | None = None) -> Trained:
+        """Simulate it, then learn through what happened; raises TrainingError."""
+        method = self._checked()
+        slow = parse_slowdowns(self.slowdowns, self.workers, self.iterations, self.seed)
+        setting = Setting(self.network, self.array, self.workers, self.batch, self.execution)
+        cluster = Cluster(setting, method.servers, slow.links)
+        named = self.graph or method.graph
+        graph = load_graph(named, self.workers) if method.graph else None
+        problem = load_problem(self.learn, self.seed, self.rate) if self.learn else None
+        run = Run(
+            cluster,
+            self.iterations,
+            self.seed,
+            slow,
+            graph,
+            everybody=self.everybody,
+            keeps_history=problem is not None,
+            progress=progress,
+        )
+        method.start(run)
+        timeline, hang = run.run()
+        learned = None
+        if problem is not None:
+            learned = learn(problem, self.workers, method.servers, run.history)
+        return Trained(self, run, timeline, hang, learned, problem and problem.rate)
+
+    def to_target_s(self, learned: Learned | None) -> float | None:
+        """When the loss that was asked about was reached; None if it never was."""
+        return None if learned is None or self.loss is None else learned.time_to(self.loss)
+
+    def learning(self, learned: Learned | None, **rate: float | None) -> dict[str, Any] | None:
+        """What ``--format json`` has of what was learned."""
+        return learned and {
+            "problem": self.learn,
+            **rate,
+            "loss": learned.curve[-1][1],
+            "target": self.loss,
+            "time_to_target_s": self.to_target_s(learned),
+            "curve": [list(point) for point in learned.curve],
+        }
+
+    def _checked(self) -> Algorithm:
+        most = MOST_ITERATIONS // max(self.workers, 1)
+        if not 1 <= self.iterations <= most:
+            raise UsageError(f"--iterations {self.iterations}: within 1…{most:,}")
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed}: 0 or more")
+        if self.workers < 1:
+            raise UsageError(f"--workers {self.workers}: at least one worker")
+        if self.execution.staging is not None:
+            raise UsageError("--stages and what belongs to it are for --method pipeline")
+        if self.execution.update:
+            raise UsageError(
+                f"--update {self.execution.update}: every worker updates its own weights, as its "
+                "method says; leave it out"
+            )
+        method = self.way
+        method.check(self.workers)
+        if self.graph is not None and not method.graph:
+            raise UsageError(f"--graph {self.graph}: {self.method} has no communication graph")
+        return method
+
+
+def split_method(text: str) -> tuple[str, dict[str, str]]:
+    """``prague:group=4:nodes=yes`` is a name and its options; raises UsageError."""
+    words = text.split(":")
+    options: dict[str, str] = {}
+    while len(words) > 1 and "=" in words[-1]:
+        key, _, value = words.pop().partition("=")
+        options[key] = value
+    return ":".join(words), dict(reversed(options.items()))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training run."""
+
+    asked: Training
+    run: Run
+    timeline: Timeline
+    hang: Hang | None
+    learned: Learned | None
+    rate: float | None
+    """At which it learned."""
+
+    @property
+    def time_s(self) -> float:
+        """Simulated seconds until the end, or until nobody could go on."""
+        return self.timeline.makespan_s
+
+    @property
+    def iterations_per_s(self) -> float:
+        """Of all workers together."""
+        return sum(self.run.done) / self.time_s if self.time_s else 0.0
+
+    @property
+    def each_per_s(self) -> list[float]:
+        """Iterations a second of each worker."""
+        return [done / self.time_s if self.time_s else 0.0 for done in self.run.done]
+
+    @property
+    def everybody_s(self) -> float | None:
+        """When each worker had done ``iterations``; None if that was not before the end."""
+        at_ps = self.run.everybody_ps
+        return None if at_ps is None else at_ps / PICOSECONDS
+
+    @property
+    def bytes(self) -> dict[str, float]:
+        """Over every link that carried any; parameter servers' ports too."""
+        names = self.run.cluster.ports.names
+        return {
+            name: moved for name, moved in zip(names, self.timeline.moved, strict=True) if moved
+        }
+
+    @property
+    def waiting(self) -> dict[str, float]:
+        """Seconds that all workers together waited, by cause."""
+        total = sum(self.run.waits, Counter[str]())
+        return {cause: ps / PICOSECONDS for cause, ps in sorted(total.items())}
+
+    @property
+    def computing_s(self) -> float:
+        """Seconds that all workers together computed, up to the end."""
+        _, operation, _, start, end, _ = self.timeline.columns
+        steps = set(self.run.cluster.steps)
+        mine = {i for i, one in enumerate(self.timeline.operations) if one in steps}
+        rows = zip(operation, start, end, strict=True)
+        return sum(e - s for o, s, e in rows if o in mine) / PICOSECONDS
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the array is used otherwise than a reader may think."""
+        asked, cluster, array = self.asked, self.run.cluster, self.asked.array.name
+        idle, found = len(cluster.free) - cluster.servers, []
+        if idle > 0:
+            found.append(
+                f"the first {cluster.count} {cluster.unit}s of {array} are workers; "
+                f"{idle} have nothing to do"
+            )
+        if idle < 0:
+            found.append(
+                f"{-idle} of the parameter servers stand beside workers, whose links they use; "
+                "each has a port of its own"
+            )
+        if over := overflow(asked.network.name, asked.method, array, cluster.memory):
+            found.append(f"{over} {REMEDY}")
+        if self.learned is not None and self.learned.diverged:
+            found.append(
+                f"{asked.method}: learning diverged; with gradients that stale, try a smaller "
+                f"--rate than {self.rate:g}"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``--format json`` prints."""
+        asked, run, cluster = self.asked, self.run, self.run.cluster
+        return {
+            "network": asked.network.name,
+            "method": asked.method,
+            "source": asked.way.source,
+            "as_recalled": asked.way.recalled,
+            "array": asked.array.name,
+            "execution": str(asked.execution),
+            "worker_is": cluster.unit,
+            "batch": asked.batch,
+            "iterations": asked.iterations,
+            "seed": asked.seed,
+            "slowdown": list(asked.slowdowns) or ["none"],
+            "graph": run.graph.name if asked.way.graph else None,
+            "step_s": cluster.steps[0].duration_ps / PICOSECONDS,
+            "gradient_bytes": cluster.gradient_bytes,
+            "model_bytes": cluster.model_bytes,
+            "iterations_per_s": self.iterations_per_s,
+            "samples_per_s": self.iterations_per_s * asked.batch,
+            "workers": self.each_per_s,
+            "done": list(run.done),
+            "time_s": self.time_s,
+            "everybody_s": self.everybody_s,
+            "staleness": _histogram(run.staleness),
+            "gaps": _histogram(run.gaps),
+            "bytes": self.bytes,
+            "waiting": self.waiting,
+            "computing_s": self.computing_s,
+            "hang": self._hang(),
+            "learning": self.asked.learning(self.learned, rate=self.rate),
+            "notes": self.notes,
+        }
+
+    @property
+    def curve(self) -> tuple[tuple[float, float], ...]:
+        """Loss against simulated seconds; empty without learning."""
+        return self.learned.curve if self.learned else ()
+
+    @property
+    def to_target_s(self) -> float | None:
+        """When the loss that was asked about was reached; None if it never was."""
+        return self.asked.to_target_s(self.learned)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of all workers' time, what they waited, by cause."""
+        whole = self.time_s * self.asked.workers or 1.0
+        return {cause: seconds / whole for cause, seconds in self.waiting.items()}
+
+    def _hang(self) -> dict[str, Any] | None:
+        if (hang := self.hang) is None:
+            return None
+        waits = {str(w): {"for": what, "of": list(whom)} for w, (what, whom) in hang.waits.items()}
+        at_s = hang.at_ps / PICOSECONDS
+        return {"at_s": at_s, "all": hang.all_stopped, "waits": waits, "dead": list(hang.dead)}
+
+
+def _histogram(counts: Counter[int]) -> dict[str, int]:
+    return {str(value): counts[value] for value in sorted(counts)}
+
+
+def compared(
+    asked: Training, methods: Sequence[str], progress: Callable[[str], object]
+) -> list[Trained]:
+    """Several methods on the same draws; a graph goes to those that have one."""
+    found = []
+    for method in methods:
+        one = replace(asked, method=method)
+        if not one.way.graph and len(methods) > 1:
+            one = replace(one, graph=None)
+        found.append(one.run(lambda: progress("")))
+    return found
+
+
+PROBE = "lenet"
+
+
+def unread_changes(asked: Training) -> list[str]:
+    """A sentence about values that were changed and that such a run does not read.
+
+    Found by asking: a small network is trained once on the array, which notes what it is asked.
+    """
+    changed = [one.key for one in asked.array.settings if one.source == COMMAND_LINE]
+    if not changed:
+        return []
+    seen = set[str]()
+    small = replace(asked, network=load_network(PROBE), array=watched(asked.array, seen))
+    try:
+        replace(small, iterations=1, slowdowns=(), learn=None).run()
+    except (SpecError, SimulationError):  # the run itself says what is wrong
+        return []
+    idle = unread(asked.array, seen)
+    names = ", ".join(key for key in changed if key in idle)
+    return [f"training does not read {names}, which was changed"] if names else []

@@ -1,0 +1,98 @@
+"""Training runs in a grid: methods, slowdowns, sizes, or values of the array."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from experiments.output import UsageError
+from experiments.studies.options import Axis, Value, array_of
+from experiments.studies.training.run import Trained, Training
+from experiments.studies.training.tables import mean
+
+WHOLE = ("workers", "iterations", "batch", "seed")
+NUMBERS = ("rate", "loss")
+WORDS = ("method", "graph", "learn")
+KEYS = (*WORDS, "slowdown", *WHOLE, *NUMBERS, "array")
+"""Keys of a run; every other key is a path in the array's spec."""
+MOST_RUNS = 10_000
+
+Row = dict[str, Any]
+
+
+def points(axes: Sequence[Axis]) -> list[tuple[Value, ...]]:
+    """All combinations, the first axis slowest; raises UsageError for too many."""
+    count = math.prod(len(axis.values) for axis in axes)
+    if count > MOST_RUNS:
+        raise UsageError(f"--vary: {count:,} runs are more than {MOST_RUNS:,}")
+    return list(itertools.product(*(axis.values for axis in axes)))
+
+
+def training_at(
+    asked: Training,
+    axes: Sequence[Axis],
+    point: Sequence[Value],
+    array: str,
+    changes: Sequence[str],
+) -> Training:
+    """The run at one point of the grid; ``array`` and ``changes`` are what was asked for."""
+    changes, fields = list(changes), dict[str, Any]()
+    for axis, value in zip(axes, point, strict=True):
+        if axis.key == "array":
+            array = value.text
+        elif axis.key == "slowdown":
+            fields["slowdowns"] = () if value.text == "none" else (value.text,)
+        elif axis.key in KEYS:
+            fields[axis.key] = _read(axis.key, value)
+        else:
+            changes.append(f"{axis.key}={value.text}")
+    found = replace(asked, array=array_of(array, changes), **fields)
+    return found if found.way.graph else replace(found, graph=None)
+
+
+def _read(key: str, value: Value) -> str | int | float:
+    if key not in (*WHOLE, *NUMBERS):
+        return value.text
+    if value.number is None or (key in WHOLE and value.number != int(value.number)):
+        kind = "whole number" if key in WHOLE else "number"
+        raise UsageError(f"--vary {key}={value.text}: a {kind}")
+    return int(value.number) if key in WHOLE else value.number
+
+
+def swept(
+    asked: Training,
+    axes: Sequence[Axis],
+    array: str,
+    changes: Sequence[str],
+    progress: Callable[[str], object],
+) -> Iterator[Row]:
+    """A row for every point: what was varied, and what came of it."""
+    for point in points(axes):
+        one = training_at(asked, axes, point, array, changes)
+        varied = {
+            axis.title: _read(axis.key, value)
+            if axis.key in KEYS[:-1]
+            else value.number or value.label
+            for axis, value in zip(axes, point, strict=True)
+        }
+        yield varied | _row(one.run(), asked)
+        progress(", ".join(value.label for value in point))
+
+
+def _row(one: Trained, asked: Training) -> Row:
+    row: Row = {
+        "iterations_per_s": one.iterations_per_s,
+        "slowest_per_s": min(one.each_per_s),
+        "time_s": one.time_s,
+        "waiting": sum(one.waiting.values()) / (one.time_s * one.asked.workers or 1.0),
+        "staleness": mean(one.run.staleness),
+        "gap": max(one.run.gaps, default=0),
+        "hang": str(one.hang) if one.hang else None,
+    }
+    if asked.learn is not None or one.asked.learn is not None:
+        row["loss"] = one.curve[-1][1] if one.curve else None
+        row["time_to_target_s"] = one.to_target_s
+    return row

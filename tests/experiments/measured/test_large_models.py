@@ -1,0 +1,56 @@
+"""Errors by group, and choosing among measured plans: by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.measured.large_models import choices, errors_of, spread, spreads
+from experiments.measured.study import CONTROLS, Outcome
+from tests.experiments.measured.some_rows import small
+
+
+def outcome(name: str, measured_s: float, predicted_s: float | None, **changed: object) -> Outcome:
+    row = small(id=name, step_s=measured_s, **changed)
+    return Outcome(row, predicted_s, None, None)
+
+
+def test_the_fastest_predicted_over_the_fastest_measured() -> None:
+    """b is the fastest, d is taken for it and takes a fifth longer; e takes three times as long."""
+    plans = [("a", 1.5, 1.4), ("b", 1.0, 1.3), ("c", 2.0, 2.0), ("d", 1.2, 1.2), ("e", 3.0, 1.9)]
+    outcomes = [outcome(*plan) for plan in plans]
+    (found,) = choices([*outcomes, outcome("f", 0.1, None), outcome("g", 0.1, 0.1, gbs=64)])
+    assert (found["plans"], found["chosen"]) == (5, "d")
+    assert found["slower"] == pytest.approx(0.2)
+    assert found["spread"] == pytest.approx(3)
+
+
+def test_of_four_plans_nothing_is_said() -> None:
+    assert choices([outcome(str(n), 1.0 + n, 1.0) for n in range(4)]) == []
+
+
+def test_errors_by_hand() -> None:
+    rows = [(1.1, 0), (0.8, 0), (9.9, 0), (1.3, 8)]
+    outcomes = [
+        Outcome(small(step_s=1.0, experts=experts), seconds, 2.0, "why" if seconds > 9 else None)
+        for seconds, experts in rows
+    ]
+    errors = errors_of(outcomes)
+    assert list(errors["chip"]) == ["H100"] * 3
+    found = spreads(errors, "model")
+    assert found["dense"] == pytest.approx(
+        {"rows": 2, "median": 0.15, "p90": 0.19, "signed": -0.05}
+    )
+    assert found["mixture of experts"]["rows"] == 1
+    assert errors[CONTROLS[0]].isna().all()
+    assert Outcome(small(), 1.0, 2.0, None).memory_error is None
+    assert Outcome(small(mem_gib=4.0), 1.0, 2.0, None).memory_error == -0.5
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
+def test_spreads_are_numpys(errors: list[float]) -> None:
+    found, sizes = spread(errors), np.abs(errors)
+    assert found["p90"] == pytest.approx(float(np.quantile(sizes, 0.9)), abs=1e-12)
+    assert found["median"] == pytest.approx(float(np.median(sizes)))

@@ -1,0 +1,265 @@
+"""Sweeps on a real dask.distributed scheduler with worker processes on loopback."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from experiments.studies.running.store import Store
+
+SWEEP = (
+    *("sweep", "--vary", "network.bandwidth=1 Gbit/s:1 Tbit/s:log:20"),
+    *("--networks", "resnet34", "--planners", "owt,accpar"),
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def scheduler(environment: dict[str, str] | None = None) -> Iterator[str]:
+    """A scheduler process; its address."""
+    with scheduler_process(environment) as (address, _):
+        yield address
+
+
+@contextmanager
+def scheduler_process(
+    environment: dict[str, str] | None = None,
+) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """A scheduler's address and its process, so that a test can end this very one."""
+    port = free_port()
+    args = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-show"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_scheduler", *args],
+        env=os.environ | (environment or {}),
+        cwd=tempfile.gettempdir(),  # not the checkout, which "-m" would put first
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for_port(port)
+        yield f"tcp://127.0.0.1:{port}", process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for_port(port: int) -> None:
+    for _ in range(150):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail("the scheduler did not start")
+
+
+@contextmanager
+def workers(address: str, count: int, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Worker processes without a nanny: one that is killed stays dead."""
+    args = [address, "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    args += ["--host", "127.0.0.1", "--local-directory", str(folder)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_worker", *args],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(count)
+    ]
+    try:
+        wait_for_workers(address, count)
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def wait_for_workers(address: str, count: int) -> None:
+    script = (
+        "import sys; from distributed import Client; "
+        "Client(sys.argv[1], timeout=20).wait_for_workers(int(sys.argv[2]), timeout=30)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, address, str(count)], check=True, capture_output=True
+    )
+
+
+def start(*args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli", *SWEEP, *args],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_results(store: Path, at_least: int) -> None:
+    for _ in range(400):
+        if store.exists():
+            with Store(store) as opened:
+                if len(opened) >= at_least:
+                    return
+        time.sleep(0.05)
+    pytest.fail("no results came")
+
+
+def finish(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
+    try:
+        _, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return process.returncode, errors
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("serial") / "t.csv"
+    assert finish(start("--jobs", "1", "--output", str(path))) == (0, "")
+    return path.read_text()
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_nothing(tmp_path: Path, table: str) -> None:
+    output, store = tmp_path / "t.csv", tmp_path / "s.db"
+    with scheduler() as address, workers(address, 2, tmp_path) as (first, _):
+        run = start("--cluster", address, "--output", str(output), "--store", str(store))
+        wait_for_results(store, 5)
+        first.kill()
+        code, errors = finish(run)
+    assert (code, [line for line in errors.splitlines() if "accelarray" in line]) == (0, [])
+    assert output.read_text() == table
+    with Store(store) as opened:
+        assert len(opened) == 60
+
+
+@pytest.mark.slow
+def test_all_workers_gone_is_an_error_and_keeps_what_was_finished(
+    tmp_path: Path, table: str
+) -> None:
+    output, store = tmp_path / "t.csv", tmp_path / "s.db"
+    with scheduler() as address, workers(address, 2, tmp_path) as both:
+        run = start("--cluster", address, "--output", str(output), "--store", str(store))
+        wait_for_results(store, 5)
+        for worker in both:
+            worker.kill()
+        code, errors = finish(run)
+    assert code == 2
+    assert "all workers are gone; finished cases are kept" in errors
+    assert "Traceback" not in errors
+    with Store(store) as opened:
+        kept = len(opened)
+    assert 5 <= kept < 60
+    assert finish(start("--jobs", "1", "--output", str(output), "--store", str(store)))[0] == 0
+    assert output.read_text() == table
+
+
+def test_a_scheduler_without_workers() -> None:
+    with scheduler() as address:
+        code, errors = finish(start("--cluster", address))
+    assert code == 2
+    assert "the scheduler has no workers" in errors
+
+
+def test_a_scheduler_that_cannot_import_the_package(tmp_path: Path) -> None:
+    (tmp_path / "simulator.py").write_text("raise ImportError('there is no simulator here')")
+    elsewhere = tmp_path / "work"
+    elsewhere.mkdir()
+    with scheduler({"PYTHONPATH": str(tmp_path)}) as address, workers(address, 1, elsewhere):
+        code, errors = finish(start("--cluster", address))
+    assert code == 2
+    assert "the scheduler cannot import" in errors
+    assert "Traceback" not in errors
+
+
+def test_workers_that_cannot_import_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "simulator.py").write_text("raise ImportError('there is no simulator here')")
+    elsewhere = tmp_path / "work"
+    elsewhere.mkdir()
+    with scheduler() as address:
+        with monkeypatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(tmp_path))
+            crew = workers(address, 1, elsewhere)
+            crew.__enter__()
+        try:
+            code, errors = finish(start("--cluster", address))
+        finally:
+            crew.__exit__(None, None, None)
+    assert code == 2
+    assert "cannot import this accelarray" in errors
+    assert "there is no simulator here" in errors
+
+
+def test_a_scheduler_that_dies(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    with scheduler_process() as (address, process), workers(address, 1, tmp_path):
+        run = start("--cluster", address, "--store", str(store))
+        wait_for_results(store, 5)
+        process.kill()
+        code, errors = finish(run)
+    assert "Traceback" not in errors, errors
+    assert code == 2
+    with Store(store) as opened:
+        assert len(opened) >= 5
+
+
+@contextmanager
+def silent_server() -> Iterator[tuple[str, socket.socket]]:
+    """It accepts connections and says nothing."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}", server
+
+
+IMPATIENT = """
+import sys
+from experiments.cli import main
+from experiments.studies import cluster
+
+cluster.CONNECT_S = 1.0
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_server_that_says_nothing() -> None:
+    with silent_server() as (address, _):
+        run = subprocess.Popen(
+            [sys.executable, "-c", IMPATIENT, *SWEEP, "--cluster", address],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        code, errors = finish(run)
+    assert code == 2
+    said = "no scheduler answers there (it accepts connections, but said nothing for 1 s)"
+    assert errors == f"accelarray: error: --cluster {address}: {said}\n"
+
+
+def test_control_c_while_a_server_says_nothing() -> None:
+    with silent_server() as (address, server):
+        run = start("--cluster", address)
+        server.settimeout(60)
+        connection, _ = server.accept()
+        with connection:
+            run.send_signal(signal.SIGINT)
+            code, errors = finish(run, 10)
+    assert (code, errors) == (130, "accelarray: interrupted\n")

@@ -1,0 +1,125 @@
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.studies.running.store import Store, StoreError
+
+OUTPUTS = {"iteration_s": 0.1, "peak_memory_bytes": None}
+
+
+def test_what_is_put_is_there_after_closing(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        store.put("a", {"network": "lenet", "batch": 8}, OUTPUTS)
+        store.put("a", {"network": "other"}, {"iteration_s": 9.0})  # ignored: the key is there
+    with Store(path, create=False) as store:
+        assert len(store) == 1
+        assert store.get(["a", "b"]) == {"a": OUTPUTS}
+        (row,) = store.rows()
+        assert (row["key"], row["network"], row["batch"]) == ("a", "lenet", 8)
+        assert row["version"].startswith("0.")
+
+
+def test_many_keys_at_once(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        for i in range(1203):
+            store.put(str(i), {"i": i}, {"iteration_s": float(i)})
+        assert len(store.get(map(str, range(2000)))) == 1203
+
+
+def test_prune_by_inputs(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        for i, network in enumerate(("lenet", "vgg11", "lenet")):
+            store.put(str(i), {"network": network, "batch": 8 * i}, OUTPUTS)
+        assert store.prune(network="lenet", batch=16) == 1
+        assert store.prune(network="nothing") == 0
+        assert [row["key"] for row in store.rows()] == ["0", "1"]
+        store.put("dot", {"network.bandwidth": "1 Gbit/s", "devices.0.count": "4"}, OUTPUTS)
+        assert store.prune(**{"network.bandwidth": "1 Gbit/s", "devices.0.count": 4}) == 1
+        with pytest.raises(StoreError, match="at least one condition"):
+            store.prune()
+        assert store.prune(**{"network' OR 1=1 --": "x"}) == 0
+        assert len(store) == 2
+
+
+def test_files_that_are_no_stores(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_text("not a database, but long enough to look like one" * 50)
+    with pytest.raises(StoreError, match=r"text\.db: file is not a database.*Choose another file"):
+        Store(text)
+    assert text.read_text().startswith("not a database")
+    other = tmp_path / "other.db"
+    db = sqlite3.connect(other)
+    db.execute("CREATE TABLE t (x)")
+    db.close()
+    before = other.read_bytes()
+    with pytest.raises(StoreError, match="not a store of this version"):
+        Store(other)
+    assert other.read_bytes() == before
+    with pytest.raises(StoreError, match="there is no such store"):
+        Store(tmp_path / "none.db", create=False)
+    assert not (tmp_path / "none.db").exists()
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    with pytest.raises(StoreError, match="there is no such store"):
+        Store(empty, create=False)
+    assert empty.stat().st_size == 0
+
+
+def test_a_folder_that_is_not_there_or_cannot_be_written(tmp_path: Path) -> None:
+    for path in (tmp_path / "no" / "s.db", Path("/proc/s.db")):
+        with pytest.raises(StoreError, match=r"unable to open.*Is the folder there"):
+            Store(path)
+
+
+def test_a_full_disk_keeps_what_was_stored(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    stored = 0
+    with Store(path) as store:
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages + 3}")
+
+        def fill() -> None:
+            nonlocal stored
+            for stored in range(1000):
+                store.put(str(stored), {"text": "x" * 200}, OUTPUTS)
+
+        with pytest.raises(StoreError, match=r"disk is full.*Make room"):
+            fill()
+    assert stored > 10
+    with Store(path) as store:
+        assert len(store) == stored
+        store.put("more", {}, OUTPUTS)
+
+
+def test_a_damaged_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        store._db.execute("INSERT INTO results VALUES ('k', '{', '{}', '', '')")
+        with pytest.raises(StoreError, match="damaged row"):
+            store.rows()
+
+
+OPENS = """
+import sys
+from experiments.studies.running.store import Store
+with Store(sys.argv[1]) as store:
+    for i in range(50):
+        store.put(f"{sys.argv[2]}-{i}", {}, {"iteration_s": 1.0})
+        store.put(f"both-{i}", {}, {"iteration_s": 1.0})
+"""
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_several_processes_open_and_write_at_once(tmp_path: Path, attempt: int) -> None:
+    path = str(tmp_path / f"{attempt}.db")
+    writers = [
+        subprocess.Popen([sys.executable, "-c", OPENS, path, str(i)], stderr=subprocess.PIPE)
+        for i in range(4)
+    ]
+    assert [(w.communicate()[1], w.returncode) for w in writers] == [(b"", 0)] * 4
+    with Store(path) as store:
+        assert len(store) == 4 * 50 + 50
