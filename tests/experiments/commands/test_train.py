@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.commands.train import METHODS
-from simulator.asynchronous.registry import ALGORITHMS as BUILT_IN
 from tests import trace_checker
 
 BASE = ["train", "lenet", "--array", "ring-8", "--workers", "8", "--iterations", "6"]
@@ -19,10 +17,6 @@ def result(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     found = json.loads(capsys.readouterr().out)
     assert isinstance(found, dict)
     return found
-
-
-def test_help_names_every_method() -> None:
-    assert METHODS.split(", ") == list(BUILT_IN)
 
 
 def test_json_has_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
