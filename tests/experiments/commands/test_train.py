@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
+from simulator.asynchronous.registry import ALGORITHMS
 from tests import trace_checker
 
 BASE = ["train", "lenet", "--array", "ring-8", "--workers", "8", "--iterations", "6"]
@@ -37,7 +38,7 @@ def test_json_has_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> No
     assert found["as_recalled"]
 
 
-@pytest.mark.parametrize("method", [*BUILT_IN, "prague:groups=static", "hop:tokens=3:backup=1"])
+@pytest.mark.parametrize("method", [*ALGORITHMS, "prague:groups=static", "hop:tokens=3:backup=1"])
 def test_every_method_as_a_table(method: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--array", "tpu-v3-8", "--method", method]
     assert main([*BASE, *words, "--slowdown", "random:0.2:4"]) == 0
