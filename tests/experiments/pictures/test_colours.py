@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-import experiments.report.page
+import experiments.report
 from experiments.papers.figure import Figure, beside
 from experiments.papers.pictures import plot_figure
 from experiments.pictures.figures import COLOURS, PLANNERS, colours, places
