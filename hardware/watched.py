@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 from hardware.array import Array, Group
+from hardware.reader import Table
 from hardware.schema import (
     ArithmeticTable,
     EnergyTable,
@@ -23,7 +24,7 @@ from hardware.schema import (
 T = TypeVar("T")
 
 
-_TABLES = {
+_TABLES: dict[str, type[Table]] = {
     "roofline": RooflineTable,
     "arithmetic": ArithmeticTable,
     "energy": EnergyTable,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import pytest
 
@@ -40,15 +41,20 @@ ONE_KIND = {"pipedream"}
 """These plan for devices of one kind alone."""
 
 every_planner = pytest.mark.parametrize("planner", EVERY)
-every_planner_and_array = pytest.mark.parametrize(
-    ("planner", "array"),
-    [
-        pytest.param(planner, array, id=f"{planner}-{name}")
-        for planner in EVERY
-        for name, array in ARRAYS.items()
-        if planner not in ONE_KIND or len(array.group.kinds) == 1
-    ],
-)
+
+
+def every_planner_and_array(*, core: bool = False) -> pytest.MarkDecorator:
+    """Of the ``core`` are those that do not simulate many steps to plan one."""
+    cases = []
+    for planner, (name, array) in product(EVERY, ARRAYS.items()):
+        if planner in ONE_KIND and len(array.group.kinds) > 1:
+            continue
+        quick = planner not in JUDGED or not JUDGED[planner].place.startswith("simulator")
+        marks = [pytest.mark.core] * (core and quick)
+        cases.append(pytest.param(planner, array, id=f"{planner}-{name}", marks=marks))
+    return pytest.mark.parametrize(("planner", "array"), cases)
+
+
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
 
@@ -59,7 +65,7 @@ def planned(planner: str, array: Array, network: Network, objective: Objective) 
     return load_planner(planner)(network, array, 256, objective)
 
 
-@every_planner_and_array
+@every_planner_and_array()
 @every_network
 @every_objective
 def test_pure_whole_and_readable(
@@ -74,8 +80,7 @@ def test_pure_whole_and_readable(
     assert (plan.planner, plan.network, plan.objective) == (planner, network.name, objective.name)
 
 
-@pytest.mark.core
-@every_planner_and_array
+@every_planner_and_array(core=True)
 @every_network
 def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
     plan = planned(planner, array, network, OBJECTIVES["time"])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import UsageError, check_writable, deliver, text_of, to_json, whole_file
 from experiments.pictures.figures import check_plot, save, shortened
 from experiments.results.formats import csv_of, markdown_of
-from experiments.results.html import html_of
 from hardware import format_quantity
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ class Result(ABC):
 
     def _repr_html_(self) -> str:
         """The summary, for notebooks; names from strangers' files stay text."""
+        from experiments.results.html import html_of
+
         return html_of(self.tables())
 
     def summary(self) -> str:
@@ -107,12 +108,14 @@ def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> 
 
     What is not complete goes to the terminal: no file is replaced by half a study.
     """
+    plot = getattr(args, "plot", None) if complete else None
+    figure = result.plot() if plot else None
     if args.format == "parquet":
         _write_parquet(result.to_frame(), args.output)
     else:
         deliver(written(result, args.format), args.output if complete else None)
-    if complete and getattr(args, "plot", None):
-        save(result.plot(), args.plot)
+    if plot and figure is not None:
+        save(figure, plot)
 
 
 def _write_parquet(table: pandas.DataFrame, output: str) -> None:

@@ -49,11 +49,6 @@ def test_types_that_do_not_fit_are_refused() -> None:
         plan_of_types(ALEXNET, array, 512, [level] * 2, shares=[0.5, 1.5])
 
 
-def test_a_single_device_has_no_levels() -> None:
-    array = load_array("accpar-homogeneous", ["devices.0.count=1"])
-    assert plan_of_types(ALEXNET, array, 512, []).root is None
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
 @pytest.mark.parametrize("counts", [(4, 4), (3, 2), (1, 4)])
 def test_two_kinds_with_data_parallelisms_types(
@@ -139,13 +134,3 @@ def test_any_plan_keeps_its_splits(data: st.DataObject, network: Network, array:
 
     assert same(plan.root, again.root)
     assert all(split.cost >= 0 for split in again.splits())
-
-
-def test_the_objective_decides() -> None:
-    network, array = load_network("lenet"), ARRAYS[0]
-    plan = PLANNERS["accpar"](network, array, 256, TIME)
-    elements = priced(network, array, plan, TRAFFIC)
-    assert elements.objective == "traffic"
-    assert elements.root is not None
-    assert plan.root is not None
-    assert elements.root.cost > plan.root.cost

@@ -3,15 +3,7 @@
 import pytest
 
 from hardware import bisection_of, by_core, load_array
-from planners import (
-    TIME,
-    TRAFFIC,
-    Partition,
-    PartitionType,
-    PlanError,
-    Split,
-    load_planner,
-)
+from planners import TIME, TRAFFIC, Partition, PartitionType, PlanError, Split, load_planner
 from planners.cost.objective import Prices
 from planners.hierarchy import plan_hierarchy
 from planners.hierarchy.cost_table import CostTable
@@ -123,13 +115,6 @@ def test_a_split_solved_at_one_level_is_not_anothers() -> None:
     assert found[1] is found[2]
 
 
-def test_a_plan_for_one_accelerator_has_no_split() -> None:
-    array = load_array("accpar-homogeneous", ["devices.0.count=1"])
-    for objective in (TIME, TRAFFIC):
-        plan = load_planner("accpar")(LENET, array, 64, objective)
-        assert (plan.root, plan.gap, plan.levels()) == (None, None, [])
-
-
 def test_shares_follow_the_number_of_boards() -> None:
     array = load_array("accpar-homogeneous", ["devices.0.count=3"])
     plan = load_planner("data_parallel")(load_network("lenet"), array, 512)
@@ -142,14 +127,6 @@ def test_shares_follow_the_number_of_boards() -> None:
 def test_absurd_batches_are_refused(batch: int) -> None:
     with pytest.raises(PlanError, match=f"batch {batch} is out of range"):
         load_planner("data_parallel")(LENET, load_array("accpar-homogeneous"), batch)
-
-
-def test_plans_say_who_made_them() -> None:
-    plan = load_planner("hypar")(LENET, load_array("accpar-homogeneous"), 64, TRAFFIC)
-    said = plan.planner, plan.network, plan.batch, plan.objective
-    assert said == ("hypar", "lenet", 64, "traffic")
-    assert plan.nodes == ("conv1", "conv2", "fc1", "fc2")
-    assert I in plan.root.types if plan.root else False
 
 
 def test_halves_that_do_the_same_are_one_entry_whatever_their_wires() -> None:

@@ -34,7 +34,7 @@ NODE = (
     "parameter_size=4.0"
 )
 PROFILE = f"{NODE}\nb{NODE[1:]}\n\ta -- b\n"
-RIGHT: dict[str, tuple[str, Callable[[str], Any]]] = {
+RIGHT: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "graph.json": (json.dumps(GRAPH), read_load_graph),
     "phaze.json": (json.dumps(PHAZE), read_phaze),
     "profile.txt": (PROFILE, read_profile),
