@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from experiments.commands import (
-    calibrate,
     catalog,
     design,
     plan,
@@ -40,8 +39,8 @@ COMMANDS = (
     catalog.configure_results,
     studies.configure_report,
     reproduce.configure,
-    validate.configure,
-    calibrate.configure,
+    validate.configure_validate,
+    validate.configure_calibrate,
     steps.configure_collective,
     design.configure,
     studies.configure_fit,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -202,6 +202,11 @@ class Array:
         whole = self.whole or self
         group = self.group.taken(first, count)
         return replace(self, group=group, first=self.first + first, whole=whole)
+
+    def with_devices(self, change: Callable[[Device], Device]) -> Array:
+        """The same array, every device of it changed."""
+        kinds = tuple((change(device), count) for device, count in self.group.kinds)
+        return replace(self, group=replace(self.group, kinds=kinds))
 
     @property
     def base(self) -> str:

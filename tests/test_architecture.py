@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -113,11 +114,19 @@ def test_no_package_has_an_import_circle(package: str) -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-MOST_LINES = 500
+MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION = 12, 500, 60
 
 
 @pytest.mark.parametrize("package", sorted(OURS))
-def test_a_file_tells_one_story(package: str) -> None:
-    files = modules(package) | {"accelarray": ROOT / "accelarray.py"}
-    lines = {name: len(path.read_text().splitlines()) for name, path in files.items()}
-    assert not {name: count for name, count in lines.items() if count > MOST_LINES}
+def test_folders_files_and_functions_fit_in_a_head(package: str) -> None:
+    files = {path for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"}
+    folders = Counter(path.parent for path in files)
+    assert not {folder: count for folder, count in folders.items() if count > MOST_FILES}
+    for path in files:
+        text = path.read_text()
+        assert len(text.splitlines()) <= MOST_LINES, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+                assert node.end_lineno - node.lineno < MOST_OF_A_FUNCTION, (path, node.name)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "id", f"{path}: id() is no key"

@@ -10,13 +10,13 @@ from experiments.face.inputs import names
 from experiments.output import deliver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.table import Table
 
     from experiments.papers.figure import Figure
 
-PAPERS = ("hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red")
+
 TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",
     "accpar": "AccPar (Song et al., HPCA 2020)",
@@ -34,7 +34,7 @@ def configure(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce", help="a paper's evaluation, figure by figure, ours beside theirs"
     )
-    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("paper", choices=tuple(TITLES))
     parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
     add_output(parser)
     parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there")
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output)
     asked = {key: known[key]() for key in keys}
     with progress_bar(sum(len(one.points) for one in asked.values())) as progress:
-        figures = [one.made(key, progress) for key, one in asked.items()]
+        figures = {key: one.made(progress) for key, one in asked.items()}
     shown = Answer(
         to_dict(args.paper, figures),
-        lambda: [{"figure": figure.key} | flat(row) for figure in figures for row in figure.rows],
+        lambda: [{"figure": key} | flat(row) for key, one in figures.items() for row in one.rows],
         lambda: tables(args.paper, figures),
     )
     deliver(written(shown, args.format), args.output)
@@ -76,28 +76,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def to_dict(paper: str, figures: list[Figure]) -> dict[str, Any]:
+def to_dict(paper: str, figures: Mapping[str, Figure]) -> dict[str, Any]:
     """What ``--format json`` prints."""
     from experiments.papers.figure import largest
 
     return {
         "paper": TITLES[paper],
-        "figures": {figure.key: list(figure.rows) for figure in figures},
-        "notes": {figure.key: list(figure.messages) for figure in figures},
-        "labels": {figure.key: figure.label for figure in figures},
+        "figures": {key: list(figure.rows) for key, figure in figures.items()},
+        "notes": {key: list(figure.messages) for key, figure in figures.items()},
+        "labels": {key: figure.label for key, figure in figures.items()},
         "largest_differences": largest(figures),
     }
 
 
-def tables(paper: str, figures: list[Figure]) -> list[Table | str]:
+def tables(paper: str, figures: Mapping[str, Figure]) -> list[Table | str]:
     """Every figure as a table, with what to know about it."""
     from experiments.papers.figure import largest
 
     shapes = {"plans": _plans, "map": _map}
     parts: list[Table | str] = [f"{TITLES[paper]}, ours beside the paper's\n"]
-    for figure in figures:
+    for key, figure in figures.items():
         table = shapes.get(figure.shape, _bars)(figure)
-        parts += [f"{figure.key}: {figure.title}", table, *figure.messages, ""]
+        parts += [f"{key}: {figure.title}", table, *figure.messages, ""]
     if worst := largest(figures):
         heads = ("figure", "planner", "values", "largest at", "difference")
         lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]

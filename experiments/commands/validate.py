@@ -1,4 +1,4 @@
-"""``accelarray validate``: beside measured machines, closed forms and another simulator."""
+"""``accelarray validate``: predictions beside measurements; ``calibrate``: a stack of one's own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from experiments.measured.section import Section
     from experiments.measured.steps import RingRow
 
+
 NETWORK = "resnet50"
 LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use", "by", "stack")
 """Columns of measured steps that a narrow terminal goes without, the first ones first."""
@@ -24,7 +25,7 @@ LEAST_OF_ROWS = ("share, recompute counted", "bias", "90 %")
 """The same of steps of large models."""
 
 
-def configure(commands: Any) -> None:
+def configure_validate(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "validate", help="beside measured machines, formulas, another simulator: errors as they are"
@@ -65,10 +66,10 @@ def configure(commands: Any) -> None:
         "out of the errors",
     )
     add_runner(group)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_validate)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_validate(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
     from experiments.measured.section import answer
     from experiments.results.result import check_outputs, show
@@ -152,3 +153,59 @@ def _tables(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow]]:
     if rows[0][1].keys() == steps.RingRow.model_fields.keys():
         return pods.shipped(), checked_rows(steps.RingRow, rows, UsageError)
     return pods.parse(rows), steps.shipped_rings()
+
+
+def configure_calibrate(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "calibrate", help="a software stack's constants from measured steps of one's own"
+    )
+    parser.add_argument(
+        "measured",
+        metavar="MEASURED.csv",
+        help="measured steps, a few of one stack (columns: docs/large-models.md)",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="write the stack there (.toml), for --stack FILE"
+    )
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.set_defaults(run=run_calibrate)
+    add_runner(parser)
+
+
+def run_calibrate(args: argparse.Namespace) -> int:
+    """Fit, print, write."""
+    import json
+
+    from experiments.commands.resolve import running
+    from experiments.measured.calibrated import COLUMNS, calibrated, said, toml_of
+    from experiments.measured.rows import load
+    from experiments.measured.section import lines
+    from experiments.output import (
+        UsageError,
+        check_writable,
+        deliver,
+        fitted,
+        text_of,
+    )
+
+    if args.output and not args.output.endswith(".toml"):
+        raise UsageError(f"--output {args.output}: a stack's file ends in .toml")
+    check_writable(args.output, None)
+    rows = load(args.measured)
+    with running(args, 2 * len(rows)) as (runner, progress, _):
+        found = calibrated(rows, runner, progress)
+    if args.output:
+        deliver(toml_of(found, args.measured), args.output)
+    data = found.to_json()
+    if args.format == "json":
+        deliver(json.dumps(data, indent=2) + "\n", None)
+        return 0
+    shares = ", ".join(f"{name} {share:.3f}" for name, share in data["constants"].items())
+    remarks = [f"Shares of peak that products reach: {shares}.", *said(found)]
+    if not args.output:
+        remarks.append("--output my-stack.toml writes it for --stack.")
+    title = f"Stack {found.extends}, calibrated"
+    table = fitted(title, lines(found.rows, COLUMNS), ("held out",))
+    deliver(text_of(*table, *remarks), None)
+    return 0

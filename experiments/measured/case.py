@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from experiments.measured.machine import Machine, changes_of, machine_of, stack_of
+from experiments.measured.machine import changes_of, machine_of, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError, Split, precision_of, split_of
 from experiments.studies.case import Case
 from experiments.studies.options import ZERO
 from experiments.studies.running.outputs import REFUSED, Outputs, run_case
 from experiments.studies.running.runner import Runner
-from hardware import Array, SpecError, load_array
-from planners import Axes, PlanError, Staging
+from hardware import Array, Device, SpecError, load_array
+from planners import PlanError, Staging
 from simulator import OutOfMemoryError, SimulationError
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError
@@ -44,7 +44,6 @@ class RowCase:
     row: Row
     case: Case
     split: Split
-    machine: Machine
 
     @property
     def heavier(self) -> RowCase:
@@ -68,27 +67,17 @@ def case_of(row: Row) -> RowCase:
     trained = (f"precision={precision}", "optimizer=adam", f"stack={stack}")
     array = _array(machine.array, (*changes_of(row, machine), *trained))
     if split.more:
-        array = _roomier(array)
-    axes = Axes(
-        dp=split.dp,
-        pp=split.pp,
-        tp=split.tp,
-        vp=split.vp,
-        ep=split.ep,
-        cp=split.cp,
-        sp=split.sp and split.tp > 1,
-    )
-    staging = Staging(parallel=axes, micro_batch=split.micro_batch)
+        array = array.with_devices(_roomier)
     execution = replace(
         deployed(array),
-        staging=staging,
+        staging=Staging(parallel=split.axes, micro_batch=split.micro_batch),
         recompute=split.recompute,
         update=ZERO[str(split.zero)] if split.zero else "",
         strict_memory=bool(split.more),
     )
     network = _network(_sizes(row, split))
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
-    return RowCase(row, case, split, machine)
+    return RowCase(row, case, split)
 
 
 def _sizes(row: Row, split: Split) -> Transformer:
@@ -132,12 +121,8 @@ def _sizes(row: Row, split: Split) -> Transformer:
         raise LeftOutError(str(error)) from None
 
 
-def _roomier(array: Array) -> Array:
-    kinds = tuple(
-        (replace(device, hbm_capacity_bytes=ROOM * device.hbm_capacity_bytes), count)
-        for device, count in array.group.kinds
-    )
-    return replace(array, group=replace(array.group, kinds=kinds))
+def _roomier(device: Device) -> Device:
+    return replace(device, hbm_capacity_bytes=ROOM * device.hbm_capacity_bytes)
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
 from experiments.measured.rows import Row
+from planners import Axes
 
 SHARDED = {"ddp": 0, "none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
 """Ways of data parallelism to ZeRO's stages; FSDP shards as its third does."""
@@ -40,13 +41,7 @@ class Split:
     ``assumed`` names what the row does not say.
     """
 
-    dp: int
-    pp: int
-    tp: int
-    vp: int
-    cp: int
-    ep: int
-    sp: bool
+    axes: Axes
     zero: int
     micro_batch: int
     recompute: str
@@ -87,13 +82,7 @@ def split_of(row: Row, machine: Machine) -> Split:
         )
     recompute, more = _recompute(row, machine, pp * vp, assumed)
     return Split(
-        dp=dp,
-        pp=pp,
-        tp=tp,
-        vp=vp,
-        cp=cp,
-        ep=ep,
-        sp=row.sp,
+        axes=Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1),
         zero=_zero(row, assumed),
         micro_batch=micro,
         recompute=recompute,

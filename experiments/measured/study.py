@@ -22,6 +22,7 @@ from experiments.output import UsageError
 from experiments.studies.running.estimate import estimate
 from experiments.studies.running.outputs import REFUSED
 from experiments.studies.running.runner import Runner
+from hardware import Device
 
 GIB = 2.0**30
 MOST_S = 600.0
@@ -162,12 +163,11 @@ def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probe
 
 def at_share(of: RowCase, share: float) -> RowCase:
     """The same where products reach a share of their peak."""
-    group = of.case.array.group
-    kinds = tuple(
-        (replace(device, roofline=replace(device.roofline, matrix_efficiency=share)), count)
-        for device, count in group.kinds
-    )
-    array = replace(of.case.array, group=replace(group, kinds=kinds))
+
+    def reaching(device: Device) -> Device:
+        return replace(device, roofline=replace(device.roofline, matrix_efficiency=share))
+
+    array = of.case.array.with_devices(reaching)
     return replace(of, case=replace(of.case, array=array))
 
 
@@ -176,9 +176,8 @@ def work_of(of: RowCase) -> Work:
     forward = 2.0 * of.case.network.macs * of.case.batch
     again = forward if of.split.recompute == "full" else 0.0
     if of.split.recompute.isdecimal() and of.row.layers:
-        again = forward * min(
-            int(of.split.recompute) * of.split.pp * of.split.vp / of.row.layers, 1
-        )
+        stages = of.split.axes.pp * of.split.axes.vp
+        again = forward * min(int(of.split.recompute) * stages / of.row.layers, 1)
     peak = sum(device.peak_flops_per_s * count for device, count in of.case.array.group.kinds)
     return Work(3 * forward / peak, (3 * forward + again) / peak)
 

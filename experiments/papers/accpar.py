@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from experiments.papers.figure import Asked, Row, grid
+from experiments.papers.figure import Figure, Row, grid
 from experiments.studies.case import Case, plan_of
 from experiments.studies.comparison import PUBLISHED_BATCH, compare, sweep_levels
 from experiments.studies.published_values import averages
@@ -41,7 +41,7 @@ def on_levels(levels: int) -> Comparison:
     return level.result
 
 
-def speedups(array: str) -> Asked:
+def speedups(array: str) -> Figure:
     """A speedup figure: nine networks on one array, and their geometric means."""
 
     def value(network: str, planner: str) -> float:
@@ -58,10 +58,10 @@ def speedups(array: str) -> Asked:
     theirs = {(MEAN, planner): value.speedup for planner, value in paper.items()}
     title = f"Speedup over data parallelism on {array}"
     points = grid("network", (*ZOO, MEAN), COMPARED, value, theirs)
-    return Asked(title, "speedup", points, notes, case=f"{array}, {CASE}")
+    return Figure(title, "speedup", points, notes, case=f"{array}, {CASE}")
 
 
-def hierarchy() -> Asked:
+def hierarchy() -> Figure:
     """Speedup against the number of levels, for one network."""
 
     def value(levels: int, planner: str) -> float:
@@ -69,10 +69,10 @@ def hierarchy() -> Asked:
 
     title = f"Hierarchy: {DEEP}, speedup over data parallelism on 2^levels accelerators, mixed"
     points = grid("levels", LEVELS, COMPARED, value, network=DEEP)
-    return Asked(title, "speedup", points, NO_VALUES, ("levels",), f"{MIXED}, {CASE}", "lines")
+    return Figure(title, "speedup", points, NO_VALUES, ("levels",), f"{MIXED}, {CASE}", "lines")
 
 
-def types() -> Asked:
+def types() -> Figure:
     """AlexNet's types at every level of the homogeneous array."""
 
     def row() -> Row:
@@ -87,10 +87,10 @@ def types() -> Asked:
         }
 
     title = "AlexNet's types, level by level: a digit for each layer, 0, 1, 2 for types I, II, III"
-    return Asked(title, "types", [row], NO_VALUES, case=f"{ALIKE}, {CASE}", shape="plans")
+    return Figure(title, "types", [row], NO_VALUES, case=f"{ALIKE}, {CASE}", shape="plans")
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "mixed": partial(speedups, MIXED),
     "homogeneous": partial(speedups, ALIKE),
     "hierarchy": hierarchy,

@@ -7,7 +7,7 @@ from functools import cache, partial
 from math import fsum, log
 from typing import NamedTuple
 
-from experiments.papers.figure import Asked, Row, beside, grid
+from experiments.papers.figure import Figure, Row, beside, grid
 from experiments.studies.published_values import published
 from hardware import Device
 from simulator.cost.units.charm import (
@@ -124,16 +124,16 @@ def _row(application: Application, planner: str, share: float | None = None) -> 
     )
 
 
-def throughput(share: float) -> Asked:
+def throughput(share: float) -> Figure:
     """One unit against two at a share of the DDR."""
     points = [
         partial(_row, one, planner, share) for one in applications() for planner in (ONE, TWO)
     ]
     title = f"Operations / slowest unit with {share:g} of the DDR's bandwidth"
-    return Asked(title, GFLOP_S, points)
+    return Figure(title, GFLOP_S, points)
 
 
-def gain() -> Asked:
+def gain() -> Figure:
     """Two unlike units over one, at full DDR."""
     named = {one.name: one for one in applications()}
 
@@ -150,10 +150,10 @@ def gain() -> Asked:
     )
     theirs = {(one.name, TWO): one.over_one for one in applications()}
     points = grid("network", named, (TWO,), value, theirs)
-    return Asked("Throughput over one unit", "gain", points, said)
+    return Figure("Throughput over one unit", "gain", points, said)
 
 
-def fitted() -> Asked:
+def fitted() -> Figure:
     """The shares of the DDR that come nearest to the published throughputs."""
 
     def notes(rows: Sequence[Row]) -> list[str]:
@@ -176,7 +176,7 @@ def fitted() -> Asked:
         partial(_row, one, planner) for planner in (ONE, TWO) for one in published_with(planner)
     ]
     title = "Operations / slowest unit at fitted shares of the DDR's bandwidth"
-    return Asked(title, GFLOP_S, points, notes)
+    return Figure(title, GFLOP_S, points, notes)
 
 
 def published_with(planner: str) -> list[Application]:
@@ -197,7 +197,7 @@ def fitted_share(planner: str) -> float:
     return min(SHARES, key=miss)
 
 
-def engine() -> Asked:
+def engine() -> Figure:
     """Formula and concurrent run side by side, at full DDR."""
     named = {one.name: one for one in applications()}
 
@@ -215,10 +215,10 @@ def engine() -> Asked:
     )
     title = "Two unlike units at once on the event engine, full DDR"
     points = grid("network", named, ("formula", "engine", "on demand"), value)
-    return Asked(title, GFLOP_S, points, said)
+    return Figure(title, GFLOP_S, points, said)
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "share-1": partial(throughput, 1.0),
     "share-0.75": partial(throughput, 0.75),
     "fitted": fitted,

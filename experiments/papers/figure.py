@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,52 +15,40 @@ Group = TypeVar("Group", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure or table of a paper.
+    """One figure or table of a paper: ``rows`` and ``messages`` are there once it is made.
 
     ``shape`` says how to show it: ``bars`` (rows have ``axis``, planner, ours,
     published, difference), ``lines`` (the same along a number), ``plans`` (rows
     have network, level digits and the published ones) or ``map`` (every row a
     point of a search, ``axes`` its two coordinates, ours its height). ``label``
-    names ours, with the unit where it has one, ``case`` array, batch and execution model.
+    names ours, with the unit where it has one, ``case`` array, batch and execution model;
+    ``notes`` may be made of the rows.
     """
 
-    key: str
     title: str
-    shape: str
     label: str
-    rows: tuple[Row, ...]
-    messages: tuple[str, ...] = ()
+    points: Sequence[Point] = ()
+    notes: Sequence[str] | Callable[[Sequence[Row]], Sequence[str]] = ()
     axes: tuple[str, ...] = ("network",)
     case: str = ""
+    shape: str = "bars"
+    rows: tuple[Row, ...] = ()
+    messages: tuple[str, ...] = ()
 
     @property
     def planners(self) -> list[str]:
         """Planners in the order of the rows."""
         return list(dict.fromkeys(row["planner"] for row in self.rows if "planner" in row))
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A ``Figure`` before it is made; ``notes`` may be made of its rows."""
-
-    title: str
-    label: str
-    points: Sequence[Point]
-    notes: Sequence[str] | Callable[[Sequence[Row]], Sequence[str]] = ()
-    axes: tuple[str, ...] = ("network",)
-    case: str = ""
-    shape: str = "bars"
-
-    def made(self, key: str, progress: Callable[[str], None] = lambda done: None) -> Figure:
-        """The figure; ``progress`` hears of each row."""
+    def made(self, progress: Callable[[str], None] = lambda done: None) -> Figure:
+        """The same with its rows; ``progress`` hears of each."""
         rows: list[Row] = []
         for point in self.points:
             row = point()
             rows.append(row)
             progress(", ".join(str(row[name]) for name in (*self.axes, "planner") if name in row))
-        notes = self.notes(rows) if callable(self.notes) else self.notes
-        shown = (self.title, self.shape, self.label, tuple(rows), tuple(notes))
-        return Figure(key, *shown, self.axes, self.case)
+        messages = self.notes(rows) if callable(self.notes) else self.notes
+        return replace(self, rows=tuple(rows), messages=tuple(messages))
 
 
 def beside(ours: float, published: float | None, **labels: Any) -> Row:
@@ -87,10 +75,10 @@ def grid(
     return [partial(row, group, planner) for group in groups for planner in names]
 
 
-def largest(figures: Sequence[Figure]) -> list[Row]:
+def largest(figures: Mapping[str, Figure]) -> list[Row]:
     """For each figure and planner with published values, the row that is furthest from them."""
     found: list[Row] = []
-    for figure in figures:
+    for key, figure in figures.items():
         for planner in figure.planners:
             rows = [row for row in figure.rows if row["planner"] == planner]
             compared = [row for row in rows if row["difference"] is not None]
@@ -98,7 +86,7 @@ def largest(figures: Sequence[Figure]) -> list[Row]:
                 worst = max(compared, key=lambda row: abs(row["difference"]))
                 where = str(worst[figure.axes[0]])
                 found.append(
-                    {"figure": figure.key, "planner": planner, "values": len(compared)}
+                    {"figure": key, "planner": planner, "values": len(compared)}
                     | {"where": where, "difference": worst["difference"]}
                 )
     return found

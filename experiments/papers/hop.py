@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 
-from experiments.papers.figure import Asked, grid
+from experiments.papers.figure import Figure, grid
 from experiments.studies.training.run import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
@@ -49,7 +49,7 @@ def trained(variant: str, graph: str, slow: str) -> Trained:
     ).run()
 
 
-def claims(slow: str) -> Asked:
+def claims(slow: str) -> Figure:
     """Iterations a second of every variant on every graph, over standard's where all are alike."""
 
     def value(graph: str, variant: str) -> float:
@@ -57,20 +57,20 @@ def claims(slow: str) -> Asked:
         return trained(variant, graph, slow).iterations_per_s / fair
 
     title = "Iterations a second over standard Hop's without slowdown"
-    return Asked(title, "speed", grid("graph", GRAPHS, VARIANTS, value), SAID, ("graph",))
+    return Figure(title, "speed", grid("graph", GRAPHS, VARIANTS, value), SAID, ("graph",))
 
 
-def gaps() -> Asked:
+def gaps() -> Figure:
     """The furthest that anybody was ahead of the last worker, with one worker always slow."""
 
     def value(graph: str, variant: str) -> float:
         return max(trained(variant, graph, "one 4x slow").run.gaps)
 
     title = "The largest gap to the last worker, with one that is always 4x slow"
-    return Asked(title, "gap", grid("graph", GRAPHS, VARIANTS, value), SAID[:1], ("graph",))
+    return Figure(title, "gap", grid("graph", GRAPHS, VARIANTS, value), SAID[:1], ("graph",))
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     **{slow.replace(" ", "-"): partial(claims, slow) for slow in SLOWED},
     "gaps": gaps,
 }

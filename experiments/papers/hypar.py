@@ -15,12 +15,12 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from experiments.papers.figure import Asked, Row, grid
+from experiments.papers.figure import Figure, Row, grid
 from experiments.studies import case
 from experiments.studies.case import Case, step_of
 from experiments.studies.published_values import published
 from experiments.studies.speedups import geometric_mean
-from hardware import Array, Group, load_array
+from hardware import Array, Device, load_array
 from planners import TRAFFIC, Communication, PartitionType, Plan
 from planners.hierarchy.fixed_types import plan_of_types
 from simulator import PUBLISHED, simulate
@@ -70,10 +70,11 @@ def network_of(name: str) -> Network:
 
 def array_of(accelerators: int = 16, slower: int = 1) -> Array:
     """The paper's array, of so many accelerators; its medium ``slower`` so many times."""
-    array = load_array(ARRAY, [f"devices.0.count={accelerators}"])
-    ((device, count),) = array.group.kinds
-    device = replace(device, network_bytes_per_s=device.network_bytes_per_s / slower)
-    return replace(array, group=Group(((device, count),)))
+
+    def slowed(device: Device) -> Device:
+        return replace(device, network_bytes_per_s=device.network_bytes_per_s / slower)
+
+    return load_array(ARRAY, [f"devices.0.count={accelerators}"]).with_devices(slowed)
 
 
 def _case(
@@ -105,7 +106,7 @@ def _digits(plan: Plan) -> list[str]:
     return ["".join(map(str, level)) for level in levels_of(plan)]
 
 
-def plans() -> Asked:
+def plans() -> Figure:
     """Fig. 5: the plans."""
     theirs = {
         row["network"]: [row[f"h{i}"] for i in (1, 2, 3, 4)] for row in published("hypar_plans")
@@ -132,7 +133,7 @@ def plans() -> Asked:
     layers = "a digit for each layer, 0 data parallel, 1 model parallel"
     title = f"HyPar's plans, levels H1 to H4, {layers}"
     points = [partial(row, name) for name in NETWORKS]
-    return Asked(title, "types", points, notes, case=CASE, shape="plans")
+    return Figure(title, "types", points, notes, case=CASE, shape="plans")
 
 
 def speed(name: str, planner: str, slower: int = 1) -> float:
@@ -157,7 +158,7 @@ def bars(
     planners: Sequence[str],
     *notes: str,
     label: str = PERFORMANCE,
-) -> Callable[[], Asked]:
+) -> Callable[[], Figure]:
     """A figure of a bar for each network and planner, and of their geometric means."""
 
     def height(name: str, planner: str) -> float:
@@ -165,19 +166,19 @@ def bars(
             return geometric_mean([value(each, planner) for each in NETWORKS])
         return value(name, planner)
 
-    def figure() -> Asked:
+    def figure() -> Figure:
         theirs = {
             (row["network"], row["planner"]): float(row["value"])
             for row in published("hypar_bars")
             if row["figure"] == key
         }
         points = grid("network", (*NETWORKS, MEAN), planners, height, theirs)
-        return Asked(title, label, points, notes, case=CASE)
+        return Figure(title, label, points, notes, case=CASE)
 
     return figure
 
 
-def scalability() -> Asked:
+def scalability() -> Figure:
     """Fig. 11: speed over one accelerator."""
 
     def value(size: int, planner: str) -> float:
@@ -188,7 +189,7 @@ def scalability() -> Asked:
         (int(row["accelerators"]), row["planner"]): float(row["value"])
         for row in published("hypar_scalability")
     }
-    return Asked(
+    return Figure(
         "Scalability: VGG-E, performance over one accelerator",
         PERFORMANCE,
         grid("accelerators", SIZES, (DATA, "hypar"), value, theirs, network="VGG-E"),
@@ -199,7 +200,7 @@ def scalability() -> Asked:
     )
 
 
-def trick() -> Asked:
+def trick() -> Figure:
     """Fig. 13: HyPar beside the one weird trick."""
     title = "HyPar and the one weird trick, performance over data parallelism"
     asked = bars("13", title, speed, ("owt", "hypar"))()
@@ -229,10 +230,10 @@ def varied(chosen: Levels, places: Sequence[Places], digits: Sequence[Sequence[i
 
 def explored(
     network: str, axes: tuple[str, str], places: Sequence[Places], held: str
-) -> Callable[[], Asked]:
+) -> Callable[[], Figure]:
     """Figs. 9 and 10: every plan of two groups of four choices each; the rest stays HyPar's."""
 
-    def figure() -> Asked:
+    def figure() -> Figure:
         chosen = levels_of(plan_of(network, Communication.PLOTTED))
 
         def row(*digits: Sequence[int]) -> Row:
@@ -247,7 +248,7 @@ def explored(
                 "hypar": levels == chosen,
             }
 
-        return Asked(
+        return Figure(
             f"Exploration: {network}, performance over data parallelism, {held}",
             PERFORMANCE,
             [partial(row, *digits) for digits in itertools.product(BITS, BITS)],
@@ -272,7 +273,7 @@ def _explored_notes(held: str, rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "5": plans,
     "6": bars("6", "Performance over data parallelism", speed, (MODEL, "hypar"), NOT_MP),
     "7": bars(

@@ -19,6 +19,8 @@ from experiments.pictures.figures import (
 from experiments.pictures.plan_map import COLOURS as TYPE_COLOURS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
@@ -37,10 +39,12 @@ def check_folder(folder: str) -> None:
         raise UsageError(f"--plot {folder!r}: permission denied")
 
 
-def plot_figures(paper: str, figures: list[Figure], folder: str, ending: str = ".png") -> None:
+def plot_figures(
+    paper: str, figures: Mapping[str, Figure], folder: str, ending: str = ".png"
+) -> None:
     """Write ``PAPER-KEY.png`` for every figure, or .svg, or .pdf."""
-    for figure in figures:
-        save(plot_figure(figure), str(Path(folder) / f"{paper}-{figure.key}{ending}"))
+    for key, figure in figures.items():
+        save(plot_figure(figure), str(Path(folder) / f"{paper}-{key}{ending}"))
 
 
 def plot_figure(figure: Figure) -> Picture:

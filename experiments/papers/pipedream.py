@@ -16,7 +16,7 @@ from statistics import median
 
 import numpy as np
 
-from experiments.papers.figure import Asked, Row, beside, grid
+from experiments.papers.figure import Figure, Row, beside, grid
 from experiments.studies.published_values import published
 from planners import Pipeline, Place, Plan, PlanError, Stage
 from planners.pipeline import Profile, planned_part, read_profile
@@ -214,7 +214,7 @@ def _median(rows: Sequence[Row]) -> str:
     return f"{median(judged):.1%} of {len(judged)}" if judged else "none"
 
 
-def table(paper: str, title: str) -> Asked:
+def table(paper: str, title: str) -> Figure:
     """A table of cells."""
     own = [row for row in published("pipedream") if row["paper"] == paper]
     missing = sorted({row["model"] for row in own} - {*PROFILED})
@@ -233,10 +233,10 @@ def table(paper: str, title: str) -> Asked:
         )
 
     points = [partial(cell, row) for row in own if row["model"] in PROFILED]
-    return Asked(title, "speedup", points, notes, ("cell",))
+    return Figure(title, "speedup", points, notes, ("cell",))
 
 
-def flush() -> Asked:
+def flush() -> Figure:
     """What a flush costs a straight pipeline, by the number of micro-batches."""
     settings = {
         f"{FLUSHED} on {cluster}, {many} micro-batches": (cluster, many)
@@ -255,10 +255,10 @@ def flush() -> Asked:
     )
     title = "What a flush costs a straight pipeline of sixteen"
     points = grid("cell", settings, ("gpipe", "1f1b"), value)
-    return Asked(title, "slowdown", points, said, ("cell",))
+    return Figure(title, "slowdown", points, said, ("cell",))
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "arxiv": partial(table, "arxiv", "arXiv 2018, Table 1"),
     "sosp": partial(table, "sosp", "SOSP 2019, epoch time over data parallelism"),
     "flush": flush,

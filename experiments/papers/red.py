@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from experiments.papers.figure import Asked, grid
+from experiments.papers.figure import Figure, grid
 from experiments.studies.published_values import published
 from hardware import MatrixUnit
 from simulator.cost.units.matrix import cycles
@@ -43,7 +43,7 @@ def _layer(row: dict[str, str]) -> Layer:
     )
 
 
-def products() -> Asked:
+def products() -> Figure:
     """Multiply-accumulates of each layer both ways."""
     named = {layer.name: layer for layer in layers()}
 
@@ -51,10 +51,10 @@ def products() -> Asked:
         return inserted_products(named[name]) if what == ZEROS else useful_products(named[name])
 
     points = grid("network", named, (ZEROS, WITHOUT), value)
-    return Asked("Multiply-accumulates of a transposed convolution", "products", points)
+    return Figure("Multiply-accumulates of a transposed convolution", "products", points)
 
 
-def ratio() -> Asked:
+def ratio() -> Figure:
     """How many times as many there are with zeros; ideally the stride's square."""
     named = {layer.name: layer for layer in layers()}
 
@@ -70,7 +70,7 @@ def ratio() -> Asked:
         "2020) are of crossbars, which are not simulated here.",
     )
     points = grid("network", named, ("products", "cycles"), value)
-    return Asked("With zeros over without", "ratio", points, said)
+    return Figure("With zeros over without", "ratio", points, said)
 
 
 def _cycles(layer: Layer, *, zeros: bool) -> int:
@@ -80,4 +80,4 @@ def _cycles(layer: Layer, *, zeros: bool) -> int:
     return cycles(ARRAY, Product(layer.name, layer.input.area, into, out * taps))
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {"products": products, "ratio": ratio}
+FIGURES: dict[str, Callable[[], Figure]] = {"products": products, "ratio": ratio}

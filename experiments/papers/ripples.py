@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
 
-from experiments.papers.figure import Asked, Row, beside
+from experiments.papers.figure import Figure, Row, beside
 from experiments.studies.training.run import Trained, Training
 from hardware import load_array
 from simulator import DEPLOYED
@@ -108,14 +108,14 @@ def _speedup(paper: str, network: str, slow: str, method: str) -> Row:
     return beside(theirs / ours, headline, over=f"{method}, {slow}", planner=network)
 
 
-def headline(paper: str) -> Asked:
+def headline(paper: str) -> Figure:
     """Prague's speedup in time to a loss over each method, beside one paper's."""
     points = [
         partial(_speedup, paper, network, slow, method)
         for network, slow, method in product(NETWORKS, SLOWED, BASELINES)
     ]
     title = f"Speedup of {OURS} in time to a loss, beside the headlines of {paper.title()}"
-    return Asked(title, "speedup", points, WHY, ("over",))
+    return Figure(title, "speedup", points, WHY, ("over",))
 
 
 def _rate(network: str, slow: str, name: str) -> Row:
@@ -123,7 +123,7 @@ def _rate(network: str, slow: str, name: str) -> Row:
     return beside(one.iterations_per_s, None, method=f"{name}, {slow}", planner=network)
 
 
-def speed() -> Asked:
+def speed() -> Figure:
     """Iterations a second of all workers together: what the network and the waiting allow."""
     points = [
         partial(_rate, network, slow, name)
@@ -131,10 +131,10 @@ def speed() -> Asked:
     ]
     title = "Iterations a second, all 16 workers together"
     said = ("The papers' values are not at hand: ours only.",)
-    return Asked(title, "iterations [1/s]", points, said, ("method",))
+    return Figure(title, "iterations [1/s]", points, said, ("method",))
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "ripples": partial(headline, "ripples"),
     "prague": partial(headline, "prague"),
     "speed": speed,

@@ -12,7 +12,7 @@ from functools import cache, partial
 from math import fsum
 from typing import NamedTuple
 
-from experiments.papers.figure import Asked, Row, beside, grid
+from experiments.papers.figure import Figure, Row, beside, grid
 from simulator.collectives.one_to_many import (
     SOURCE,
     Broadcast,
@@ -140,27 +140,27 @@ def _image(network: str, name: str) -> Row:
     return beside(found.seconds, None, **labels)
 
 
-def mechanism() -> Asked:
+def mechanism() -> Figure:
     """Time of an image at equal bandwidth of every link."""
     points = [partial(_image, network, name) for network in NETWORKS for name in (MESH, LIGHT)]
     said = (
         "The mechanism: a mesh sends to each reader by itself, a broadcast link once for all of "
         f"them. {CHIPLETS} chiplets of {EACH} elements, links of {LINK_BYTES_PER_S / 1e9:g} GB/s.",
     )
-    return Asked("An image's layers, links of equal bandwidth", "time [s]", points, said)
+    return Figure("An image's layers, links of equal bandwidth", "time [s]", points, said)
 
 
-def traffic() -> Asked:
+def traffic() -> Figure:
     """Bytes over all links."""
 
     def value(network: str, name: str) -> float:
         return cost(network, medium(name)).link_bytes
 
     points = grid("network", NETWORKS, (MESH, LIGHT), value)
-    return Asked("Bytes over all links, an image", "bytes [B]", points)
+    return Figure("Bytes over all links, an image", "bytes [B]", points)
 
 
-def size() -> Asked:
+def size() -> Figure:
     """The published reductions, met by calibrating a bandwidth and an energy."""
 
     def both(network: str) -> tuple[Cost, Cost]:
@@ -184,10 +184,10 @@ def size() -> Asked:
     theirs = {(network, "less time"): LESS_TIME for network in NETWORKS}
     points = grid("network", NETWORKS, ("less time",), value, theirs)
     title = "Less time than on the mesh, with a calibrated bandwidth"
-    return Asked(title, "reduction", points, notes)
+    return Figure(title, "reduction", points, notes)
 
 
-FIGURES: dict[str, Callable[[], Asked]] = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "mechanism": mechanism,
     "traffic": traffic,
     "calibrated": size,

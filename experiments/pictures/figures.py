@@ -181,6 +181,19 @@ def columns(labels: Sequence[str], inches: float, size: float) -> int:
     return len(labels) if sum(entries) < inches else max(1, int(inches / max(entries)))
 
 
+def corner_legend(
+    figure: Figure, handles: Sequence[Any], corner: tuple[float, float], columns: int, **more: Any
+) -> None:
+    """A small legend, its lower right ``corner`` there (fractions of the figure)."""
+    style: dict[str, Any] = {
+        "fontsize": 7,
+        "frameon": False,
+        "loc": "lower right",
+        "bbox_to_anchor": corner,
+    }
+    figure.legend(handles=handles, ncols=columns, **(style | more))
+
+
 def legend_below_title(
     axes: Axes, title: str, handles: Sequence[Any], labels: Sequence[str], inches: float
 ) -> None:

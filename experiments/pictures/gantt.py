@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import CHARACTER, DPI, new_figure, shortened
-from experiments.pictures.lanes import Chart, Lane, Slice
+from experiments.pictures.figures import CHARACTER, DPI, corner_legend, new_figure, shortened
+from experiments.pictures.lanes import Chart, Slice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,10 +30,9 @@ class Bar(NamedTuple):
 
 
 class Name(NamedTuple):
-    """A layer's name ``inside`` its bar (``x`` is the middle) or beside it (``x`` is the left)."""
+    """Where a bar's layer is written: ``inside`` (``x`` is the middle) or beside (the left)."""
 
     x: float
-    layer: str
     bar: Bar
     inside: bool
 
@@ -44,41 +43,34 @@ def bars(slices: Iterable[Slice], inches_per_ps: float, pixel: float) -> list[Ba
     What takes no time is not shown. However many slices there are, there are
     at most twice as many bars as pixels.
     """
-    found: list[Bar] = []
+    found: list[tuple[float, float, Slice, bool]] = []
     longest: dict[int, Slice] = {}
     for done in slices:
-        start, end, operation, _ = done
-        width = (end - start) * inches_per_ps
-        if width >= pixel:
-            at = start * inches_per_ps
-            found.append(
-                Bar(at, width, operation.phase, operation.kind, operation.layer, mark=False)
-            )
-        elif width > 0:
-            place = int(start * inches_per_ps / pixel)
-            old = longest.get(place)
-            if old is None or old.end_ps - old.start_ps < end - start:
+        length = done.end_ps - done.start_ps
+        if length * inches_per_ps >= pixel:
+            found.append((done.start_ps * inches_per_ps, length * inches_per_ps, done, False))
+        elif length > 0:
+            place = int(done.start_ps * inches_per_ps / pixel)
+            old = longest.setdefault(place, done)
+            if old.end_ps - old.start_ps < length:
                 longest[place] = done
-    for place, done in longest.items():
-        operation = done.operation
-        found.append(
-            Bar(place * pixel, pixel, operation.phase, operation.kind, operation.layer, mark=True)
-        )
-    return sorted(found)
+    found += [(place * pixel, pixel, done, True) for place, done in longest.items()]
+    return sorted(
+        Bar(start, width, done.operation.phase, done.operation.kind, done.operation.layer, mark)
+        for start, width, done, mark in found
+    )
 
 
-def names(row: Sequence[Bar], width: float, size: float) -> list[Name]:
+def names(row: Sequence[Bar], width: float, size: float) -> Iterator[Name]:
     """Names of ``size`` points where there is room: in a bar, else between it and the next."""
-    found: list[Name] = []
     nexts = [*(bar.start for bar in row[1:]), width]
     for bar, after in zip(row, nexts, strict=False):  # an idle lane has no bar, and one end
         needed = len(bar.layer) * size * CHARACTER + 0.05
         end = bar.start + bar.width
         if needed < bar.width:
-            found.append(Name(bar.start + bar.width / 2, bar.layer, bar, inside=True))
+            yield Name(bar.start + bar.width / 2, bar, inside=True)
         elif needed < after - end:
-            found.append(Name(end + 0.025, bar.layer, bar, inside=False))
-    return found
+            yield Name(end + 0.025, bar, inside=False)
 
 
 PIXEL = 1 / DPI
@@ -151,10 +143,6 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
             f"{lanes:,} lanes are too many for a picture (at most {MOST_LANES:,}); "
             "choose boards with --devices, or leave out --unfolded"
         )
-    return _figure(charts, lanes)
-
-
-def _figure(charts: Sequence[Chart], lanes: int) -> Figure:
     row, size = (0.24, 7.0) if lanes <= 48 else (0.14, 5.5)
     longest = max(
         len(shortened(lane.label, LONGEST_LABEL)) for chart in charts for lane in chart.lanes
@@ -186,7 +174,11 @@ def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> b
     scale = end_ps / unit / width
     for y, row in enumerate(rows):
         _lane(axes, y, row, width * chart.iteration_ps / end_ps, scale)
-    _busy(axes, chart, size)
+    beside = axes.get_yaxis_transform()
+    for y, lane in enumerate(chart.lanes):
+        share = 100 * lane.busy_ps / max(1, chart.iteration_ps)
+        axes.text(1.005, y, f"{share:.3g} %", transform=beside, va="center", fontsize=size)
+    axes.text(1.005, 1.0, "busy", transform=axes.transAxes, va="bottom", fontsize=size)
     shown = [shortened(lane.label, LONGEST_LABEL) for lane in chart.lanes]
     axes.set_yticks(range(len(shown)), shown, fontsize=size, parse_math=False)
     axes.set_xlim(0, end_ps / unit)
@@ -218,13 +210,13 @@ def _lane(axes: Axes, y: int, row: Sequence[Bar], width: float, scale: float) ->
             lw=0 if mark else 0.1 if thin else 0.4,
             zorder=3 if mark else 2,
         )
-    for x, layer, bar, inside in names(row, width, NAME_SIZE):
+    for x, bar, inside in names(row, width, NAME_SIZE):
         look = style(bar.phase, bar.kind)
         patch = {"facecolor": look.face, "lw": 0, "pad": 0.6} if inside and look.hatch else None
         axes.text(
             x * scale,
             y,
-            layer,
+            bar.layer,
             fontsize=NAME_SIZE,
             color=look.text if inside else "#333333",
             ha="center" if inside else "left",
@@ -235,20 +227,13 @@ def _lane(axes: Axes, y: int, row: Sequence[Bar], width: float, scale: float) ->
         )
 
 
-def _busy(axes: Axes, chart: Chart, size: float) -> None:
-    """Beside each lane, the share of the step in which it was busy."""
-    beside = axes.get_yaxis_transform()
-    for y, lane in enumerate(chart.lanes):
-        share = 100 * lane.busy_ps / max(1, chart.iteration_ps)
-        axes.text(1.005, y, f"{share:.3g} %", transform=beside, va="center", fontsize=size)
-    axes.text(1.005, 1.0, "busy", transform=axes.transAxes, va="bottom", fontsize=size)
-
-
 def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
     """A column for each phase."""
     from matplotlib.patches import Patch
 
-    used = set(_looks(lane for chart in charts for lane in chart.lanes))
+    lanes = [lane for chart in charts for lane in chart.lanes]
+    done = {one.operation for lane in lanes for one in lane.slices}
+    used = {(operation.phase, operation.kind) for operation in done}
     phases = [phase for phase in SHADES if any(p == phase for p, _ in used)]
     phases += sorted({phase for phase, _ in used} - set(SHADES))
     kinds = [kind for kind in SHADE_OF_KIND if any(k == kind for _, k in used)]
@@ -260,18 +245,4 @@ def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
             patch = Patch(facecolor=look.face, edgecolor=look.edge, hatch=look.hatch)
             patch.set(visible=there, label=f"{phase} {kind}" if there else " ")
             handles.append(patch)
-    figure.legend(
-        handles=handles,
-        ncols=max(1, len(phases)),
-        fontsize=7,
-        frameon=False,
-        loc="lower right",
-        bbox_to_anchor=(1 - RIGHT / WIDTH, 0),
-        borderaxespad=0.2,
-    )
-
-
-def _looks(lanes: Iterator[Lane]) -> Iterator[tuple[str, str]]:
-    for lane in lanes:
-        for done in lane.slices:
-            yield done.operation.phase, done.operation.kind
+    corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0), max(1, len(phases)), borderaxespad=0.2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
-from experiments.pictures.figures import CHARACTER, new_figure, shortened
+from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
 from experiments.pictures.gantt import SHADES, time_unit
 from simulator.analysis.stages import PassSpan, bubble, passes, stage_uses
 
@@ -59,7 +59,8 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     the number; a second stage of a place has a frame.
     """
     rows = rows_of(plan, timeline)
-    end_ps = _end(rows, timeline.makespan_ps)
+    ends = [row.passes[MOST_PASSES - 1].end_ps for row in rows if len(row.passes) > MOST_PASSES]
+    end_ps = min(ends, default=max(timeline.makespan_ps, 1))
     size = 7.0
     labels = [shortened(row.label, LONGEST_LABEL) for row in rows]
     left = 0.35 + max(map(len, labels)) * size * CHARACTER
@@ -76,24 +77,15 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(labelsize=size, length=2)
     axes.set_xlabel(f"time [{name}]", fontsize=8)
-    said = fill(_title(title, timeline), int(width / (9 * CHARACTER)))
+    took_in, took_unit = time_unit(timeline.iteration_ps)
+    took = f"{timeline.iteration_ps / took_unit:.4g} {took_in}"
+    said = f"{title}: {took}, bubble {bubble(stage_uses(timeline)):.1%}"
+    said = fill(said, int(width / (9 * CHARACTER)))
     axes.set_title(said, fontsize=9, loc="left", pad=6, parse_math=False)
     _legend(figure, {one.letter for row in rows for one in row.passes}, height)
     note = _note(rows, end_ps, timeline)
     figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=6, va="bottom", parse_math=False)
     return figure
-
-
-def _title(title: str, timeline: Timeline) -> str:
-    name, unit = time_unit(timeline.iteration_ps)
-    share = bubble(stage_uses(timeline))
-    return f"{title}: {timeline.iteration_ps / unit:.4g} {name}, bubble {share:.1%}"
-
-
-def _end(rows: Sequence[Row], makespan_ps: int) -> int:
-    """Where the picture ends: behind the run, or where a row has had MOST_PASSES."""
-    ends = [row.passes[MOST_PASSES - 1].end_ps for row in rows if len(row.passes) > MOST_PASSES]
-    return min(ends, default=max(makespan_ps, 1))
 
 
 def _draw(
@@ -138,14 +130,7 @@ def _legend(figure: Figure, letters: set[str], height: float) -> None:
         Patch(facecolor=SHADES[PHASE[one]][1], label=words[one]) for one in "FBWU" if one in letters
     ]
     handles.append(Patch(facecolor=BUBBLE, label="idle"))
-    figure.legend(
-        handles=handles,
-        loc="lower right",
-        ncols=len(handles),
-        fontsize=7,
-        frameon=False,
-        bbox_to_anchor=(1 - RIGHT / WIDTH, 0.02 / height),
-    )
+    corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0.02 / height), len(handles))
 
 
 def _note(rows: Sequence[Row], end_ps: int, timeline: Timeline) -> str:

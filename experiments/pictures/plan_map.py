@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import CHARACTER, new_figure, shortened
+from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
 from planners.plan.updates import sharded
 
 if TYPE_CHECKING:
@@ -87,10 +87,8 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
     if plan.root is None and plan.pipeline is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
     blocks = _blocks(plan, array) if plan.pipeline is None else _stages(plan, array)
-    left = (
-        LEFT_MARGIN
-        + max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes) * SIZE * CHARACTER
-    )
+    longest = max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes)
+    left = LEFT_MARGIN + longest * SIZE * CHARACTER
     left += 2 * SIZE * CHARACTER * bool(plan.updates)
     width = left + blocks[-1].x + blocks[-1].width + GAP
     height = TOP + BOTTOM + ROW * len(plan.nodes)
@@ -112,15 +110,9 @@ def _blocks(plan: Plan, array: Array) -> list[Block]:
             first, second = map(_words, group.halves())
             title = [first, f"| {second}, level"]
         even = all(p.share == 0.5 for split in chain for p in split.partitions)
-        block = Block(
-            [shortened(t, LONGEST_NAME) for t in title],
-            level,
-            chain,
-            x,
-            CELL if even else WIDE_CELL,
-        )
-        blocks.append(block)
-        x += block.width + GAP
+        title = [shortened(t, LONGEST_NAME) for t in title]
+        blocks.append(Block(title, level, chain, x, CELL if even else WIDE_CELL))
+        x += blocks[-1].width + GAP
     return blocks
 
 
@@ -227,13 +219,5 @@ def _legend(figure: Figure, left: float, kinds: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(color=COLOURS[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in kinds]
-    figure.legend(
-        handles=handles,
-        ncols=len(kinds),
-        fontsize=SIZE,
-        frameon=False,
-        loc="lower left",
-        bbox_to_anchor=(left, 0),
-        borderaxespad=0.3,
-        borderpad=0.2,
-    )
+    more = {"loc": "lower left", "fontsize": SIZE, "borderaxespad": 0.3, "borderpad": 0.2}
+    corner_legend(figure, handles, (left, 0), len(kinds), **more)

@@ -151,7 +151,11 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
     _name(figure, grid, table)
     handles, labels = every[0].get_legend_handles_labels()
     count = columns(labels, figure.get_figwidth() - MARGINS, LEGEND_SIZE)
-    style = {"loc": "outside lower center", "frameon": False, "fontsize": LEGEND_SIZE}
+    style: dict[str, Any] = {
+        "loc": "outside lower center",
+        "frameon": False,
+        "fontsize": LEGEND_SIZE,
+    }
     figure.legend(handles, labels, ncols=count, **style)
     return figure
 

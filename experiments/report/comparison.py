@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby, islice
 from typing import Any
@@ -155,15 +154,6 @@ def _bars(result: Comparison) -> list[Chart]:
     return [bars(result.case, groups, heights, marks)] if heights else []
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One split: which accelerators it is about, its level, and what it does."""
-
-    about: str
-    level: int
-    split: PlanSplit
-
-
 def plan_maps(network: str, plans: list[tuple[Array, list[Plan]]]) -> dict[str, Any]:
     """For each array, a map for each plan of one network: layers down, levels across."""
     types = kinds_of(*(plan for _, of in plans for plan in of))
@@ -174,40 +164,35 @@ def plan_maps(network: str, plans: list[tuple[Array, list[Plan]]]) -> dict[str, 
     }
 
 
-def columns(split: PlanSplit | None, group: Group) -> Iterator[Column]:
-    """Splits from the top down; where two halves differ, the first's and then the second's."""
-    for top, level, chain in stretches(split, group, 0):
-        about = describe(top, chain)
+def _columns(plan: Plan, group: Group) -> Iterator[tuple[str, int, PlanSplit]]:
+    """Splits from the top down, with what each is about and its level.
+
+    Where two halves differ, the first's and then the second's.
+    """
+    for top, level, chain in stretches(plan.root, group, 0):
         for i, one in enumerate(chain):
-            yield Column(about, level + i, one)
+            yield describe(top, chain), level + i, one
 
 
 def _map(plan: Plan, array: Array) -> dict[str, Any]:
-    title = f"{plan.planner}, {plan.network} on {array.name}, batch {plan.batch}"
-    found = list(islice(columns(plan.root, array.group), MOST_COLUMNS + 1))
+    found = list(islice(_columns(plan, array.group), MOST_COLUMNS + 1))
     shown = found[:MOST_COLUMNS]
-    rows = [
-        [name, *(_cell(column.split, number) for column in shown)]
-        for number, name in enumerate(plan.nodes)
-    ]
+    rows: list[list[object]] = [[name] for name in plan.nodes]
+    for _, _, split in shown:
+        for row, one in zip(rows, split.partitions, strict=True):
+            row.append(Split(str(one.type), Number(None if one.share == 0.5 else one.share, ".3g")))
     cost = f"cost [{OBJECTIVES[plan.objective].unit}]"
-    foot = [cost, *(Number(column.split.cost, ".3g") for column in shown)]
-    head = ["layer", *(column.level for column in shown)]
-    runs = groupby(enumerate(shown), lambda one: (one[1].about, one[1].level - one[0]))
+    foot = [cost, *(Number(split.cost, ".3g") for _, _, split in shown)]
+    runs = groupby(enumerate(shown), lambda one: (one[1][0], one[1][1] - one[0]))
     groups = [(about, len(list(run))) for (about, _), run in runs]
+    title = f"{plan.planner}, {plan.network} on {array.name}, batch {plan.batch}"
+    head = ["layer", *(level for _, level, _ in shown)]
     return {
         "title": title,
         "planner": plan.planner,
         "table": Table(title, head, rows, [foot], "map", groups) if shown else None,
         "cut": MOST_COLUMNS if len(found) > len(shown) else None,
     }
-
-
-def _cell(split: PlanSplit, number: int) -> Split:
-    partition = split.partitions[number]
-    return Split(
-        str(partition.type), Number(None if partition.share == 0.5 else partition.share, ".3g")
-    )
 
 
 def results(rows: Sequence[Result]) -> dict[str, Any]:

@@ -66,7 +66,17 @@ def report(
     its store then holds. Raises KeyboardInterrupt where the comparison was interrupted.
     """
     compared = _compared(study, progress, runner or Runner())
-    rows = _kept(study, runner) if study.rows is None and runner else study.rows
+    rows = study.rows
+    if rows is None and runner and runner.store:  # the speedups have the fastest devices alone
+        alone = {fastest_alone(one).name for one in study.arrays if len(one.group.kinds) > 1}
+        rows = [row for row in runner.store.rows() if row.get("array") not in alone]
+    plans = [
+        (
+            study.execution.planned(array),
+            [plan_of(_case(study, study.mapped, planner, array)) for planner in study.planners],
+        )
+        for array in study.arrays
+    ]
     drawn = _drawn(study)
     why = explain(drawn, drawn.array.name, (), progress)
     parts = {
@@ -77,7 +87,7 @@ def report(
         "path": critical_path(why),
         "helps": what_helps(why),
         "compare": _versus(study, why),
-        "plans": _plans(study),
+        "plans": plan_maps(study.mapped.name, plans),
         "timeline": step(str(drawn), why.timeline),
         "specs": specs(study.arrays),
         "made": made_by(study.command),
@@ -108,25 +118,6 @@ def _compared(
     if not all(result.complete for result in results):
         raise KeyboardInterrupt
     return results
-
-
-def _kept(study: Study, runner: Runner) -> Sequence[Mapping[str, Any]] | None:
-    """What the store holds, but for the fastest devices alone: the speedups have them."""
-    if runner.store is None:
-        return None
-    beside = {fastest_alone(array).name for array in study.arrays if len(array.group.kinds) > 1}
-    return [row for row in runner.store.rows() if row.get("array") not in beside]
-
-
-def _plans(study: Study) -> dict[str, Any]:
-    plans = [
-        (
-            study.execution.planned(array),
-            [plan_of(_case(study, study.mapped, planner, array)) for planner in study.planners],
-        )
-        for array in study.arrays
-    ]
-    return plan_maps(study.mapped.name, plans)
 
 
 def _versus(study: Study, why: Explanation) -> dict[str, Any] | None:

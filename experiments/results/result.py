@@ -107,12 +107,14 @@ def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> 
 
     What is not complete goes to the terminal: no file is replaced by half a study.
     """
+    plot = getattr(args, "plot", None) if complete else None
+    figure = result.plot() if plot else None
     if args.format == "parquet":
         _write_parquet(result.to_frame(), args.output)
     else:
         deliver(written(result, args.format), args.output if complete else None)
-    if complete and getattr(args, "plot", None):
-        save(result.plot(), args.plot)
+    if plot and figure is not None:
+        save(figure, plot)
 
 
 def _write_parquet(table: pandas.DataFrame, output: str) -> None:

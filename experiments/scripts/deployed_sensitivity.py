@@ -42,14 +42,18 @@ def _untiled(device: Device) -> Device:
     return replace(device, roofline=replace(device.roofline, tile=False))
 
 
-CHANGES: dict[str, tuple[Callable[[Device], Device] | None, dict[str, Any]]] = {
-    AS_IT_IS: (None, {}),
+def _same(device: Device) -> Device:
+    return device
+
+
+CHANGES: dict[str, tuple[Callable[[Device], Device], dict[str, Any]]] = {
+    AS_IT_IS: (_same, {}),
     "the other rule of tiles": (_untiled, {"whole_shards": True}),
     "fitted constant 0.65": (_constant(0.65), {}),
     "fitted constant 0.85": (_constant(0.85), {}),
     "no latency": (_latency(0.0, 0.0), {}),
     "ports 5 us, links 3 us": (_latency(5e-6, 3e-6), {}),
-    "each gradient by itself": (None, {"bucket_bytes": 0.0}),
+    "each gradient by itself": (_same, {"bucket_bytes": 0.0}),
 }
 """What is done to each device, and which fields of the execution change.
 
@@ -98,11 +102,8 @@ def changed(array: Array, execution: Execution, name: str) -> tuple[Array, Execu
     """An array and how a step is run on it with one of the changes."""
     of_device, fields = CHANGES[name]
     if of_device is _untiled and not execution.whole_shards:
-        of_device = None  # whole samples fill the tiles that there are
-    kinds = tuple(
-        (of_device(device) if of_device else device, count) for device, count in array.group.kinds
-    )
-    return replace(array, group=replace(array.group, kinds=kinds)), replace(execution, **fields)
+        of_device = _same  # whole samples fill the tiles that there are
+    return array.with_devices(of_device), replace(execution, **fields)
 
 
 def tables(table: pandas.DataFrame) -> str:
@@ -117,10 +118,9 @@ def tables(table: pandas.DataFrame) -> str:
         "[What they say](deployed-study.md).",
     ]
     for planner, part in table.groupby("planner", sort=False):
-        cells = part.set_index(["array", "wires", "batch", "change"])["speedup"]
         rows = (
-            [*place, *(f"{own.droplevel([0, 1, 2])[name]:.2f}" for name in CHANGES)]
-            for place, own in cells.groupby(level=[0, 1, 2], sort=False)
+            [*place, *own.set_index("change")["speedup"][list(CHANGES)].map("{:.2f}".format)]
+            for place, own in part.groupby(["array", "wires", "batch"], sort=False)
         )
         heads = ["array", "wires", "batch", *CHANGES]
         lines += ["", f"## {planner}", "", *markdown(heads, rows, 3)]

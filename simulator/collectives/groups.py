@@ -201,19 +201,11 @@ class Groups:
     @property
     def ring(self) -> Groups:
         """The same with members so that neighbours are near."""
-        return self if self._on_grid is None else self._on_grid
-
-    @cached_property
-    def _on_grid(self) -> Groups | None:
-        """The ring where a grid joins the members: what is kept is never the groups themselves.
-
-        They would be in a circle then, and hold the wires until the collector finds it.
-        """
         if not _shares_grid(self.wires, self.rows[0]):
-            return None
+            return self
         return replace(self, rows=in_ring_order(self.wires, self.rows))
 
-    @cached_property
+    @property
     def chain(self) -> Groups:
         """The same ring, cut open before the first member."""
         rows = self.ring.rows

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
 from math import ceil, floor, sqrt
 from typing import Protocol, TypeVar
 
 from simulator.collectives.algorithms import FLAT, Algorithm
-from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s, summed
@@ -97,7 +95,7 @@ class Flat:
     def phases(self) -> int:  # noqa: D102
         return len(self.timed)
 
-    @cached_property
+    @property
     def alone_ps(self) -> int:  # noqa: D102
         return sum([one.alone_ps(self.size_bytes) for one in self.timed])
 
@@ -119,8 +117,7 @@ def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Flat
     """Every algorithm that applies, without the direct one where its pattern takes long to make."""
     counted = 1 if groups.wires.topology.levels and groups.strided else groups.count
     many = counted * groups.size**2 > MOST_DIRECT
-    key = groups.wires.key, groups.key, collective, many
-    ways = cached("ways", key, partial(_ways, groups, collective, many=many))
+    ways = _ways(groups, collective, many=many)
     return [Flat(groups, collective, *way, size_bytes) for way in ways]
 
 
@@ -175,7 +172,7 @@ class Tiers:
     def phases(self) -> int:  # noqa: D102
         return sum(tier.phases for tier in self.tiers)
 
-    @cached_property
+    @property
     def alone_ps(self) -> int:  # noqa: D102
         return sum([tier.alone_ps for tier in self.tiers])
 

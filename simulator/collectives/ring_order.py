@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from hardware import Wires
@@ -91,7 +89,6 @@ def runs(of: Ints, groups: Ints) -> Ints | None:
     return groups.reshape(rows.shape)
 
 
-@cache
 def cycle(sides: tuple[int, ...]) -> Ints:
     """A round trip through a box: numbers of its places (last side fastest) as visited.
 

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import and_
 
 import numpy as np
@@ -212,7 +212,6 @@ def _symmetries(loads: Iterable[Load]) -> set[Symmetry | None]:
     return {load.on.symmetry if isinstance(load.on, Classes) else None for load in loads}
 
 
-@lru_cache(maxsize=8)
 def _classes(symmetry: Symmetry, copied: int) -> tuple[Ints, Ints, Ints]:
     """The classes of links under some flips: signature, a link of each, and every link's class."""
     keys = symmetry.signature & ~copied

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -90,7 +89,6 @@ def _used(fabric: Cables, rings: Sequence[Order], chain: Order) -> Iterator[int]
         yield fabric.links[b, a][0]
 
 
-@lru_cache(maxsize=256)
 def _rings(graph: Multigraph, members: Order) -> tuple[tuple[Order, ...], Order]:
     """As many rings of all members as share no cable, or else a chain of all (none: ())."""
     cables = Counter({pair: n for pair, n in graph if set(pair) <= set(members)})

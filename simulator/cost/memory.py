@@ -129,16 +129,12 @@ def memory_use(
     gradients, passing = _gradients(operators, mine, shards, core, parts, rest)
     gradients = [] if core.bytes.buffer else gradients
     held = [*_maps(operators, mine, shards, core), *gradients, *passing]
-    held += [
-        _Held(*window, "buffers")
-        for window in gathered(
-            parts,
-            mine,
-            lambda v: (
-                core.bytes.weight * (own[v] + _lent(operators, v, shards[v])) if rest[v] else 0.0
-            ),
-        )
-    ]
+
+    def whole(v: int) -> float:
+        """Bytes of a node's weights, as they are gathered to be used."""
+        return core.bytes.weight * (own[v] + _lent(operators, v, shards[v])) if rest[v] else 0.0
+
+    held += [_Held(*window, "buffers") for window in gathered(parts, mine, whole)]
     apart, dummy = parts.gradients, core.bytes.dummy
     if dummy:
         made = dummies.made(operators, mine, shards, apart)

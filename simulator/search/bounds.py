@@ -9,7 +9,7 @@ idle. It counts every exchange that a core waits for, and is far nearer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -31,7 +31,6 @@ from simulator.search.relaxation import Chain, by_themselves
 from simulator.search.states import FEW_CORES, MANY_LEVELS, States, filled, is_state
 from simulator.search.tables import Cores, Tables
 from workloads import Network, partition_graph
-from workloads.kept import once_for_each
 
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights that are tried: from those of peaks to those of HBM bandwidths."""
@@ -53,32 +52,14 @@ def _published_s(network: Network, group: Group, batch: int, phases: int) -> flo
     that much less of each is sure.
     """
     parts = 0 if group.arithmetic.fused else group.size
-    found = _published_flops(network)(batch, phases)
-    work = (max(0.0, full - parts * saved) for full, saved in found)
+    graph = partition_graph(network)
+    each, every = sizing(graph).each, whole(graph)
+    work = []
+    for once, fused in zip(each(batch, every), each(batch, every, fused=True), strict=True):
+        for phase in PHASES[:phases]:
+            full = flops_of(phase, fused)
+            work.append(max(0.0, full - parts * (full - flops_of(phase, once))))
     return math.fsum(work) / group.peak_flops_per_s
-
-
-@once_for_each
-def _published_flops(network: Network) -> Callable[[int, int], list[tuple[float, float]]]:
-    """Of every product its FLOPs, fused, and how many fewer each part of it has.
-
-    By batch and number of phases.
-
-    Kept, as comparisons ask for it again for every planner and array.
-    """
-
-    @lru_cache(maxsize=8)
-    def of(batch: int, phases: int) -> list[tuple[float, float]]:
-        work = []
-        graph = partition_graph(network)
-        each, every = sizing(graph).each, whole(graph)
-        for once, fused in zip(each(batch, every), each(batch, every, fused=True), strict=True):
-            for phase in PHASES[:phases]:
-                full = flops_of(phase, fused)
-                work.append((full, full - flops_of(phase, once)))
-        return work
-
-    return of
 
 
 def _deployed_s(network: Network, group: Group, batch: int, execution: Execution) -> float:
@@ -231,7 +212,17 @@ def layouts_bound(
     first_s = _first_s(network, array, batch, execution)
     if first_s is None or first_s < worth_s:
         return None
-    return _of_all(network, array, batch, execution, first_s)
+    cores = [one for one in _cores(array) if one]
+    levels, seconds = max(one.levels for one in cores), first_s
+    every = [_size(network, batch, execution, one, RUNS) for one in cores]
+    if levels > MANY_LEVELS:
+        seconds = at_most_s(every, seconds)
+    covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
+    if 1 << levels > FEW_CORES:
+        covers += FILLED.format(FEW_CORES)
+    if not all(states.complete for one in every for states in _states(one)):
+        covers += FEW_RUNS.format(RUNS - 1)
+    return StepBound(seconds, covers)
 
 
 @lru_cache(maxsize=64)
@@ -249,24 +240,6 @@ def _first_s(network: Network, array: Array, batch: int, execution: Execution) -
     if max(_pairs(_size(*how, one, RUNS)) for one in cores if one) > MOST_WORK:
         return None
     return least_s([_size(*how, one) for one in cores if one])
-
-
-@lru_cache(maxsize=64)
-def _of_all(
-    network: Network, array: Array, batch: int, execution: Execution, seconds: float
-) -> StepBound:
-    """That of all layouts that are covered, of which the first have one of so many seconds."""
-    cores, how = _cores(array), (network, batch, execution)
-    every = [_size(*how, one, RUNS) for one in cores if one]
-    levels = max(one.levels for one in cores if one)
-    if levels > MANY_LEVELS:
-        seconds = at_most_s(every, seconds)
-    covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
-    if 1 << levels > FEW_CORES:
-        covers += FILLED.format(FEW_CORES)
-    if not all(states.complete for one in every for states in _states(one)):
-        covers += FEW_RUNS.format(RUNS - 1)
-    return StepBound(seconds, covers)
 
 
 def _cores(array: Array) -> list[Cores | None]:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from hardware import Device
 from planners import Plan
-from planners.partition import I
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
     Piece,
@@ -33,7 +32,7 @@ from simulator.search.candidates import (
 )
 from simulator.search.judge import Judge
 from simulator.search.layouts import first_cores, layouts
-from simulator.search.relaxation import MOST_WEIGHT, Chain, by_themselves
+from simulator.search.relaxation import MOST_WEIGHT, Chain
 from simulator.search.shares import Shares, with_better_shares
 from simulator.search.states import FEW_CORES, MANY_LEVELS
 from simulator.search.tables import Floats, Ints, Tables
@@ -195,8 +194,6 @@ def _first(gains: Floats, states: Ints, taken: NDArray[np.bool_]) -> Near:
     return Near(gains[order], states[order])
 
 
-FAR = 1.2
-"""Layouts are looked for that should take at most so many times as long as the best."""
 MOST_LAYOUTS = 6
 """Of a number of cores that are simulated."""
 ALL_LAYOUTS = 3**6
@@ -272,27 +269,10 @@ def subset_of(
     tables = Tables(judge.network, samples, cores, judge.execution)
     if tables.products_s >= enough_s:
         return None
-    chain, loose = _chains(tables, size, byte_s)
-    if not judge.execution.strict_memory:
-        limit_s = FAR * judge.best_s if judge.best_s < math.inf else 2 * _by_samples_s(chain)
-        fewer = by_themselves(loose, limit_s)
-        if fewer is None:
-            return None
-        chain, loose = _chains(fewer, size, byte_s)
+    chain = Chain(tables, filled=True, byte_s=byte_s)
+    loose = Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
     kinds = [kind for kind, _ in judge.array.group.kinds]
     return Subset(device, size, kinds.index(device), chain, loose)
-
-
-def _chains(tables: Tables, size: int, byte_s: float) -> tuple[Chain, Chain]:
-    """Of filled layouts, and with others where there are few cores."""
-    chain = Chain(tables, filled=True, byte_s=byte_s)
-    return chain, Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
-
-
-def _by_samples_s(chain: Chain) -> float:
-    """What the layout of type I alone sums up to."""
-    picks = [costs.states.numbers[(I,) * chain.tables.cores.levels] for costs in chain.nodes]
-    return sum(chain.seconds(picks, weight) for weight in (0.0, 1.0))
 
 
 @dataclass(slots=True)

@@ -49,8 +49,6 @@ class Block:
     shards: tuple[Shards, ...]
     counts: Counts
     levels: tuple[Children, ...] = ()
-    _groups: dict[tuple[tuple[bool, ...], bytes], Members] = field(default_factory=dict)
-    _busy: dict[tuple[int, ...], Mask] = field(default_factory=dict)
 
     @property
     def cores(self) -> int:
@@ -75,21 +73,13 @@ class Block:
 
     def busy(self, nodes: Sequence[int]) -> Mask:
         """Which of the shards have something of any of these nodes."""
-        if self.full:
-            return self._everyone
-        key = tuple(nodes)
-        if key not in self._busy:
-            self._busy[key] = np.any(self._having[list(nodes)], axis=0)
-        return self._busy[key]
+        found: Mask = np.any(self._having[list(nodes)], axis=0)
+        return found
 
     @cached_property
     def full(self) -> bool:
         """Whether every core has something of every node."""
         return bool(self._having.all())
-
-    @cached_property
-    def _everyone(self) -> Mask:
-        return np.ones(len(self.shards), dtype=np.bool_)
 
     @cached_property
     def _having(self) -> Mask:
@@ -123,14 +113,10 @@ class Block:
         Where only some of a group are busy, the places of those who are idle
         in all groups are left out, and groups without any.
         """
-        key = together, busy.tobytes()
-        if key not in self._groups:
-            halvings = self._halvings(busy)
-            if halvings is None:
-                self._groups[key] = self._rows(together, busy[self.which])
-            else:
-                self._groups[key] = _lattice(together, halvings)
-        return self._groups[key]
+        halvings = self._halvings(busy)
+        if halvings is None:
+            return self._rows(together, busy[self.which])
+        return _lattice(together, halvings)
 
     def _halvings(self, busy: Mask) -> tuple[bool, ...] | None:
         """Of every level, whether both halves of busy groups are busy, alike; or only the first.

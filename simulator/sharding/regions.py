@@ -8,7 +8,6 @@ every core of one receives what it reads from those of the other who have it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +147,6 @@ def messages(held: Regions, wanted: Regions) -> Messages:
     return Messages(a[goes], b[goes], of[goes])
 
 
-@lru_cache(maxsize=64)
 def _who(held: bytes, wanted: bytes) -> tuple[Ints, Ints, Floats]:
     """Holders and askers by their places among the bounds, and what of the tensor they pass on.
 

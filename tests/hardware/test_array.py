@@ -119,6 +119,14 @@ def test_values_are_frozen_and_carry_nothing_that_is_not_a_value() -> None:
     assert eval(repr(group), {"Group": Group, **vars(__import__("hardware"))}) == group  # noqa: S307
 
 
+def test_every_device_is_changed_and_nothing_else() -> None:
+    array = load_array("accpar-mixed")
+    twice = array.with_devices(lambda device: replace(device, hbm_bytes_per_s=1.0))
+    assert [device.hbm_bytes_per_s for device, _ in twice.group.kinds] == [1.0, 1.0]
+    assert [count for _, count in twice.group.kinds] == [count for _, count in array.group.kinds]
+    assert (twice.name, twice.topology) == (array.name, array.topology)
+
+
 def leaves(group: Group) -> Iterator[Device]:
     """Every leaf's device, by halving down to single ones."""
     if group.size == 1:

@@ -6,14 +6,14 @@ The rates are seconds of one processor and bytes of memory, measured on
 22 November 2026 on a 2-core Xeon (Python 3.11) with lenet, vgg16, resnet50, llama3-8b and
 llama3-405b on accpar-mixed, accpar-homogeneous and tpu-v3-pod; the geometric middle of
 what came out, which lies within a factor of five of each.
-``tests/experiments/studies/test_estimate.py`` compares them with what steps do take.
+``tests/experiments/studies/running/test_estimate.py`` compares them with what steps do take.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from experiments.notices import tell
@@ -26,18 +26,32 @@ LARGE_BYTES = 2e9
 """A run that will need more of either is announced."""
 
 
-class Rate(NamedTuple):
-    """Of one unit of work: seconds, and bytes that are held."""
+class Estimate(NamedTuple):
+    """Seconds of one processor, and bytes of memory at the most; also of one unit of work."""
 
     seconds: float
     held_bytes: float
 
+    @property
+    def large(self) -> bool:
+        """Whether to say so before the work."""
+        return self.seconds > LONG_S or self.held_bytes > LARGE_BYTES
 
-EACH = Rate(0.004, 3e6)
+    def plus(self, units: float, each: Estimate) -> Estimate:
+        """With so many more units of work."""
+        return Estimate(
+            self.seconds + units * each.seconds, self.held_bytes + units * each.held_bytes
+        )
+
+    def __str__(self) -> str:
+        return f"about {_duration(self.seconds)} and {_size(self.held_bytes)}"
+
+
+EACH = Estimate(0.004, 3e6)
 """Of a step, whatever it does."""
-FOLDED = {"published": Rate(16e-6, 2e3), "deployed": Rate(200e-6, 5e3)}
+FOLDED = {"published": Estimate(16e-6, 2e3), "deployed": Estimate(200e-6, 5e3)}
 """Of a node at a level, for each kind of device; cores that do the same are simulated once."""
-UNFOLDED = {"published": Rate(8e-6, 600.0), "deployed": Rate(40e-6, 1e3)}
+UNFOLDED = {"published": Estimate(8e-6, 600.0), "deployed": Estimate(40e-6, 1e3)}
 """Of a node at a level, for each core that is simulated by itself."""
 
 PLACED = frozenset({"ring", "torus", "mesh"})
@@ -58,22 +72,6 @@ SEARCHED = {"published": (0.01, 0.5e-3), "deployed": (0.4, 0.01)}
 there: 4 s (ResNet-50, tpu-v3-8) to 20 s (ResNet-50, accpar-mixed), 24 November 2026."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Seconds of one processor, and bytes of memory at the most."""
-
-    seconds: float
-    held_bytes: float
-
-    @property
-    def large(self) -> bool:
-        """Whether to say so before the work."""
-        return self.seconds > LONG_S or self.held_bytes > LARGE_BYTES
-
-    def __str__(self) -> str:
-        return f"about {_duration(self.seconds)} and {_size(self.held_bytes)}"
-
-
 def estimate(case: Case) -> Estimate:
     """What planning and simulating a case will take."""
     deployed = case.execution.model == "deployed"
@@ -81,23 +79,21 @@ def estimate(case: Case) -> Estimate:
     nodes = sum(layer.type.product or len(layer.inputs) > 1 for layer in case.network.layers)
     levels = max(1, math.ceil(math.log2(group.size)))
     model = "deployed" if deployed else "published"
-    work = nodes * levels * len(group.kinds)
-    seconds, held = (a + work * b for a, b in zip(EACH, FOLDED[model], strict=True))
+    parts = levels * len(group.kinds)
+    found = EACH.plus(nodes * parts, FOLDED[model])
     if case.planner_name == SEARCH:
         level_s, node_s = SEARCHED[model]
-        seconds += levels * len(group.kinds) * (level_s + nodes * node_s)
+        found = found.plus(parts, Estimate(level_s + nodes * node_s, 0.0))
     staging = case.execution.staging
     if staging is not None:
         stages, turns = _passed(case, staging)
         if staging.parallel and stages > 1 and case.folded:
-            seconds = EACH.seconds + nodes * WRITTEN
-        seconds += stages * turns * PASSED[model]
-        held += nodes * turns * PIPELINED_BYTES[model]
+            found = found._replace(seconds=EACH.seconds + nodes * WRITTEN)
+        held = nodes * turns * PIPELINED_BYTES[model]
+        found = found.plus(1, Estimate(stages * turns * PASSED[model], held))
     if not case.folded or (deployed and _told_apart(case)):
-        work = nodes * levels * group.size
-        seconds += work * UNFOLDED[model].seconds
-        held += work * UNFOLDED[model].held_bytes
-    return Estimate(seconds, held)
+        found = found.plus(nodes * levels * group.size, UNFOLDED[model])
+    return found
 
 
 def _passed(case: Case, staging: Staging) -> tuple[int, int]:

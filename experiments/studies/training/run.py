@@ -82,7 +82,7 @@ class Training:
         learned = None
         if problem is not None:
             learned = learn(problem, self.workers, method.servers, run.history)
-        return Trained(self, run, timeline, hang, learned, problem and problem.rate)
+        return Trained(self, run, timeline, hang, learned, problem.rate if problem else None)
 
     def to_target_s(self, learned: Learned | None) -> float | None:
         """When the loss that was asked about was reached; None if it never was."""

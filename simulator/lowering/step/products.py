@@ -41,7 +41,8 @@ class Products:
         self._device = device
         self._step = operators(network, **execution.computing)
         self.sorts = sorts_of(self._step)
-        self._known: dict[tuple[int, Phase, Shard, float], list[OperatorCost]] = {}
+        self._known: dict[tuple[int, Phase, Shard, float], tuple[list[OperatorCost], int]] = {}
+        """Costs of the operators of a product, and picoseconds of all of them."""
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -49,19 +50,22 @@ class Products:
         ``held`` is what the operators find on the core (``Deployed.held``), of whose
         weights it updates a part.
         """
-        done, name = self._costs(v, phase, held, updated), self._step.graph[v].name
+        done, name = self._costs(v, phase, held, updated)[0], self._step.graph[v].name
         return computed(phase, name, done, self._device, self.core) if done else None
 
     def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
         """How long that operation takes; 0 without any."""
-        return lasts_ps(self._costs(v, phase, held, updated))
+        return self._costs(v, phase, held, updated)[1]
 
-    def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
+    def _costs(
+        self, v: int, phase: Phase, held: Shard, updated: float
+    ) -> tuple[list[OperatorCost], int]:
         key = self.sorts[v], phase, held, updated
         if key not in self._known:
             if len(self._known) >= MOST:
                 self._known.clear()
-            self._known[key] = costs(self.operators(v, phase, updated), held, self.core)
+            done = costs(self.operators(v, phase, updated), held, self.core)
+            self._known[key] = done, lasts_ps(done)
         return self._known[key]
 
     def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:

@@ -47,6 +47,7 @@ def test_the_table_and_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture
     for words in ("Critical path", "Busiest links", "Twice as fast", "network.latency=1 ms"):
         assert words in text
     assert "exchanges: latency" in text
+    assert "│ conv (2) " in text  # of a kind, how many layers
     drawing = plot.read_text()
     for words in ("lenet, owt on ring-8, network.latency=1 ms", "critical path: time", "latency 9"):
         assert words in drawing

@@ -10,6 +10,7 @@ from experiments.measured.machine import MACHINES, changes_of, machine_of
 from experiments.measured.split import LeftOutError, precision_of, split_of
 from experiments.output import UsageError
 from hardware import load_array
+from planners import Axes
 from tests.experiments.measured.some_rows import small
 
 
@@ -21,8 +22,9 @@ def of(**changed: Any) -> Any:
 def test_a_row_that_states_all_assumes_nothing() -> None:
     split = of()
     assert split.assumed == ()
-    assert (split.dp, split.tp, split.pp, split.vp, split.cp, split.ep) == (4, 2, 1, 1, 1, 1)
-    assert (split.micro_batch, split.zero, split.recompute, split.sp) == (2, 0, "none", True)
+    assert split.axes == Axes(dp=4, tp=2, sp=True)
+    assert (split.micro_batch, split.zero, split.recompute) == (2, 0, "none")
+    assert not of(tp=1, dp=8).axes.sp  # there is nobody to share positions with
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,12 @@ def test_other_constants_fit_worse(key: str, factor: float, gpus: list[Any]) -> 
 
 
 def test_the_table_tells_fitted_rows_from_checks() -> None:
-    same = {"network": "lenet", "array": "dgx-a100", "stack": "ngc-2020", "batch_per_gpu": 64}
+    same: dict[str, Any] = {
+        "network": "lenet",
+        "array": "dgx-a100",
+        "stack": "ngc-2020",
+        "batch_per_gpu": 64,
+    }
     same |= dict.fromkeys(("device", "precision", "optimizer"), "")
     rows = [GpuRow(**same, gpus=many, step_ms=1.0, source="somewhere") for many in (1, 8)]
     part = gpu_section(list(gpu_steps(rows)))

@@ -58,7 +58,7 @@ def test_the_products_are_the_given_ones() -> None:
 
 def test_figures_and_what_they_say() -> None:
     told: list[str] = []
-    figures = {key: charm.FIGURES[key]().made(key, told.append) for key in ("fitted", "gain")}
+    figures = {key: charm.FIGURES[key]().made(told.append) for key in ("fitted", "gain")}
     assert len(told) == sum(len(figure.rows) for figure in figures.values())
     assert any("No single share fits" in line for line in figures["fitted"].messages)
     (said,) = figures["gain"].messages

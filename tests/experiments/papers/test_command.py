@@ -52,7 +52,7 @@ def test_pictures(key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_accpars_evaluation() -> None:
     homogeneous, hierarchy, types = (
-        FIGURES[key]().made(key) for key in ("homogeneous", "hierarchy", "types")
+        FIGURES[key]().made() for key in ("homogeneous", "hierarchy", "types")
     )
     means = {r["planner"]: r for r in homogeneous.rows if r["network"] == "Gmean"}
     assert {planner: row["published"] for planner, row in means.items()} == {

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.commands.reproduce import tables, to_dict
 from experiments.output import text_of
-from experiments.papers.figure import Asked, Figure, beside, grid, largest
+from experiments.papers.figure import Figure, beside, grid, largest
 
 BARS = (
     beside(2.2, 2.0, network="a", planner="owt"),
@@ -12,7 +12,7 @@ BARS = (
     beside(0.8, 1.0, network="b", planner="owt"),
     beside(1.5, None, network="b", planner="mine"),
 )
-FIGURE = Figure("6", "title", "bars", "energy [J]", BARS, ("a message",))
+FIGURE = Figure("title", "energy [J]", rows=BARS, messages=("a message",))
 
 
 def test_a_row_beside_the_papers() -> None:
@@ -27,11 +27,11 @@ def test_a_row_beside_the_papers() -> None:
 
 def test_planners_in_the_order_of_the_rows() -> None:
     assert FIGURE.planners == ["owt", "mine"]
-    assert Figure("k", "t", "map", "x", ({"a": 1},)).planners == []
+    assert Figure("t", "x", shape="map", rows=({"a": 1},)).planners == []
 
 
 def test_the_largest_difference_of_each_planner() -> None:
-    (worst,) = largest([FIGURE])
+    (worst,) = largest({"6": FIGURE})
     assert worst == {
         "figure": "6",
         "planner": "owt",
@@ -39,15 +39,15 @@ def test_the_largest_difference_of_each_planner() -> None:
         "where": "b",
         "difference": pytest.approx(-0.2),
     }
-    assert largest([Figure("9", "t", "map", "x", ({"a": 1},))]) == []
+    assert largest({"9": Figure("t", "x", shape="map", rows=({"a": 1},))}) == []
 
 
 def test_a_figure_is_made_of_a_grid() -> None:
     """Groups first, in each the planners; progress hears of every row, notes are made of all."""
     points = grid("size", (1, 2), ("a", "b"), lambda n, p: n + len(p), {(2, "b"): 2.0}, network="n")
     heard: list[str] = []
-    asked = Asked("title", "speed", points, lambda rows: [f"{len(rows)} rows"], ("size",), "case")
-    figure = asked.made("key", heard.append)
+    asked = Figure("title", "speed", points, lambda rows: [f"{len(rows)} rows"], ("size",), "case")
+    figure = asked.made(heard.append)
     assert heard == ["1, a", "1, b", "2, a", "2, b"]
     assert [list(row.values()) for row in figure.rows] == [
         ["n", 1, "a", 2, None, None],
@@ -66,19 +66,19 @@ def cells(text: str) -> list[list[str]]:
     ]
 
 
-def to_table(paper: str, figures: list[Figure]) -> str:
-    return text_of(*tables(paper, figures))
+def to_table(**figures: Figure) -> str:
+    return text_of(*tables("hypar", figures))
 
 
 def test_bars_as_a_table() -> None:
-    text = to_table("hypar", [FIGURE])
+    text = to_table(**{"6": FIGURE})
     rows = cells(text)
     assert rows[0] == ["network", "owt [J]", "the paper's", "off by", "mine [J]"]
     assert rows[1] == ["a", "2.2", "2", "+10.0%", "3"]
     assert rows[2] == ["b", "0.8", "1", "-20.0%", "1.5"]
     assert rows[-1] == ["6", "owt", "2", "b", "-20.0%"]
     assert "a message" in text
-    assert "Largest differences" not in to_table("hypar", [])
+    assert "Largest differences" not in to_table()
 
 
 def test_plans_as_a_table() -> None:
@@ -86,7 +86,7 @@ def test_plans_as_a_table() -> None:
         {"network": "n", "levels": ["01", "10"], "published": ["01", "11"], "same": False},
         {"network": "m", "levels": ["00", "11"], "published": None, "same": None},
     )
-    rows = cells(to_table("hypar", [Figure("5", "t", "plans", "types", plans)]))
+    rows = cells(to_table(a=Figure("t", "types", shape="plans", rows=plans)))
     assert rows[1:] == [
         ["n", "H1", "01", "01"],
         ["", "H2", "10", "11"],
@@ -97,7 +97,7 @@ def test_plans_as_a_table() -> None:
 
 def test_maps_show_their_best_and_their_own() -> None:
     points = tuple({"a": str(i), "b": "0", "ours": float(i), "hypar": i == 1} for i in range(9))
-    rows = cells(to_table("hypar", [Figure("9", "t", "map", "x", points, (), ("a", "b"))]))
+    rows = cells(to_table(a=Figure("t", "x", shape="map", rows=points, axes=("a", "b"))))
     assert [row[:2] for row in rows[1:]] == [
         ["1", "8"],
         ["2", "7"],
@@ -110,9 +110,9 @@ def test_maps_show_their_best_and_their_own() -> None:
 
 
 def test_json_has_it_all() -> None:
-    data = to_dict("accpar", [FIGURE])
+    data = to_dict("accpar", {"6": FIGURE})
     assert data["paper"].startswith("AccPar")
     assert data["figures"] == {"6": list(BARS)}
     assert data["notes"] == {"6": ["a message"]}
     assert data["labels"] == {"6": "energy [J]"}
-    assert data["largest_differences"] == largest([FIGURE])
+    assert data["largest_differences"] == largest({"6": FIGURE})

@@ -24,7 +24,7 @@ HEARD: list[str] = []
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Figure]:
     HEARD.clear()
-    return {key: asked().made(key, HEARD.append) for key, asked in FIGURES.items()}
+    return {key: asked().made(HEARD.append) for key, asked in FIGURES.items()}
 
 
 def value(figure: Figure, network: str, planner: str) -> Any:
@@ -66,7 +66,7 @@ def test_what_is_not_reproduced_is_said_and_shown(figures: dict[str, Figure]) ->
         assert len(off) == 11
         assert max(map(abs, off)) > 0.1
     assert any("reconstruction" in note for note in figures["7"].messages)
-    worst = {(row["figure"], row["planner"]): row for row in largest(list(figures.values()))}
+    worst = {(row["figure"], row["planner"]): row for row in largest(figures)}
     assert worst["8", "hypar"]["where"] == "VGG-B"  # probably a misprint in the paper
     assert abs(worst["7", "hypar"]["difference"]) < 0.2
 

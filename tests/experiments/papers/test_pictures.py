@@ -16,10 +16,10 @@ POINTS = [
 
 
 def test_every_shape(tmp_path: Path) -> None:
-    figures = [
-        Figure("p", "plans", "plans", "types", (PLAN,)),
-        Figure("m", "map", "map", "performance", tuple(POINTS), (), ("a", "b")),
-    ]
+    figures = {
+        "p": Figure("plans", "types", shape="plans", rows=(PLAN,)),
+        "m": Figure("map", "performance", shape="map", rows=tuple(POINTS), axes=("a", "b")),
+    }
     plot_figures("x", figures, str(tmp_path))
     plot_figures("x", figures, str(tmp_path), ".pdf")
     names = [f"x-{key}.{ending}" for key in "mp" for ending in ("pdf", "png")]
@@ -35,7 +35,7 @@ def test_legends_and_titles_are_clear_of_what_is_drawn(shape: str) -> None:
         for place, (ours, theirs) in enumerate([(8.0, 9.0), (8.0, None), (9.0, 9.0), (9.0, 1.0)])
         for planner in ("hypar", "model_parallel")
     ]
-    figure = Figure("k", "a title", shape, "speedup", tuple(rows), (), (axis,), "an-array, batch 1")
+    figure = Figure("a title", "speedup", (), (), (axis,), "an-array, batch 1", shape, tuple(rows))
     picture = plot_figure(figure)
     picture.savefig(io.BytesIO(), format="png")
     (axes,) = picture.axes

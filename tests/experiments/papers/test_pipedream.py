@@ -53,7 +53,7 @@ def test_a_flush_costs_the_bubble() -> None:
 
 
 def test_the_headline_sets_the_efficiency_and_nothing_else() -> None:
-    rows = FIGURES["sosp"]().made("sosp").rows
+    rows = FIGURES["sosp"]().made().rows
     (calibrated,) = [row for row in rows if row["calibrates"]]
     assert calibrated["difference"] == pytest.approx(0.0, abs=1e-3)
     assert 0.1 < efficiency() < 1.0
@@ -70,7 +70,7 @@ def test_the_headline_sets_the_efficiency_and_nothing_else() -> None:
 
 
 def test_gpipes_flush_costs_more_the_fewer_micro_batches() -> None:
-    rows = FIGURES["flush"]().made("flush").rows
+    rows = FIGURES["flush"]().made().rows
     gpipe = [row["ours"] for row in rows if row["planner"] == "gpipe" and "4x4" in row["cell"]]
     assert gpipe == sorted(gpipe, reverse=True)
     assert all(cost > 0 for cost in gpipe)

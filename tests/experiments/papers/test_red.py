@@ -19,7 +19,7 @@ def test_the_layers_are_legal_and_named() -> None:
 
 
 def test_zeros_cost_about_the_strides_square() -> None:
-    figures = {key: asked().made(key) for key, asked in red.FIGURES.items()}
+    figures = {key: asked().made() for key, asked in red.FIGURES.items()}
     products = {(r["network"], r["planner"]): r["ours"] for r in figures["products"].rows}
     ratios = {r["network"]: r["ours"] for r in figures["ratio"].rows if r["planner"] == "products"}
     for layer in layers():
@@ -30,4 +30,4 @@ def test_zeros_cost_about_the_strides_square() -> None:
 
 @pytest.mark.parametrize("key", red.FIGURES)
 def test_figures_have_rows(key: str) -> None:
-    assert len(red.FIGURES[key]().made(key).rows) == 12
+    assert len(red.FIGURES[key]().made().rows) == 12

@@ -53,7 +53,7 @@ def test_transfers_move_each_tensor_once() -> None:
 
 
 def test_the_calibration_meets_the_published_mean_and_is_said() -> None:
-    figures = {key: spacx.FIGURES[key]().made(key) for key in ("calibrated", "mechanism")}
+    figures = {key: spacx.FIGURES[key]().made() for key in ("calibrated", "mechanism")}
     found = figures["calibrated"]
     mean = fsum(row["ours"] for row in found.rows) / len(found.rows)
     assert mean == pytest.approx(0.78, abs=1e-3)

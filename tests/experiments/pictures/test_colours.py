@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-import experiments.report.page
+import experiments.report
 from experiments.papers.figure import Figure, beside
 from experiments.papers.pictures import plot_figure
 from experiments.pictures.figures import COLOURS, PLANNERS, colours, places
@@ -51,7 +51,7 @@ def test_pictures_agree() -> None:
     panel = plot_sweep(grid, table(grid), []).axes[0]
     assert {str(x.get_label()): str(x.get_color()) for x in panel.lines} == wanted
     beside_paper = tuple(beside(1.0, None, network="n", planner=planner) for planner in SOME)
-    (axes,) = plot_figure(Figure("k", "t", "bars", "speedup", beside_paper)).axes
+    (axes,) = plot_figure(Figure("t", "speedup", rows=beside_paper)).axes
     found = [
         to_hex(patch.get_facecolor()) for patch in axes.patches if isinstance(patch, Rectangle)
     ]

@@ -81,7 +81,9 @@ def reproduced(shape: str) -> Figure:
         "map": [{"a": a, "b": "0", "ours": 1.0, "hypar": a == "1"} for a in "01"],
     }
     axes = {"lines": ("levels",), "map": ("a", "b")}.get(shape, ("network",))
-    return plot_figure(Reproduced("k", "title", shape, "speedup", tuple(rows[shape]), (), axes))
+    return plot_figure(
+        Reproduced("title", "speedup", shape=shape, rows=tuple(rows[shape]), axes=axes)
+    )
 
 
 DATES = (b"dc:date", b"CreationDate", b"ModDate", b"tIME", b"Creation Time")

@@ -59,7 +59,7 @@ def test_bars_are_the_slices_and_names_fit(slices: list[Slice]) -> None:
     width = (slices[-1].end_ps if slices else 1) * scale
     ends = [0.0]
     for name in names(row, width, 6):
-        length = len(name.layer) * 6 * CHARACTER
+        length = len(name.bar.layer) * 6 * CHARACTER
         start = name.x - length / 2 if name.inside else name.x
         assert ends[-1] <= start
         ends.append(start + length)

@@ -101,8 +101,8 @@ def judge_of(name: str, boards: int) -> Judge:
 
 
 def test_a_layout_is_among_the_states_near_its_own() -> None:
-    """128 cores have states of two runs; near a layout there are some of three."""
-    judge = judge_of("lenet", 16)
+    """256 cores have states of two runs; near a layout there are some of three."""
+    judge = judge_of("lenet", 32)
     ((device, size),) = whole(judge.array)
     subset = subset_of(judge, device, size, 512, 0.0)
     assert subset is not None

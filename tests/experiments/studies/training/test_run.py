@@ -126,7 +126,10 @@ def lines(*found: Trained) -> list[str]:
 
 def test_a_table_of_one() -> None:
     said = "\n".join(lines(run("ad-psgd", "worker:0:5", learn="logistic", loss=0.1)))
-    for words in ("each a board, 32 samples", "worker:0:5", "graph", "waiting: an average"):
+    for words in (
+        *("each a board, 32 samples", "worker:0:5", "graph", "waiting: an average"),
+        *("one worker's step", "gradients", "│ time ", "iterations", "staleness", "computing"),
+    ):
         assert words in said
     assert "time to 0.1" in said
     assert "never" in said
