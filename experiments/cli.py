@@ -8,45 +8,37 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import NoReturn
 
-from experiments.commands import (
-    catalog,
-    design,
-    plan,
-    reproduce,
-    steps,
-    studies,
-    train,
-    validate,
-)
-from experiments.commands.examples import EXAMPLES, epilog
-from experiments.commands.study_file import study_of
+from experiments.commands.arguments import study_of
+from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
 from experiments.notices import warnings_on_stderr
 from experiments.results.formats import settle
 
-COMMANDS = (
-    studies.configure_speedup,
-    plan.configure,
-    steps.configure_simulate,
-    steps.configure_timeline,
-    train.configure,
-    steps.configure_compare,
-    steps.configure_explain,
-    studies.configure_sweep,
-    catalog.configure_results,
-    studies.configure_report,
-    reproduce.configure,
-    validate.configure_validate,
-    validate.configure_calibrate,
-    steps.configure_collective,
-    design.configure,
-    studies.configure_fit,
-    catalog.configure_catalog,
-)
-"""Each adds a command, or two, to the parser."""
+COMMANDS = {
+    "speedup": "studies.configure_speedup",
+    "plan": "plan.configure",
+    "simulate": "steps.configure_simulate",
+    "timeline": "steps.configure_timeline",
+    "train": "train.configure",
+    "compare": "steps.configure_compare",
+    "explain": "steps.configure_explain",
+    "sweep": "studies.configure_sweep",
+    "results": "catalog.configure_results",
+    "report": "studies.configure_report",
+    "reproduce": "reproduce.configure",
+    "validate": "validate.configure_validate",
+    "calibrate": "validate.configure_calibrate",
+    "collective": "steps.configure_collective",
+    "design": "design.configure",
+    "fit": "studies.configure_fit",
+    "list": "catalog.configure_catalog",
+    "show": "catalog.configure_catalog",
+}
+"""What adds each command to the parser: a function of a module in ``experiments.commands``."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,31 +46,27 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         typed = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
-        if typed and (near := get_close_matches(typed[1], EXAMPLES, n=1)):
+        if typed and (near := get_close_matches(typed[1], COMMANDS, n=1)):
             message = f"unknown command {typed[1]!r}; did you mean {near[0]}?"
         super().error(message)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line; building it imports nothing heavy."""
+    """The whole command line."""
     return _parsers()[0]
 
 
-def commands() -> list[str]:
-    """Every command's name."""
-    return list(_parsers()[1])
-
-
-def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
-    """The whole, and each command's by its name."""
+def _parsers(typed: str = "") -> tuple[_Parser, dict[str, _Parser]]:
+    """The whole, and each command's by its name; of one that is typed, this alone is loaded."""
     top = _Parser(
         prog="accelarray",
         description="How long does one training step take on an array of accelerators, and why?",
     )
     top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for configure in COMMANDS:
-        configure(commands)
+    wanted = [COMMANDS[typed]] if typed in COMMANDS else dict.fromkeys(COMMANDS.values())
+    for module, _, configure in (one.partition(".") for one in wanted):
+        getattr(import_module(f"experiments.commands.{module}"), configure)(commands)
     for name, one in commands.choices.items():
         one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
         one.epilog = "\n\n".join(filter(None, [one.epilog, epilog(name)]))
@@ -88,7 +76,7 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The arguments, with those of a study's file where one is named; raises UsageError."""
     words = list(sys.argv[1:] if argv is None else argv)
-    top, commands = _parsers()
+    top, commands = _parsers(words[0] if words else "")
     command = commands.get(words[0]) if words else None
     study = None
     if command is not None and command.get_default("takes_study"):
