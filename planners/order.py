@@ -28,7 +28,7 @@ from planners.partition import (
 )
 from planners.plan.updates import Kept, Updates, sharded
 from workloads import Graph
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 
 class Phase(StrEnum):

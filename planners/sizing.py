@@ -23,7 +23,7 @@ from planners.partition import (
     legal,
 )
 from workloads import Graph
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]

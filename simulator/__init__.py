@@ -12,10 +12,10 @@ from simulator.cost.recompute import check
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
 from simulator.engine.machine import Machine, no_collecting
 from simulator.engine.operations import (
+    Communicator,
     DeviceMemory,
     Operation,
     Program,
-    Site,
     Task,
     Worker,
     overflow,
@@ -130,6 +130,7 @@ __all__ = [
     "PICOSECONDS",
     "PUBLISHED",
     "CollectiveError",
+    "Communicator",
     "DeadlockError",
     "DeviceMemory",
     "Execution",
@@ -140,7 +141,6 @@ __all__ = [
     "Record",
     "Shares",
     "SimulationError",
-    "Site",
     "Task",
     "Timeline",
     "Worker",

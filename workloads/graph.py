@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 from workloads.layer_types import TYPES, Layer, LayerType
 from workloads.layer_types.other import COMBINE, DISPATCH, RECEIVED
 from workloads.network import Network

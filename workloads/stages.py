@@ -13,8 +13,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from workloads.cache import once_for_each
 from workloads.graph import Graph, owners, partition_graph
-from workloads.kept import once_for_each
 from workloads.layer_types import Layer
 from workloads.layer_types.other import OTHER, RECEIVED, SENT
 from workloads.network import Network, unnamed

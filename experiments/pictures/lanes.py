@@ -163,7 +163,7 @@ class Slice(NamedTuple):
     start_ps: int
     end_ps: int
     operation: Operation
-    turn: int = 0
+    micro_batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:
     """Per resource of the timeline, its slices in the order in which they ended."""
     found: list[list[Slice]] = [[] for _ in timeline.resources]
     operations = timeline.operations
-    for resource, index, turn, start, end, _ in zip(*timeline.columns, strict=True):
-        found[resource].append(Slice(start, end, operations[index], turn))
+    for resource, index, micro_batch, start, end, _ in zip(*timeline.columns, strict=True):
+        found[resource].append(Slice(start, end, operations[index], micro_batch))
     return found
 
 

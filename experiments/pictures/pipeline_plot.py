@@ -40,7 +40,7 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
     layers = plan.pipeline.layers(plan.nodes)
     found: dict[tuple[int, int], Row] = {}
     for number, worker in enumerate(timeline.program.workers):
-        mine = worker.itinerary
+        mine = worker.rank_program
         if mine is None or (mine.rank, mine.replica) in found:
             continue
         stages = range(mine.rank, len(layers), len(plan.pipeline.places))
@@ -98,7 +98,7 @@ def _draw(
         if one.start_ps >= end_ps:
             continue
         dark, middle, light = SHADES[PHASE[one.letter]]
-        face = (middle, dark, light)[one.turn % 2 if one.stage == first else 2]
+        face = (middle, dark, light)[one.micro_batch % 2 if one.stage == first else 2]
         axes.broken_barh(
             [(one.start_ps / unit, (one.end_ps - one.start_ps) / unit)],
             (y - 0.42, 0.84),
@@ -106,9 +106,9 @@ def _draw(
             edgecolors="white" if one.stage == first else dark,
             lw=0.4,
         )
-        text = f"{one.turn}" + (f" v{one.version}" if several else "")
+        text = f"{one.micro_batch}" + (f" v{one.version}" if several else "")
         room = (min(one.end_ps, end_ps) - one.start_ps) / end_ps * width
-        text = text if len(text) * 6 * CHARACTER < room else f"{one.turn}"
+        text = text if len(text) * 6 * CHARACTER < room else f"{one.micro_batch}"
         if one.letter != "U" and len(text) * 6 * CHARACTER < room:
             axes.text(
                 (one.start_ps + min(one.end_ps, end_ps)) / 2 / unit,

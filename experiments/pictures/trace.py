@@ -140,7 +140,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                 for each in done:
                     moved = each.operation.received[direction]
                     places.setdefault((number, each), (pid, tid))
-                    version = versions.get(number, {}).get(each.turn)
+                    version = versions.get(number, {}).get(each.micro_batch)
                     yield _complete(each, resource, pid, tid, moved, version)
     yield from _flows(timeline, slices, places)
     for site in chosen:
@@ -233,8 +233,8 @@ def _versions(timeline: Timeline) -> dict[int, Mapping[int, int]]:
     """Of each resource of a pipeline's workers, the version of the weights of each turn."""
     found: dict[int, Mapping[int, int]] = {}
     for worker, station in zip(timeline.program.workers, timeline.stations.workers, strict=True):
-        if worker.itinerary is not None:
-            found |= dict.fromkeys(station.own, worker.itinerary.versions)
+        if worker.rank_program is not None:
+            found |= dict.fromkeys(station.own, worker.rank_program.versions)
     return found
 
 
@@ -243,7 +243,7 @@ def _complete(
 ) -> Event:
     """With its micro-batch, and the version of the weights, where there are such."""
     operation = done.operation
-    turn = {} if version is None else {"micro_batch": done.turn, "version": version}
+    micro_batch = {} if version is None else {"micro_batch": done.micro_batch, "version": version}
     start_ns, end_ns = done.start_ps // PS_A_NS, done.end_ps // PS_A_NS
     return {
         "ph": "X",
@@ -263,7 +263,7 @@ def _complete(
             "multiplicity": resource.multiplicity,
             "start_ps": done.start_ps,
             "duration_ps": done.end_ps - done.start_ps,
-            **turn,
+            **micro_batch,
         },
     }
 

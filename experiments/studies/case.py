@@ -34,7 +34,7 @@ from simulator.engine.machine import no_collecting
 from simulator.lowering.layer_times import layer_times
 from simulator.search.updates import with_updates
 from workloads import Layer, Network, partition_graph
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 
 def staged_plan(

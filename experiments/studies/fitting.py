@@ -21,7 +21,7 @@ from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
 from simulator.search.updates import AUTO
 from workloads import Network, partition_graph
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 RECOMPUTE = ("none", "selective", "full")
 MOST_MICRO_BATCH = 8

@@ -21,7 +21,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
     In inference ``schedule`` is "forward". Where nothing is flushed ``period_s`` is the steady
     time of a micro-batch, seen from micro-batch ``warm_up`` on (both None where no rhythm was
-    seen), and ``run_s`` the time of all ``turns``.
+    seen), and ``run_s`` the time of all ``micro_batches``.
     """
     if plan.pipeline is None:
         return {}
@@ -33,9 +33,9 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
             "flushes": timeline.batch_ps is None,
             "micro_batches": pipeline.micro_batches,
             "bubble": bubble(uses),
-            "turns": timeline.turns,
+            "turns": timeline.micro_batches,
             "run_s": timeline.makespan_s,
-            "period_s": period.turn_ps / PICOSECONDS if period else None,
+            "period_s": period.micro_batch_ps / PICOSECONDS if period else None,
             "warm_up": period.warm_up if period else None,
             "stages": [_fields(use, pipeline, names) for use in uses],
         }
@@ -110,5 +110,5 @@ def in_words(found: dict[str, Any]) -> list[str]:
         *([order] if found["schedule"] == "forward" else []),
         f"Nothing is flushed: a micro-batch every {found['period_s']:.9f} s from micro-batch "
         f"{found['warm_up']} on, found in a run of {found['turns']:,}; the iteration is "
-        f"{found['micro_batches']} of them.",
+        f"{found['turns']} of them.",
     ]

@@ -9,7 +9,7 @@ from itertools import accumulate
 from planners.pipeline.balance import balanced
 from planners.sizing import sizing, whole
 from workloads import Graph
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from planners.order import Phase
 from simulator.analysis.worker_records import RowsByOperation, doings
 from simulator.engine.operations import (
     MOVING,
-    Action,
-    Itinerary,
+    Instruction,
     Operation,
     Part,
+    RankProgram,
     Task,
     Worker,
     all_classes,
@@ -43,7 +43,7 @@ class Held(NamedTuple):
     """
 
     operation: Operation
-    turn: int
+    micro_batch: int
     most: float
     after: float
     versions: int = 1
@@ -113,12 +113,12 @@ class Computations:
 
 
 class _Pass(NamedTuple):
-    """An action, or the forward before it, with what is held when it begins (bytes).
+    """An instruction, or the forward before it, with what is held when it begins (bytes).
 
     ``moving`` is what comes and goes of it, by class (MOVING).
     """
 
-    action: Action
+    instruction: Instruction
     computed: Computations
     level: float
     moving: Floats
@@ -126,7 +126,7 @@ class _Pass(NamedTuple):
     in_flight: int
 
 
-def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
+def held(worker: Worker, rank_program: RankProgram) -> Iterator[Held]:
     """Every computation in its order.
 
     Activations of a micro-batch are held from forward to backward, sums of gradients from
@@ -134,14 +134,14 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
     weights that somebody still needs beside the newest takes as much as weights do.
     A stage that computes forward again holds its inputs alone meanwhile.
     """
-    for one in _passes(worker, itinerary):
+    for one in _passes(worker, rank_program):
         level, extra = one.level, (one.versions - 1) * worker.weight_bytes
         computed = one.computed
         each = zip(computed.operations, computed.most, computed.more, strict=True)
         for number, (operation, most, more) in enumerate(each):
             yield Held(
                 operation,
-                one.action.turn,
+                one.instruction.micro_batch,
                 max(level + most, 0.0) + extra,  # rounding may leave a little below nothing
                 max(level + more, 0.0) + extra,
                 one.versions,
@@ -151,10 +151,10 @@ def held(worker: Worker, itinerary: Itinerary) -> Iterator[Held]:
             level += more
 
 
-def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
+def peak(worker: Worker, rank_program: RankProgram) -> Held | None:
     """The computation with the most, the first of such; None where there is none."""
     found: Held | None = None
-    for one in _passes(worker, itinerary):
+    for one in _passes(worker, rank_program):
         if one.computed.operations:
             inside, number = one.computed.fullest
             extra = (one.versions - 1) * worker.weight_bytes
@@ -163,7 +163,7 @@ def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
                 after = one.level + one.computed.levels[-1] + extra
                 found = Held(
                     one.computed.operations[number],
-                    one.action.turn,
+                    one.instruction.micro_batch,
                     most,
                     after,
                     one.versions,
@@ -173,58 +173,60 @@ def peak(worker: Worker, itinerary: Itinerary) -> Held | None:
     return found
 
 
-def _passes(worker: Worker, itinerary: Itinerary) -> Iterator[_Pass]:
+def _passes(worker: Worker, rank_program: RankProgram) -> Iterator[_Pass]:
     """All passes in their order, forward that is computed again included."""
     known: dict[tuple[frozenset[Part], int, bool], Computations] = {}
 
-    def computations(action: Action, *, first: bool) -> Computations:
-        key = action.parts, action.stage, first
+    def computations(instruction: Instruction, *, first: bool) -> Computations:
+        key = instruction.parts, instruction.stage, first
         if key not in known:
-            tasks = [worker.template[i] for i in itinerary.of(action)]
+            tasks = [worker.template[i] for i in rank_program.of(instruction)]
             known[key] = Computations.of(tasks, first=first)
         return known[key]
 
-    actions, inputs = itinerary.actions, itinerary.inputs
+    instructions, inputs = rank_program.instructions, rank_program.inputs
     level, in_flight, summing = worker.held_bytes, 0, set[int]()
-    moving, ends = np.zeros(len(MOVING)), _through(itinerary)
-    for action, versions in zip(actions, alive(actions, itinerary.versions), strict=True):
-        first, forward = action.stage not in summing, Part.FORWARD in action.parts
+    moving, ends = np.zeros(len(MOVING)), _through(rank_program)
+    for instruction, versions in zip(
+        instructions, alive(instructions, rank_program.versions), strict=True
+    ):
+        first, forward = instruction.stage not in summing, Part.FORWARD in instruction.parts
         stage_inputs = np.zeros(len(MOVING))
-        stage_inputs[ACTIVATIONS] = inputs.get(action.stage, 0.0)
+        stage_inputs[ACTIVATIONS] = inputs.get(instruction.stage, 0.0)
         in_flight += forward
-        if action.again:
-            again = action._replace(parts=frozenset({Part.FORWARD}))
+        if instruction.again:
+            again = instruction._replace(parts=frozenset({Part.FORWARD}))
             computed = computations(again, first=first)
             yield _Pass(again, computed, level, moving, versions, in_flight)
-            level += computed.levels[-1] - inputs.get(action.stage, 0.0)
+            level += computed.levels[-1] - inputs.get(instruction.stage, 0.0)
             moving = moving + computed.changes - stage_inputs
-        computed = computations(action, first=first)
-        yield _Pass(action, computed, level, moving, versions, in_flight)
-        if forward and action.stage in inputs:
-            level, moving = level + inputs[action.stage], moving + stage_inputs
+        computed = computations(instruction, first=first)
+        yield _Pass(instruction, computed, level, moving, versions, in_flight)
+        if forward and instruction.stage in inputs:
+            level, moving = level + inputs[instruction.stage], moving + stage_inputs
         else:
             level, moving = level + computed.levels[-1], moving + computed.changes
-        in_flight -= ends in action.parts
-        if Part.WEIGHTS in action.parts:
-            summing.add(action.stage)
-        if Part.UPDATE in action.parts:
-            summing.discard(action.stage)
+        in_flight -= ends in instruction.parts
+        if Part.WEIGHTS in instruction.parts:
+            summing.add(instruction.stage)
+        if Part.UPDATE in instruction.parts:
+            summing.discard(instruction.stage)
 
 
-def most_at_once(itinerary: Itinerary) -> tuple[int, int]:
+def most_at_once(rank_program: RankProgram) -> tuple[int, int]:
     """Micro-batches that are begun and not through, and versions of the weights, at the most."""
     in_flight = most = 0
-    ends = _through(itinerary)
-    for action in itinerary.actions:
-        in_flight += Part.FORWARD in action.parts
+    ends = _through(rank_program)
+    for instruction in rank_program.instructions:
+        in_flight += Part.FORWARD in instruction.parts
         most = max(most, in_flight)
-        in_flight -= ends in action.parts
-    return most, max(alive(itinerary.actions, itinerary.versions), default=1)
+        in_flight -= ends in instruction.parts
+    return most, max(alive(rank_program.instructions, rank_program.versions), default=1)
 
 
-def _through(itinerary: Itinerary) -> Part:
+def _through(rank_program: RankProgram) -> Part:
     """The part with which a micro-batch is through: in inference its forward."""
-    training = any(Part.WEIGHTS in action.parts for action in itinerary.actions)
+    training = any(Part.WEIGHTS in instruction.parts for instruction in rank_program.instructions)
     return Part.WEIGHTS if training else Part.FORWARD
 
 
@@ -248,11 +250,11 @@ def filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
     that wait for backward, gradients that wait for the update. Its template
     says by how much each line does; how often, and in which order, is read
     from the records, so that several micro-batches in flight add up. With an
-    itinerary the order is known, and each record is one of it; what several units of a
+    rank program the order is known, and each record is one of it; what several units of a
     core do at once is held as if they did it in that order.
     """
     mine, known = timeline.program.workers[worker], bool(timeline.memory)
-    walk = _in_stages if mine.itinerary is not None else _in_one
+    walk = _in_stages if mine.rank_program is not None else _in_one
     for start_ps, end_ps, most, versions, moving in walk(timeline, worker):
         by_class = _all_classes(mine, versions, moving) if known else ()
         yield Filled(start_ps, end_ps, most, by_class)
@@ -286,8 +288,8 @@ def fullest(timeline: Timeline) -> int:
 
 def _most(worker: Worker) -> float:
     """The most that a worker holds, by its script."""
-    if worker.itinerary is not None:
-        top = peak(worker, worker.itinerary)
+    if worker.rank_program is not None:
+        top = peak(worker, worker.rank_program)
         return worker.held_bytes if top is None else top.most
     most = level = worker.held_bytes
     for task in worker.template:
@@ -301,11 +303,11 @@ Step = tuple[int, int, float, int, tuple[float, ...]]
 
 def _in_stages(timeline: Timeline, worker: int) -> Iterator[Step]:
     mine, columns = timeline.program.workers[worker], timeline.columns
-    if mine.itinerary is None:
+    if mine.rank_program is None:
         return
     found = RowsByOperation(timeline, worker)
-    for one in held(mine, mine.itinerary):
-        row = found.next(one.operation, one.turn)
+    for one in held(mine, mine.rank_program):
+        row = found.next(one.operation, one.micro_batch)
         yield columns.start[row], columns.end[row], one.most, one.versions, one.by_class
 
 

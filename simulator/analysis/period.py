@@ -12,7 +12,7 @@ LEAST_REPEATS = 3
 
 def turn_ends(timeline: Timeline) -> list[int]:
     """When the last operation of each turn ended, picoseconds."""
-    turns = np.asarray(timeline.columns.turn, dtype=np.int64)
+    turns = np.asarray(timeline.columns.micro_batch, dtype=np.int64)
     ends = np.asarray(timeline.columns.end, dtype=np.int64)
     last = np.zeros(int(turns.max(initial=-1)) + 1, dtype=np.int64)
     np.maximum.at(last, turns, ends)

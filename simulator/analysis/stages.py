@@ -11,7 +11,7 @@ from planners.order import Kind
 from simulator.analysis.memory_timeline import most_at_once
 from simulator.analysis.stalls import core_steps
 from simulator.analysis.worker_records import RowsByOperation
-from simulator.engine.operations import Action, Itinerary, Operation, Part, Task
+from simulator.engine.operations import Instruction, Operation, Part, RankProgram, Task
 from simulator.engine.timeline import Timeline
 
 
@@ -20,7 +20,7 @@ class PassSpan(NamedTuple):
 
     parts: frozenset[Part]
     stage: int
-    turn: int
+    micro_batch: int
     version: int
     start_ps: int
     end_ps: int
@@ -69,30 +69,30 @@ class StageUse:
 def passes(timeline: Timeline, worker: int) -> Iterator[PassSpan]:
     """A worker's passes in their order; what it computes nothing in has none."""
     mine = timeline.program.workers[worker]
-    if mine.itinerary is None:
+    if mine.rank_program is None:
         return
     columns, rows = timeline.columns, RowsByOperation(timeline, worker)
-    for action in mine.itinerary.actions:
-        operations = _computations(mine.itinerary, action, mine.template)
-        found = [rows.next(operation, action.turn) for operation in operations]
+    for instruction in mine.rank_program.instructions:
+        operations = _computations(mine.rank_program, instruction, mine.template)
+        found = [rows.next(operation, instruction.micro_batch) for operation in operations]
         if found:
             yield PassSpan(
-                action.parts,
-                action.stage,
-                action.turn,
-                mine.itinerary.versions[action.turn],
+                instruction.parts,
+                instruction.stage,
+                instruction.micro_batch,
+                mine.rank_program.versions[instruction.micro_batch],
                 min(map(columns.start.__getitem__, found)),
                 max(map(columns.end.__getitem__, found)),
             )
 
 
 def _computations(
-    itinerary: Itinerary, action: Action, template: Sequence[Task]
+    rank_program: RankProgram, instruction: Instruction, template: Sequence[Task]
 ) -> list[Operation]:
-    """What of an action's lines computes, forward that is computed again included."""
-    lines = itinerary.of(action)
-    if action.again:
-        lines += itinerary.of(action._replace(parts=frozenset({Part.FORWARD})))
+    """What of an instruction's lines computes, forward that is computed again included."""
+    lines = rank_program.of(instruction)
+    if instruction.again:
+        lines += rank_program.of(instruction._replace(parts=frozenset({Part.FORWARD})))
     tasks = (template[i] for i in lines)
     return [task.operation for task in tasks if not task.parties and not task.receives]
 
@@ -102,9 +102,9 @@ def stage_uses(timeline: Timeline) -> list[StageUse]:
     found: dict[tuple[int, int], StageUse] = {}
     for step in core_steps(timeline):
         mine = step.worker
-        if mine.itinerary is None:
+        if mine.rank_program is None:
             continue
-        key = mine.itinerary.rank, mine.itinerary.replica
+        key = mine.rank_program.rank, mine.rank_program.replica
         old = found.get(key)
         accelerators = mine.multiplicity + (old.accelerators if old else 0)
         computing = sum(time for _, time in step.computed)
@@ -112,10 +112,10 @@ def stage_uses(timeline: Timeline) -> list[StageUse]:
             found[key] = replace(old, accelerators=accelerators)
             continue
         sends = [w for w in step.waits if w.exchange and w.exchange.kind == Kind.SEND]
-        in_flight, versions = most_at_once(mine.itinerary)
+        in_flight, versions = most_at_once(mine.rank_program)
         found[key] = StageUse(
             *key,
-            tuple(sorted({action.stage for action in mine.itinerary.actions})),
+            tuple(sorted({instruction.stage for instruction in mine.rank_program.instructions})),
             accelerators,
             computing,
             sum(wait.exposed for wait in step.waits) - sum(wait.exposed for wait in sends),

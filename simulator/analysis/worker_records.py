@@ -54,12 +54,12 @@ class RowsByOperation:
         rows.sort(key=columns.start.__getitem__)
         self._waiting: dict[tuple[Operation, int], deque[int]] = defaultdict(deque)
         for row in rows:
-            key = timeline.operations[columns.operation[row]], columns.turn[row]
+            key = timeline.operations[columns.operation[row]], columns.micro_batch[row]
             self._waiting[key].append(row)
 
-    def next(self, operation: Operation, turn: int) -> int:
+    def next(self, operation: Operation, micro_batch: int) -> int:
         """The next row of an operation in a turn."""
-        return self._waiting[operation, turn].popleft()
+        return self._waiting[operation, micro_batch].popleft()
 
 
 def workers_of_rows(timeline: Timeline) -> Ints:

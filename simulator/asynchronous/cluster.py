@@ -15,13 +15,13 @@ from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.local_step import LocalStep, local_step, server_update_ps
 from simulator.collectives.choice import jobs
 from simulator.engine.jobs import EveryLink, Floats, Ints, Job, Load
-from simulator.engine.operations import DeviceMemory, Operation, Program, Site, Worker
+from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
 from simulator.lowering.execution import Execution
 from workloads import Network
 
 UNITS: tuple[Unit, ...] = ("board", "chip", "core")
 COMMON = 0
-"""The site where exchanges of several workers are recorded; worker w's own is w + 1."""
+"""The communicator where exchanges of several workers are recorded; worker w's own is w + 1."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ class Cluster:
         return float(network.parameters * getattr(arithmetic, number))
 
     def program(self, pace: Callable[[int], Callable[[int], float] | None]) -> Program:
-        """Workers without templates, then servers; each with a site of its own."""
+        """Workers without templates, then servers; each with a communicator of its own."""
         return Program(
             tuple(
                 replace(worker, pace=pace(w) if w < self.count else None)
                 for w, worker in enumerate(self._workers())
             ),
-            tuple(Site(0) for _ in range(self.count + self.servers + 1)),
+            tuple(Communicator(0) for _ in range(self.count + self.servers + 1)),
             self.wires,
             self.ports.links(self.bandwidth),
         )
@@ -139,7 +139,7 @@ class Cluster:
             found.append(
                 Worker(
                     device,
-                    sites=(COMMON, w + 1),
+                    communicators=(COMMON, w + 1),
                     first=int(cores[0]),
                     unit="core" if unit == "core" else "board",
                 )

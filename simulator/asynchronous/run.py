@@ -120,18 +120,18 @@ class Run:
         return self.machine.compute(worker, self.cluster.steps[worker], iteration, after)
 
     def alone(
-        self, worker: int, operation: Operation, turn: int, after: Sequence[Done] = ()
+        self, worker: int, operation: Operation, micro_batch: int, after: Sequence[Done] = ()
     ) -> Meeting:
         """Something that a worker sends, without anybody's waiting to receive it."""
         self._sent += 1
-        return self.machine.meet(worker, operation, 1, turn, after, self._sent, worker + 1)
+        return self.machine.meet(worker, operation, 1, micro_batch, after, self._sent, worker + 1)
 
     def together(
         self,
         worker: int,
         operation: Operation,
         parties: int,
-        turn: int,
+        micro_batch: int,
         after: Sequence[Done] = (),
         key: Any = None,
         then: Callable[[], object] | None = None,
@@ -140,7 +140,7 @@ class Run:
 
         What the first of them wants done ``then`` is done before any of them goes on.
         """
-        done = self.machine.meet(worker, operation, parties, turn, after, key, COMMON)
+        done = self.machine.meet(worker, operation, parties, micro_batch, after, key, COMMON)
         if then is not None and len(done.callbacks) == 1:  # its record alone: nobody was here yet
             when(done, then)
         return done

@@ -11,7 +11,7 @@ from planners.order import Phase
 from planners.partition import PartitionType
 from simulator.cost.number_bytes import NumberBytes
 from workloads import Graph, Node
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 
 class Moved(NamedTuple):

@@ -16,7 +16,7 @@ from simulator.cost.operators import Map, Moved, NodeOperators, Operator, Operat
 from simulator.cost.recompute import NONE, recomputed
 from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.tensors import INPUT
 

@@ -98,7 +98,7 @@ class Block:
 class Unrolled(NamedTuple):
     """The lines of all blocks: their numbers, what records say of each, and where it was done.
 
-    ``said`` are operation, turn, start, end and cause; ``moved`` are those on a memory.
+    ``said`` are operation, micro-batch, start, end and cause; ``moved`` are those on a memory.
     """
 
     number: Ints
@@ -126,7 +126,13 @@ class BlockLog:
         return len(self._first)
 
     def write(
-        self, block: Block, on: tuple[int, int], turn: int, start_ps: int, cause: int, first: int
+        self,
+        block: Block,
+        on: tuple[int, int],
+        micro_batch: int,
+        start_ps: int,
+        cause: int,
+        first: int,
     ) -> None:
         """A block that waited for the number ``cause``; its lines have those from ``first`` on.
 
@@ -142,7 +148,7 @@ class BlockLog:
             self._moved.extend([place >= block.count for place in range(lines)])
         self._line.append(offset)
         self._size.append(lines)
-        self._turn.append(turn)
+        self._turn.append(micro_batch)
         self._start.append(start_ps)
         self._cause.append(cause)
         self._first.append(first)

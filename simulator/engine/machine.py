@@ -85,12 +85,12 @@ class Machine:
         self._accelerated = accelerated(ACCELERATION)
 
     def compute(
-        self, worker: int, operation: Operation, turn: int = 0, after: Sequence[Done] = ()
+        self, worker: int, operation: Operation, micro_batch: int = 0, after: Sequence[Done] = ()
     ) -> Done:
         """Run an operation on a worker's cores, or a unit, behind what that was given before."""
         cores = self._cores[worker][operation.unit]
         previous, span = cores.last, cores.take()
-        span.operation, span.turn = self._log.number(operation), turn
+        span.operation, span.micro_batch = self._log.number(operation), micro_batch
         self._doing[worker] = operation
         before = after if previous is None else (*after, previous)
         if waiting := pending(before):
@@ -116,12 +116,12 @@ class Machine:
         return self._blocks[key]
 
     def compute_block(
-        self, worker: int, block: Block, turn: int = 0, after: Sequence[Done] = ()
+        self, worker: int, block: Block, micro_batch: int = 0, after: Sequence[Done] = ()
     ) -> Done:
         """Run a ``block``'s operations; the event is the end of the last one."""
         cores, mine = self._cores[worker][0], self.program.workers[worker]
         previous, span = cores.last, cores.take()
-        span.block, span.turn = block, turn
+        span.block, span.micro_batch = block, micro_batch
         before = after if previous is None else (*after, previous)
 
         def begin() -> None:
@@ -141,23 +141,23 @@ class Machine:
         worker: int,
         operation: Operation,
         parties: int,
-        turn: int = 0,
+        micro_batch: int = 0,
         after: Sequence[Done] = (),
         key: Hashable = None,
-        site: int | None = None,
+        communicator: int | None = None,
     ) -> Meeting:
         """Take part in an exchange of so many ``parties``; the event is the same for all of them.
 
-        Those who name the same ``key`` (if none, the operation) at the same ``site``
-        and turn meet. Without ``site`` it is the worker's own at the operation's level.
+        Those who name the same ``key`` (if none, the operation) at the same ``communicator``
+        and micro-batch meet. Without one it is the worker's own at the operation's level.
         """
-        if site is None:
-            site = self.program.workers[worker].sites[operation.level]
-        name = (operation if key is None else key, site, turn)
+        if communicator is None:
+            communicator = self.program.workers[worker].communicators[operation.level]
+        name = (operation if key is None else key, communicator, micro_batch)
         meeting = self._meetings.get(name)
         if meeting is None:
             meeting = self._meetings[name] = Meeting(self.env, self._log, name, parties)
-            meeting.open(operation, turn, self.stations.links[site])
+            meeting.open(operation, micro_batch, self.stations.links[communicator])
         self._come(meeting, worker, after)
         return meeting
 
@@ -166,16 +166,16 @@ class Machine:
         worker: int,
         operation: Operation,
         key: Hashable,
-        turn: int = 0,
+        micro_batch: int = 0,
         after: Sequence[Done] = (),
-        site: int = 0,
+        communicator: int = 0,
         parties: int = 1,
     ) -> Done:
         """Send something once all ``parties`` have come, to who waits for ``arrival(key)``."""
         sent = self.arrival(key)
         if not sent.opened:
             sent.missing = parties
-            sent.open(operation, turn, self.stations.links[site])
+            sent.open(operation, micro_batch, self.stations.links[communicator])
         elif not sent.missing:
             raise SimulationError(f"{key!r} is delivered twice")
         self._come(sent, worker, after)
@@ -234,7 +234,7 @@ class Machine:
         mine = self.program.workers[worker]
         duration = operation.duration_ps
         if mine.pace is not None:
-            duration = round(duration * mine.pace(span.turn))
+            duration = round(duration * mine.pace(span.micro_batch))
         span.start_ps, span.cause = int(self.env.now), cause
         if mine.hbm is None or not operation.hbm_bytes:
             self._fire(span, duration)
@@ -264,7 +264,9 @@ class Machine:
         """An operation's bytes are through its worker's HBM."""
         (memory,) = self.stations.workers[worker].memories
         traffic = self._memories.traffic(operation)
-        self._log.note(memory, traffic, span.turn, span.start_ps, int(self.env.now), span.cause)
+        self._log.note(
+            memory, traffic, span.micro_batch, span.start_ps, int(self.env.now), span.cause
+        )
 
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
         """Take part once ``after`` is over; what a core had done before counts as waited for."""

@@ -138,7 +138,7 @@ class Wired(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What is done, written once and run as often as workers and turns ask for it.
+    """What is done, written once and run as often as workers and micro-batches ask for it.
 
     On cores (``level`` is COMPUTE_LEVEL) it takes ``duration_ps``, or as long
     as the core's HBM needs for ``hbm_bytes`` where others slow that down;
@@ -205,17 +205,17 @@ class Task(NamedTuple):
     """One line of a worker's template: an operation, and which earlier lines it waits for.
 
     Where ``parties`` is not 0 it is an exchange, which begins when so many
-    workers have come to it, at ``site`` (None: at the worker's own of its level). A
+    workers have come to it, at ``communicator`` (None: at the worker's own of its level). A
     send goes to whoever receives it, a line of its own with the same operation and
     no parties. ``held`` is what of its HBM the worker fills meanwhile and afterwards; of
-    both, ``once`` bytes are for sums that go on from turn to turn, until they are used.
+    both, ``once`` bytes are for sums that go on over micro-batches until they are used.
     """
 
     operation: Operation
     needs: tuple[int, ...] = ()
     parties: int = 0
     held: Holding = NOTHING_HELD
-    site: int | None = None
+    communicator: int | None = None
     once: float = 0.0
 
     @property
@@ -244,27 +244,27 @@ class Part(StrEnum):
     """Weights that others updated, gathered before the first forward that needs them."""
 
 
-class Action(NamedTuple):
-    """Some parts of a stage's lines, in their order, for one micro-batch (``turn``).
+class Instruction(NamedTuple):
+    """Some parts of a stage's lines, in their order, for one micro-batch (``micro_batch``).
 
-    Sums of gradients that take in several turns go with the last of them, ``round``. With
+    Sums of gradients that take in several micro-batches go with the last of them, ``round``. With
     ``again`` forward is computed once more first, without what was received or sent.
     """
 
     parts: frozenset[Part]
     stage: int
-    turn: int
+    micro_batch: int
     round: int = 0
     again: bool = False
 
     def __str__(self) -> str:
         letters = "".join(part for part in Part if part in self.parts)
-        return f"{'R' * self.again}{letters}{self.turn}" + (
+        return f"{'R' * self.again}{letters}{self.micro_batch}" + (
             f" of {self.stage}" if self.stage else ""
         )
 
 
-class Site(NamedTuple):
+class Communicator(NamedTuple):
     """A split, where exchanges of its two sides are recorded; it stands for ``multiplicity``.
 
     What is between stages, or replicas, has a ``name`` instead of a level.
@@ -276,26 +276,26 @@ class Site(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A send, and the site at which it is recorded."""
+    """A send, and the communicator at which it is recorded."""
 
     operation: Operation
-    site: int
+    communicator: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Itinerary:
+class RankProgram:
     """In which order a worker follows parts of its template, for which micro-batches.
 
     ``lines`` has those of each stage and part; ``rank`` and ``replica`` say whose it
     is. A line that sends, or receives, does so with one of several operations,
-    where its operation has ``routes``: by turn, modulo their number. Without
+    where its operation has ``routes``: by micro-batch, modulo their number. Without
     ``overlap`` every line waits for what the worker did before, its sends too where
-    they ``block``. A turn is computed with its entry of ``versions`` of the weights, the
+    they ``block``. A micro-batch is computed with its entry of ``versions`` of the weights, the
     number of updates before; a stage that computes forward again keeps its
     ``inputs`` (bytes) meanwhile.
     """
 
-    actions: tuple[Action, ...]
+    instructions: tuple[Instruction, ...]
     lines: Mapping[tuple[int, Part], tuple[int, ...]]
     routes: Mapping[Operation, tuple[Sent, ...]] = field(default_factory=dict)
     rank: int = 0
@@ -305,9 +305,13 @@ class Itinerary:
     versions: Mapping[int, int] = field(default_factory=dict)
     inputs: Mapping[int, float] = field(default_factory=dict)
 
-    def of(self, action: Action) -> tuple[int, ...]:
-        """The lines of an action, in the template's order."""
-        found = [line for part in action.parts for line in self.lines.get((action.stage, part), ())]
+    def of(self, instruction: Instruction) -> tuple[int, ...]:
+        """The lines of an instruction, in the template's order."""
+        found = [
+            line
+            for part in instruction.parts
+            for line in self.lines.get((instruction.stage, part), ())
+        ]
         return tuple(sorted(found))
 
 
@@ -317,19 +321,19 @@ class Worker:
 
     It stands for ``multiplicity`` of them, of which number ``first`` of the
     array is the first. Of a board, ``chips`` chips with ``cores_per_chip``
-    cores each are simulated; the others do as they do. ``sites`` are the
+    cores each are simulated; the others do as they do. ``communicators`` are the
     numbers of the splits above it, the top one first. ``hbm`` is the number of
     the memory link that its operations' bytes cross (None: they are not
     followed); before its first operation ``held_bytes`` are in it, of which weights as
     operators read them are ``weight_bytes``, and a buffer of gradients ``gradient_bytes``.
     Where a core has several ``units`` (their names), each does one operation at a time, and
-    all share that memory. In turn n its cores take ``pace(n)`` times as long. With an
-    ``itinerary`` it does not follow its template once, but parts of it, for many turns.
+    all share that memory. In micro-batch n its cores take ``pace(n)`` times as long. With an
+    ``rank_program`` it does not follow its template once, but parts of it, for many micro-batches.
     """
 
     device: Board
     template: tuple[Task, ...] = ()
-    sites: tuple[int, ...] = ()
+    communicators: tuple[int, ...] = ()
     multiplicity: int = 1
     first: int = 0
     unit: Literal["board", "chip", "core"] = "board"
@@ -340,7 +344,7 @@ class Worker:
     weight_bytes: float = 0.0
     gradient_bytes: float = 0.0
     pace: Callable[[int], float] | None = None
-    itinerary: Itinerary | None = None
+    rank_program: RankProgram | None = None
     units: tuple[str, ...] = ()
 
     @property
@@ -353,7 +357,7 @@ class Worker:
 class Program:
     """The workers, and what they meet at and share.
 
-    ``sites`` are the splits, parents first; ``wires`` has the links that jobs
+    ``communicators`` are the splits, parents first; ``wires`` has the links that jobs
     name, of which the run follows ``links`` (None: all), ``hbms`` the
     bandwidths (B/s) of the memory links that follow them: each shared by nobody
     but its workers, or, with ``shared_memory``, by jobs as well. ``memory`` says
@@ -361,7 +365,7 @@ class Program:
     """
 
     workers: tuple[Worker, ...]
-    sites: tuple[Site, ...] = ()
+    communicators: tuple[Communicator, ...] = ()
     wires: Wired | None = None
     links: Links | None = None
     hbms: tuple[float, ...] = ()

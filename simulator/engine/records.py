@@ -20,14 +20,14 @@ class Columns(NamedTuple):
     """Records as columns of equal length, in the order in which operations ended.
 
     ``resource`` and ``operation`` are indices into a timeline's resources and
-    ``operations``; ``turn`` is the micro-batch or iteration; ``start`` and
+    ``operations``; ``micro_batch`` is the micro-batch or iteration; ``start`` and
     ``end`` are picoseconds. ``cause`` is the row of the record whose end let
     this one begin: the last of what it needed, or NO_ROW.
     """
 
     resource: column[int]
     operation: column[int]
-    turn: column[int]
+    micro_batch: column[int]
     start: column[int]
     end: column[int]
     cause: column[int]
@@ -91,38 +91,40 @@ class Log:
         self,
         resource: int,
         operation: Operation,
-        turn: int,
+        micro_batch: int,
         start_ps: int,
         end_ps: int,
         cause: Numbered | None,
     ) -> int:
         """Write an operation that was on one resource; returns its number."""
         waited = NO_ROW if cause is None else cause.number
-        number = self.over(self.number(operation), turn, start_ps, end_ps, waited)
+        number = self.over(self.number(operation), micro_batch, start_ps, end_ps, waited)
         self.resource.append(resource)
         self.done.append(number)
         return number
 
-    def over(self, operation: int, turn: int, start_ps: int, end_ps: int, cause: int) -> int:
+    def over(self, operation: int, micro_batch: int, start_ps: int, end_ps: int, cause: int) -> int:
         """Write an operation that ends; returns its number, which its ``resource``s follow with.
 
         ``cause`` is the number of what it waited for, or NO_ROW.
         """
         self._operation.append(operation)
-        self._turn.append(turn)
+        self._turn.append(micro_batch)
         self._start.append(start_ps)
         self._end.append(end_ps)
         self._cause.append(cause)
         return len(self._end) - 1 + self._blocks.lines
 
-    def block(self, block: Block, on: tuple[int, int], turn: int, start_ps: int, cause: int) -> int:
+    def block(
+        self, block: Block, on: tuple[int, int], micro_batch: int, start_ps: int, cause: int
+    ) -> int:
         """Write a block ``on`` a core and a memory; returns its first line's number.
 
         The others follow. Further cores that did it write their ``rows``. What ended meanwhile
         is written already: the records are brought into order in the end.
         """
         first = len(self._end) + self._blocks.lines
-        self._blocks.write(block, on, turn, start_ps, cause, first)
+        self._blocks.write(block, on, micro_batch, start_ps, cause, first)
         return first
 
     def rows(self, resource: int, first: int, count: int) -> None:
@@ -150,11 +152,11 @@ class Log:
         self._row = np.zeros(len(said[0]) + 1, dtype=np.int64)
         self._row[done[::-1]] = np.arange(len(done))[::-1]
         self._row[-1] = NO_ROW  # which is also the number of the last of these
-        operation, turn, start, end, cause = (one[done] for one in said)
+        operation, micro_batch, start, end, cause = (one[done] for one in said)
         return Columns(
             as_column("i", resource),
             as_column("i", operation),
-            as_column("i", turn),
+            as_column("i", micro_batch),
             as_column("q", start),
             as_column("q", end),
             as_column("i", self._row[cause]),

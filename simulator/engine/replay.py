@@ -1,4 +1,4 @@
-"""Programs written down beforehand: workers follow their template, or parts of it by turns."""
+"""Programs written down beforehand: workers follow their template, or parts of it by micro-batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from simulator.engine.blocks import Block, blocks_of
 from simulator.engine.machine import Machine, Process, no_collecting
-from simulator.engine.operations import SEND, Action, Itinerary, Operation, Part, Program, Sent
+from simulator.engine.operations import (
+    SEND,
+    Instruction,
+    Operation,
+    Part,
+    Program,
+    RankProgram,
+    Sent,
+)
 from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
 
@@ -20,9 +28,9 @@ class Given:
         self._worker = worker
         self._under_way: list[tuple[Operation, Done]] = []
 
-    def compute(self, operation: Operation, turn: int, after: Sequence[Done]) -> Done:
+    def compute(self, operation: Operation, micro_batch: int, after: Sequence[Done]) -> Done:
         """Give a unit an operation, behind what it was given before and what comes ``after``."""
-        found = self._machine.compute(self._worker, operation, turn, after)
+        found = self._machine.compute(self._worker, operation, micro_batch, after)
         self._under_way.append((operation, found))
         return found
 
@@ -35,16 +43,16 @@ class Given:
 
 
 class Follower:
-    """What a worker has done of each turn: lines by their number.
+    """What a worker has done of each micro-batch: lines by their number.
 
     What the stages of a place exchange of gradients and new weights
     goes one after the other, as on one communicator: in ``_streams`` are the last of each.
     """
 
-    def __init__(self, machine: Machine, worker: int, itinerary: Itinerary) -> None:
+    def __init__(self, machine: Machine, worker: int, rank_program: RankProgram) -> None:
         self._machine = machine
         self._worker = worker
-        self._itinerary = itinerary
+        self._itinerary = rank_program
         mine = machine.program.workers[worker]
         self._template, self._units = mine.template, bool(mine.units)
         self._given = Given(machine, worker)
@@ -56,27 +64,29 @@ class Follower:
         self._streams: dict[int, Done] = {}
         self._streamed = {
             i
-            for (_, part), some in itinerary.lines.items()
+            for (_, part), some in rank_program.lines.items()
             for i in some
-            if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].site is None
+            if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].communicator is None
         }
 
     def follow(self) -> Process:
-        """All actions, one after the other."""
-        for action in self._itinerary.actions:
-            yield from self._act(action)
+        """All instructions, one after the other."""
+        for instruction in self._itinerary.instructions:
+            yield from self._act(instruction)
         yield from self._given.over()
 
-    def _act(self, action: Action) -> Process:
-        """Follow the lines of an action; of a turn nothing is needed behind its last one."""
-        done = self._done[action.stage, action.turn]
-        if action.again:
-            inner = self._of(action._replace(parts=frozenset({Part.FORWARD}), again=False))
-            yield from self._follow(tuple(i for i in inner if not self._between(i)), action, done)
-        yield from self._follow(self._of(action), action, done)
-        ends = Part.UPDATE if Part.SUMS in action.parts else Part.WEIGHTS
-        if ends in action.parts or Part.UPDATE in action.parts:
-            del self._done[action.stage, action.turn]
+    def _act(self, instruction: Instruction) -> Process:
+        """Follow the lines of an instruction; behind a micro-batch's last one nothing is needed."""
+        done = self._done[instruction.stage, instruction.micro_batch]
+        if instruction.again:
+            inner = self._of(instruction._replace(parts=frozenset({Part.FORWARD}), again=False))
+            yield from self._follow(
+                tuple(i for i in inner if not self._between(i)), instruction, done
+            )
+        yield from self._follow(self._of(instruction), instruction, done)
+        ends = Part.UPDATE if Part.SUMS in instruction.parts else Part.WEIGHTS
+        if ends in instruction.parts or Part.UPDATE in instruction.parts:
+            del self._done[instruction.stage, instruction.micro_batch]
 
     def _between(self, line: int) -> bool:
         """Whether a line sends something, receives it, or gathers what was received in parts."""
@@ -86,10 +96,10 @@ class Follower:
             one.operation.layer == operation.layer for one in received
         )
 
-    def _of(self, action: Action) -> tuple[int, ...]:
-        key = action.parts, action.stage
+    def _of(self, instruction: Instruction) -> tuple[int, ...]:
+        key = instruction.parts, instruction.stage
         if key not in self._lines:
-            self._lines[key] = self._ordered(action.parts, self._itinerary.of(action))
+            self._lines[key] = self._ordered(instruction.parts, self._itinerary.of(instruction))
         return self._lines[key]
 
     def _ordered(self, parts: frozenset[Part], lines: tuple[int, ...]) -> tuple[int, ...]:
@@ -109,51 +119,53 @@ class Follower:
         body = [i for i in lines if i not in sums and i not in sent]
         return (*body, *sent, *(i for i in lines if i in sums))
 
-    def _follow(self, lines: Sequence[int], action: Action, done: dict[int, Done]) -> Process:
+    def _follow(
+        self, lines: Sequence[int], instruction: Instruction, done: dict[int, Done]
+    ) -> Process:
         """Some lines in their order, blocks in one go."""
         for some, block in self._in_blocks(tuple(lines)):
             if block is None:
                 for line in some:
-                    yield from self._line(line, action, done)
+                    yield from self._line(line, instruction, done)
                 continue
             after = self._after(some[0], done)
             yield from self._until(self._template[some[0]].operation, after)
-            found = self._machine.compute_block(self._worker, block, action.turn, after)
+            found = self._machine.compute_block(self._worker, block, instruction.micro_batch, after)
             done.update(dict.fromkeys(some, found))
             yield found
             self._last = (found,)
 
     def _after(self, line: int, done: Mapping[int, Done]) -> list[Done]:
-        """What a line comes behind: without overlap what it did last, in whatever turn, too."""
+        """What a line comes behind: without overlap what it did last, of any micro-batch, too."""
         after = [done[i] for i in self._template[line].needs if i in done]
         if not self._itinerary.overlap:
             after = [*self._last, *(e for e in after if e not in self._last)]
         return after
 
-    def _line(self, line: int, action: Action, done: dict[int, Done]) -> Process:
+    def _line(self, line: int, instruction: Instruction, done: dict[int, Done]) -> Process:
         """A line by itself."""
-        machine, worker, turn = self._machine, self._worker, action.turn
-        operation, _, parties, _, site, _ = self._template[line]
+        machine, worker, micro_batch = self._machine, self._worker, instruction.micro_batch
+        operation, _, parties, _, communicator, _ = self._template[line]
         after = self._after(line, done)
         if operation.kind == SEND:
-            sent = self._routed(operation, turn, site)
-            done[line] = self._pass(sent, action, after, parties)
+            sent = self._routed(operation, micro_batch, communicator)
+            done[line] = self._pass(sent, instruction, after, parties)
             if parties and self._itinerary.block:
                 self._last = (done[line],)
             return
         found: Done
         if parties:
-            at = turn if site is None else action.round
+            at = micro_batch if communicator is None else instruction.round
             if line in self._streamed:
-                after += [e for s, e in self._streams.items() if s != action.stage]
-            found = machine.meet(worker, operation, parties, at, after, site=site)
+                after += [e for s, e in self._streams.items() if s != instruction.stage]
+            found = machine.meet(worker, operation, parties, at, after, communicator=communicator)
             if line in self._streamed:
-                self._streams[action.stage] = found
+                self._streams[instruction.stage] = found
         elif self._units:
-            found = self._given.compute(operation, turn, after)
+            found = self._given.compute(operation, micro_batch, after)
         else:
             yield from self._until(operation, after)
-            found = machine.compute(worker, operation, turn, after)
+            found = machine.compute(worker, operation, micro_batch, after)
             yield found
         done[line] = found
         self._last = (found,)
@@ -177,25 +189,27 @@ class Follower:
                 found.append((some, block))
         return found
 
-    def _routed(self, operation: Operation, turn: int, site: int | None) -> Sent:
+    def _routed(self, operation: Operation, micro_batch: int, communicator: int | None) -> Sent:
         ways = self._itinerary.routes.get(operation)
-        return Sent(operation, site or 0) if ways is None else ways[turn % len(ways)]
+        return Sent(operation, communicator or 0) if ways is None else ways[micro_batch % len(ways)]
 
-    def _pass(self, sent: Sent, action: Action, after: list[Done], parties: int) -> Done:
+    def _pass(self, sent: Sent, instruction: Instruction, after: list[Done], parties: int) -> Done:
         """Send, behind what was sent the same way before; or what is to be received."""
-        operation, turn = sent.operation, action.turn
-        key = operation, turn
+        operation, micro_batch = sent.operation, instruction.micro_batch
+        key = operation, micro_batch
         if not parties:
             return self._machine.arrival(key)
         if operation in self._sent:
             after = [*after, self._sent[operation]]
-        worker, site = self._worker, sent.site
-        done = self._machine.deliver(worker, operation, key, turn, after, site, parties)
+        worker, communicator = self._worker, sent.communicator
+        done = self._machine.deliver(
+            worker, operation, key, micro_batch, after, communicator, parties
+        )
         self._sent[operation] = done
         return done
 
 
-def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
+def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
     """A worker's control: the lines of its template, each as soon as it may be.
 
     Its cores compute in order, so it waits for each computation; exchanges
@@ -215,7 +229,7 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
             for event in after:
                 if event.callbacks is not None:
                     yield event
-            found = machine.compute_block(worker, block, turn, after)
+            found = machine.compute_block(worker, block, micro_batch, after)
             yield found
             done.update(dict.fromkeys(lines, found))
             continue
@@ -223,15 +237,15 @@ def replay(machine: Machine, worker: int, turn: int = 0) -> Process:
             operation, needs, parties, *_ = template[line]
             after = [done[i] for i in needs]
             if parties:
-                done[line] = machine.meet(worker, operation, parties, turn, after)
+                done[line] = machine.meet(worker, operation, parties, micro_batch, after)
                 continue
             if mine.units:
-                done[line] = given.compute(operation, turn, after)
+                done[line] = given.compute(operation, micro_batch, after)
                 continue
             for event in after:
                 if event.callbacks is not None:
                     yield event
-            done[line] = machine.compute(worker, operation, turn, after)
+            done[line] = machine.compute(worker, operation, micro_batch, after)
             yield done[line]
     yield from given.over()
 
@@ -241,8 +255,8 @@ def run(program: Program) -> Timeline:
     with no_collecting():
         machine = Machine(program)
         for worker, mine in enumerate(program.workers):
-            if mine.itinerary is None:
+            if mine.rank_program is None:
                 machine.process(replay(machine, worker), worker)
             elif mine.template:  # idle cores have none
-                machine.process(Follower(machine, worker, mine.itinerary).follow(), worker)
+                machine.process(Follower(machine, worker, mine.rank_program).follow(), worker)
         return machine.run()

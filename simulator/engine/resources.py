@@ -27,7 +27,7 @@ class Resource(NamedTuple):
     device: Board | None = None
 
 
-class Station(NamedTuple):
+class WorkerResources(NamedTuple):
     """Where a worker stands: its name, and the numbers of its resources.
 
     ``links`` are those of the splits above it, the top one first; ``units`` those of
@@ -51,45 +51,45 @@ class Station(NamedTuple):
         return self.cores + self.units + self.memories
 
 
-class Stations(NamedTuple):
-    """Every resource of a program's array, a station for each worker, and each site's link."""
+class AllResources(NamedTuple):
+    """Every resource of a program's array, those of each worker, each communicator's link."""
 
     resources: tuple[Resource, ...]
-    workers: tuple[Station, ...]
+    workers: tuple[WorkerResources, ...]
     links: tuple[int, ...]
 
 
-def stations(program: Program) -> Stations:
+def stations(program: Program) -> AllResources:
     """Name and number what a program's workers have.
 
     A link comes before what is under it, and a chip's cores before its HBM;
     links that are nobody's own come last.
     """
     resources: list[Resource] = []
-    found: list[Station] = []
+    found: list[WorkerResources] = []
     links: dict[int, int] = {}
     names = Counter[int]()
     under = Counter[int]()
     for worker in program.workers:
-        under.update(dict.fromkeys(worker.sites, worker.cores))
+        under.update(dict.fromkeys(worker.communicators, worker.cores))
 
-    def link(site: int) -> int:
-        if site not in links:
-            level, multiplicity, name = program.sites[site]
-            links[site] = len(resources)
+    def link(communicator: int) -> int:
+        if communicator not in links:
+            level, multiplicity, name = program.communicators[communicator]
+            links[communicator] = len(resources)
             if not name:
                 name = f"link{level}.{names[level]}"
                 names[level] += 1
-            resources.append(Resource("link", name, multiplicity, under[site]))
-        return links[site]
+            resources.append(Resource("link", name, multiplicity, under[communicator]))
+        return links[communicator]
 
     for number, worker in enumerate(program.workers):
-        above = tuple(map(link, worker.sites))
+        above = tuple(map(link, worker.communicators))
         first = len(resources)
         resources += _own(worker, f"{worker.unit}{number}")
         mine = range(first, len(resources))
         found.append(
-            Station(
+            WorkerResources(
                 f"{worker.unit}{number}",
                 tuple(i for i in mine if resources[i].kind == "core"),
                 tuple(i for i in mine if resources[i].kind == "hbm"),
@@ -97,8 +97,8 @@ def stations(program: Program) -> Stations:
                 tuple(i for i in mine if resources[i].kind == "unit"),
             )
         )
-    every = tuple(map(link, range(len(program.sites))))
-    return Stations(tuple(resources), tuple(found), every)
+    every = tuple(map(link, range(len(program.communicators))))
+    return AllResources(tuple(resources), tuple(found), every)
 
 
 def _own(worker: Worker, name: str) -> Iterator[Resource]:
@@ -119,7 +119,7 @@ def _own(worker: Worker, name: str) -> Iterator[Resource]:
         yield Resource("hbm", f"{place}.hbm", chips_each, device=device)
 
 
-def names_of(stations: Stations, doing: Mapping[int, object]) -> dict[str, str]:
+def names_of(stations: AllResources, doing: Mapping[int, object]) -> dict[str, str]:
     """Workers by name and device, in their order, with what each does, as text."""
     found = {}
     for number, what in sorted(doing.items(), key=lambda item: item[0]):
@@ -187,7 +187,7 @@ class Span(Done):
     """
 
     operation: int
-    turn: int
+    micro_batch: int
     start_ps: int
     cause: Done | None
     """Forgotten once it is written down, or each would keep all that was before it."""
@@ -210,7 +210,7 @@ class Cores:
     def __init__(
         self,
         env: simpy.Environment,
-        station: Station,
+        station: WorkerResources,
         log: Log,
         resources: Sequence[int],
     ) -> None:
@@ -239,7 +239,7 @@ class Cores:
                 if first:
                     cause = number_of(span.cause)
                     on = resource, self._memory
-                    span.first = log.block(span.block, on, span.turn, span.start_ps, cause)
+                    span.first = log.block(span.block, on, span.micro_batch, span.start_ps, cause)
                     span.number = span.first + span.block.count - 1
                     span.cause = None
                 else:
@@ -248,7 +248,11 @@ class Cores:
                 continue
             if first:
                 span.number = log.over(
-                    span.operation, span.turn, span.start_ps, span.end_ps, number_of(span.cause)
+                    span.operation,
+                    span.micro_batch,
+                    span.start_ps,
+                    span.end_ps,
+                    number_of(span.cause),
                 )
                 span.cause = None
             resources(resource)
@@ -264,7 +268,7 @@ class Meeting(Done):
     """
 
     operation: Operation
-    turn: int
+    micro_batch: int
     link: int
     start_ps: int
 
@@ -277,9 +281,9 @@ class Meeting(Done):
         self.came: list[tuple[int, Done | None]] = []
         self.opened = False
 
-    def open(self, operation: Operation, turn: int, link: int) -> None:
+    def open(self, operation: Operation, micro_batch: int, link: int) -> None:
         """Say what is exchanged, and on which link it is recorded."""
-        self.operation, self.turn, self.link = operation, turn, link
+        self.operation, self.micro_batch, self.link = operation, micro_batch, link
         self.opened = True
 
     def _over(self, _: simpy.Event) -> None:
@@ -295,7 +299,7 @@ class Meeting(Done):
                 last, first_worker = waited, worker
             log.worker.append(worker)
             log.waited_for.append(number_of(waited))
-        link, operation, turn = self.link, self.operation, self.turn
-        self.number = log.note(link, operation, turn, self.start_ps, self.end_ps, last)
+        link, operation, micro_batch = self.link, self.operation, self.micro_batch
+        self.number = log.note(link, operation, micro_batch, self.start_ps, self.end_ps, last)
         log.met.extend([self.number] * len(self.came))
         self.came = []  # what they waited for is forgotten, as a core's is

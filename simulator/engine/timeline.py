@@ -14,20 +14,20 @@ from simulator.engine.jobs import Floats, Ints, Links, distinct, ints
 from simulator.engine.operations import MEMORY, Board, DeviceMemory, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.records import Columns, Joins
-from simulator.engine.resources import Resource, Stations
+from simulator.engine.resources import AllResources, Resource
 
 
 class Period(NamedTuple):
-    """Turns end ``turns`` at a time, every ``span_ps`` picoseconds, from turn ``warm_up`` on."""
+    """``micro_batches`` end every ``span_ps`` picoseconds, from number ``warm_up`` on."""
 
     span_ps: int
-    turns: int
+    micro_batches: int
     warm_up: int
 
     @property
-    def turn_ps(self) -> float:
-        """Picoseconds a turn, in the steady state."""
-        return self.span_ps / self.turns
+    def micro_batch_ps(self) -> float:
+        """Picoseconds a micro-batch, in the steady state."""
+        return self.span_ps / self.micro_batches
 
 
 class Record(NamedTuple):
@@ -43,7 +43,7 @@ class Record(NamedTuple):
     bytes: float
     flops: float
     multiplicity: int
-    turn: int = 0
+    micro_batch: int = 0
 
 
 class Total(NamedTuple):
@@ -61,7 +61,7 @@ class Timeline:
     """The records of one run; iterating gives them one by one."""
 
     program: Program
-    stations: Stations
+    stations: AllResources
     operations: tuple[Operation, ...]
     columns: Columns
     """The records, in the order in which operations ended."""
@@ -114,9 +114,9 @@ class Timeline:
         return ends[-1] if len(ends) else 0
 
     @property
-    def turns(self) -> int:
+    def micro_batches(self) -> int:
         """Micro-batches, or iterations."""
-        return int(ints(self.columns.turn).max(initial=-1)) + 1
+        return int(ints(self.columns.micro_batch).max(initial=-1)) + 1
 
     @property
     def makespan_s(self) -> float:
@@ -134,7 +134,7 @@ class Timeline:
         return self.iteration_ps / PICOSECONDS
 
     def __iter__(self) -> Iterator[Record]:
-        for number, index, turn, start, end, _ in zip(*self.columns, strict=True):
+        for number, index, micro_batch, start, end, _ in zip(*self.columns, strict=True):
             operation, resource = self.operations[index], self.resources[number]
             yield Record(
                 resource.name,
@@ -147,7 +147,7 @@ class Timeline:
                 operation.bytes,
                 operation.flops,
                 resource.multiplicity,
-                turn,
+                micro_batch,
             )
 
     @property

@@ -16,7 +16,7 @@ from simulator.search.states import Types, filled
 from simulator.search.tables import Cores, Floats, Ints
 from workloads import Network, partition_graph
 
-KEPT = (64, 32, 16, 8, 4)
+BEAMS = (64, 32, 16, 8, 4)
 """States of a node that are kept: the first number for which the tables are not too large."""
 
 
@@ -53,7 +53,7 @@ def _least(
     for v, marginal in zip(number, marginals, strict=True):
         ranks[v] = ranks[v] + marginal
     scopes = tuple(_scopes(chain, number))
-    for many in KEPT:
+    for many in BEAMS:
         kept = [np.argsort(one, kind="stable")[:many] for one in ranks]
         domains = tuple(len(one) for one in kept)
         try:

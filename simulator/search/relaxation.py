@@ -199,8 +199,8 @@ class Chain:
         """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
         costs = self.nodes[v]
         found = self._own(v, weight) + self.byte_s * costs.held_bytes
-        if self.filled and not costs.hollow.all():
-            found = np.where(costs.hollow, np.inf, found)
+        if self.filled and not costs.empty.all():
+            found = np.where(costs.empty, np.inf, found)
         return found
 
     def _own(self, v: int, weight: float) -> Floats:

@@ -18,7 +18,7 @@ from planners.pipeline.staging import cut_into, micro_batch
 from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import Links, ints
-from simulator.engine.operations import Itinerary, Operation, Part, Worker
+from simulator.engine.operations import Operation, Part, RankProgram, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Timeline
 from simulator.lowering.execution import Execution, usual
@@ -193,7 +193,7 @@ def _exchanges(timeline: Timeline) -> list[int]:
     )
     found = []
     for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
-        waits = worker.itinerary is not None and not worker.itinerary.overlap
+        waits = worker.rank_program is not None and not worker.rank_program.overlap
         joined = mine.joined if waits else mine.joined[:0]
         spent = least[ints(timeline.columns.operation)[joined]]
         found.append(int(spent.sum()))
@@ -206,42 +206,42 @@ def _begins(timeline: Timeline) -> list[int]:
     found = [-1] * len(workers)
     ends: dict[tuple[int, int], int] = {}
     sent: dict[Operation, list[int]] = defaultdict(list)
-    for number, lines, itinerary in _forward(workers):
+    for number, lines, rank_program in _forward(workers):
         template = workers[number].template
         for line in lines:
             operation, needs, parties, *_ = template[line]
             # what a worker needs of others at a meeting of its stage is left out: it is later
             begin = max((ends[number, need] for need in needs if (number, need) in ends), default=0)
             if template[line].receives:
-                begin = max(begin, min(sent[_way(itinerary, operation)], default=0))
+                begin = max(begin, min(sent[_way(rank_program, operation)], default=0))
                 ends[number, line] = begin
                 continue
             ends[number, line] = begin + _least_ps(operation, links)
             if parties:
-                sent[_way(itinerary, operation)].append(ends[number, line])
+                sent[_way(rank_program, operation)].append(ends[number, line])
             elif found[number] < 0 or begin < found[number]:
                 found[number] = begin
     return [max(begin, 0) for begin in found]
 
 
-def _forward(workers: tuple[Worker, ...]) -> Iterator[tuple[int, tuple[int, ...], Itinerary]]:
+def _forward(workers: tuple[Worker, ...]) -> Iterator[tuple[int, tuple[int, ...], RankProgram]]:
     """Each worker's forward lines of each stage, stage by stage."""
     stages = sorted(
         (stage, number)
         for number, worker in enumerate(workers)
-        if worker.itinerary
-        for stage, part in worker.itinerary.lines
+        if worker.rank_program
+        for stage, part in worker.rank_program.lines
         if part is Part.FORWARD
     )
     for stage, number in stages:
-        itinerary = workers[number].itinerary
-        if itinerary:
-            yield number, itinerary.lines[stage, Part.FORWARD], itinerary
+        rank_program = workers[number].rank_program
+        if rank_program:
+            yield number, rank_program.lines[stage, Part.FORWARD], rank_program
 
 
-def _way(itinerary: Itinerary, operation: Operation) -> Operation:
+def _way(rank_program: RankProgram, operation: Operation) -> Operation:
     """One of the sends of a tensor between replicas, by which all of them go here."""
-    ways = itinerary.routes.get(operation)
+    ways = rank_program.routes.get(operation)
     return ways[0].operation if ways else operation
 
 

@@ -131,7 +131,7 @@ class Costs(NamedTuple):
     """
 
     states: States
-    hollow: Any
+    empty: Any
     forward_s: Floats
     backward_s: Floats
     gradient_s: Floats
@@ -266,7 +266,7 @@ class Tables:
         changes, gathers, number = moves(one.states, held, other.states, read)
         pairs = number * len(parts) + which.reshape(-1)
         found = np.zeros(len(changes) * len(parts))
-        busy = ~(one.hollow[:, np.newaxis] | other.hollow)
+        busy = ~(one.empty[:, np.newaxis] | other.empty)
         found[pairs[busy]] = 1.0
         occurs = found.nonzero()[0]
         move, part = np.divmod(occurs, len(parts))
@@ -343,7 +343,7 @@ class Tables:
             shown = 0.0 if none else self.rules.shown(phase)
             return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
 
-        hollow = each(
+        empty = each(
             [
                 self.execution.whole_shards
                 and any(n < 1 << cut for n, cut in zip(whole, cuts_, strict=True))
@@ -355,14 +355,14 @@ class Tables:
         forward, backward, gradient = map(sums, (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT))
         return Costs(
             states,
-            hollow,
+            empty,
             products[Phase.FORWARD],
             products[Phase.BACKWARD],
             products[Phase.GRADIENT],
             products[Phase.UPDATE],
-            self._sums_s(states, hollow, II, forward),
-            self._sums_s(states, hollow, III, backward),
-            self._stream(states.masks[I], gradient * ~hollow),
+            self._sums_s(states, empty, II, forward),
+            self._sums_s(states, empty, III, backward),
+            self._stream(states.masks[I], gradient * ~empty),
             gradient,
             each([fraction(s, whole, (I, II, IV)) for s in shards]),
             each([fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
@@ -389,9 +389,9 @@ class Tables:
         made = (tensor for operator in kept for tensor in operator.writes)
         return state + sum(map_bytes(tensor, held, self.core) for tensor in made)
 
-    def _sums_s(self, states: States, hollow: Any, kind: PartitionType, size: Floats) -> Floats:
+    def _sums_s(self, states: States, empty: Any, kind: PartitionType, size: Floats) -> Floats:
         """Seconds of the sums over the levels of a type, by state."""
-        return self.curves.of_masks("all-reduce", states.masks[kind], size * ~hollow)
+        return self.curves.of_masks("all-reduce", states.masks[kind], size * ~empty)
 
     def _stream(self, masks: Ints, size_bytes: Floats) -> Floats:
         """What gradients add at least: in the largest bucket there may be, or alone.

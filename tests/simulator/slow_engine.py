@@ -30,19 +30,19 @@ Times = dict[tuple[int, int], tuple[int, int]]
 """Start and end of every item in every turn."""
 
 
-def times(items: Sequence[Item], turns: int, slow: Sequence[Sequence[int]]) -> Times:
+def times(items: Sequence[Item], micro_batches: int, slow: Sequence[Sequence[int]]) -> Times:
     """When everything happens; ``slow[worker][turn]`` times as long it takes to compute."""
     found: Times = {}
     free: dict[int, int] = {}
-    for turn in range(turns):
+    for micro_batch in range(micro_batches):
         for place, item in enumerate(items):
             ready = [
-                max([free.get(worker, 0), *(found[turn, need][1] for need in needs)])
+                max([free.get(worker, 0), *(found[micro_batch, need][1] for need in needs)])
                 for worker, needs in zip(item.workers, item.needs, strict=True)
             ]
             start = max(ready)
-            longer = 1 if item.exchange else slow[item.workers[0]][turn]
-            found[turn, place] = start, start + item.duration * longer
+            longer = 1 if item.exchange else slow[item.workers[0]][micro_batch]
+            found[micro_batch, place] = start, start + item.duration * longer
             if not item.exchange:
-                free[item.workers[0]] = found[turn, place][1]
+                free[item.workers[0]] = found[micro_batch, place][1]
     return found

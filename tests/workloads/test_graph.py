@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Layer, Network, Tensor, load_network, partition_graph
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 from workloads.stages import cut
 
 ZOO = ["lenet", "resnet18", "mobilenet-v2", "vit-b16", "gnmt:seq=4", "llama-7b:seq=4"]

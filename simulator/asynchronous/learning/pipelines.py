@@ -28,7 +28,7 @@ class Update(NamedTuple):
 
     at_ps: int
     stage: int
-    turns: tuple[int, ...]
+    micro_batches: tuple[int, ...]
 
 
 class Stages:
@@ -39,7 +39,7 @@ class Stages:
         self.updates: list[Update] = []
         for stage, worker in enumerate(_workers(timeline)):
             done = list(passes(timeline, worker))
-            self.used.append({p.turn: p.version for p in done if Part.FORWARD in p.parts})
+            self.used.append({p.micro_batch: p.version for p in done if Part.FORWARD in p.parts})
             self.updates += _updates(stage, done)
         self.updates.sort()
 
@@ -47,8 +47,10 @@ class Stages:
     def staleness(self) -> Counter[int]:
         """Per gradient that was applied, how many updates its stage had seen since its forward."""
         version, found = Counter[int](), Counter[int]()
-        for _, stage, turns in self.updates:
-            found.update(version[stage] - self.used[stage][turn] for turn in turns)
+        for _, stage, micro_batches in self.updates:
+            found.update(
+                version[stage] - self.used[stage][micro_batch] for micro_batch in micro_batches
+            )
             version[stage] += 1
         return found
 
@@ -57,22 +59,22 @@ def _workers(timeline: Timeline) -> Iterator[int]:
     """The first worker of each stage; raises TrainingError where a stage has several places."""
     ranks: dict[int, int] = {}
     for number, worker in enumerate(timeline.program.workers):
-        if (mine := worker.itinerary) is None:
+        if (mine := worker.rank_program) is None:
             raise TrainingError("learning follows the stages of a pipeline; this run has none")
-        if mine.replica or {action.stage for action in mine.actions} != {mine.rank}:
+        if mine.replica or {instruction.stage for instruction in mine.instructions} != {mine.rank}:
             raise TrainingError("learning follows pipelines of one place for every stage")
         ranks.setdefault(mine.rank, number)
     return iter(ranks[rank] for rank in sorted(ranks))
 
 
 def _updates(stage: int, done: list[PassSpan]) -> Iterator[Update]:
-    turns: list[int] = []
+    micro_batches: list[int] = []
     for one in done:
         if Part.WEIGHTS in one.parts:
-            turns.append(one.turn)
+            micro_batches.append(one.micro_batch)
         if Part.UPDATE in one.parts:
-            yield Update(one.end_ps, stage, tuple(turns))
-            turns = []
+            yield Update(one.end_ps, stage, tuple(micro_batches))
+            micro_batches = []
 
 
 def learn_pipeline(problem: Problem, timeline: Timeline) -> Learned:
@@ -83,20 +85,22 @@ def learn_pipeline(problem: Problem, timeline: Timeline) -> Learned:
     versions = [[first[here]] for here in pieces]
     gradients: dict[int, Floats] = {}
 
-    def gradient(turn: int) -> Floats:
-        if turn not in gradients:
-            met = [of[used[turn]] for of, used in zip(versions, stages.used, strict=True)]
-            gradients[turn] = problem.gradient(np.concatenate(met), 0, turn)
-        return gradients[turn]
+    def gradient(micro_batch: int) -> Floats:
+        if micro_batch not in gradients:
+            met = [of[used[micro_batch]] for of, used in zip(versions, stages.used, strict=True)]
+            gradients[micro_batch] = problem.gradient(np.concatenate(met), 0, micro_batch)
+        return gradients[micro_batch]
 
     def newest() -> Floats:
         return np.concatenate([of[-1] for of in versions])
 
     curve = [(0.0, problem.loss(first))]
     every = max(len(stages.updates) // POINTS, 1)
-    for number, (at_ps, stage, turns) in enumerate(stages.updates, 1):
-        total = np.sum([gradient(turn)[pieces[stage]] for turn in turns], axis=0)
-        versions[stage].append(versions[stage][-1] - problem.rate * total / len(turns))
+    for number, (at_ps, stage, micro_batches) in enumerate(stages.updates, 1):
+        total = np.sum(
+            [gradient(micro_batch)[pieces[stage]] for micro_batch in micro_batches], axis=0
+        )
+        versions[stage].append(versions[stage][-1] - problem.rate * total / len(micro_batches))
         if number % every == 0:
             curve.append((at_ps / PICOSECONDS, problem.loss(newest())))
     return Learned(tuple(curve), newest())

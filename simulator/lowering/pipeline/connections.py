@@ -8,7 +8,7 @@ from math import lcm
 
 from planners import PlanError
 from planners.order import Phase
-from simulator.engine.operations import Operation, Sent, Site
+from simulator.engine.operations import Communicator, Operation, Sent
 from simulator.lowering.pipeline.stage_writer import Port, StageWriter, Sum
 from simulator.lowering.pipeline.transfers import Handed, PublishedBetween
 from workloads import Crossing, Cut
@@ -24,7 +24,7 @@ class Chunk:
 
 
 class Joints:
-    """Ports and sums of all stages; ``sites`` are where they are recorded.
+    """Ports and sums of all stages; ``communicators`` are where they are recorded.
 
     ``routes`` say with which replica one sends or receives, by turn. The chunks stand
     for so many ``copies`` of alike pipelines.
@@ -43,7 +43,7 @@ class Joints:
         self._copies = copies
         self._inference = chunks[0][0].writer.rules.execution.inference
         """Nothing goes back, and nothing is summed."""
-        self.sites: list[Site] = []
+        self.communicators: list[Communicator] = []
         self.routes: dict[Operation, tuple[Sent, ...]] = {}
 
     def join(self) -> None:
@@ -57,9 +57,9 @@ class Joints:
         self._sum_copies()
 
     def _site(self, name: str, *, once: bool = False) -> int:
-        """A site of every copy, or ``once`` for all of them."""
-        self.sites.append(Site(0, 1 if once else self._copies, name))
-        return len(self.sites) - 1
+        """A communicator of every copy, or ``once`` for all of them."""
+        self.communicators.append(Communicator(0, 1 if once else self._copies, name))
+        return len(self.communicators) - 1
 
     def _cross(self, crossing: Crossing) -> None:
         """The sends of a tensor between all replicas that hand it to each other.
@@ -69,7 +69,11 @@ class Joints:
         """
         sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
         turns = range(lcm(len(sources), len(targets)))
-        pairs = list(dict.fromkeys((turn % len(sources), turn % len(targets)) for turn in turns))
+        pairs = list(
+            dict.fromkeys(
+                (micro_batch % len(sources), micro_batch % len(targets)) for micro_batch in turns
+            )
+        )
         forth, back = (
             dict(zip(pairs, self._hand(crossing, pairs, phase), strict=True))
             for phase in (Phase.FORWARD, Phase.BACKWARD)
@@ -78,7 +82,9 @@ class Joints:
             pair: self._sent(crossing, forth[pair], back[pair], pair if len(turns) > 1 else None)
             for pair in pairs
         }
-        ways = [sent[turn % len(sources), turn % len(targets)] for turn in turns]
+        ways = [
+            sent[micro_batch % len(sources), micro_batch % len(targets)] for micro_batch in turns
+        ]
         if len(turns) > 1:
             for way in zip(*ways, strict=True):
                 self.routes |= {one.operation: way for one in way}
@@ -109,8 +115,8 @@ class Joints:
         """Both directions between two replicas, which are named where there are several."""
         name = self._called(crossing) + (f" {pair[0]}>{pair[1]}" if pair else "")
         sent = Sent(forth.send, self._site(f"send {name}"))
-        site = sent.site if self._inference else self._site(f"return {name}")
-        return sent, Sent(back.send, site)
+        communicator = sent.communicator if self._inference else self._site(f"return {name}")
+        return sent, Sent(back.send, communicator)
 
     def _port(
         self,
@@ -134,13 +140,13 @@ class Joints:
         if len(rules) < 2:
             return
         parties = sum(chunk.writer.workers() for chunk in chunks)
-        site = self._site(f"replicas of stage {chunks[0].stage}", once=True)
+        communicator = self._site(f"replicas of stage {chunks[0].stage}", once=True)
         for nodes, size in chunks[0].writer.buckets():
             graph = rules[0].graph
             more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
             operation = self._between.sums(rules, size, f"{graph[nodes[0]].name}{more}")
             for chunk in chunks:
-                chunk.writer.sums.append(Sum(nodes, operation, parties, site))
+                chunk.writer.sums.append(Sum(nodes, operation, parties, communicator))
 
     def _sum_copies(self) -> None:
         """Stages that both use a weight sum its gradients, each replica with its like."""
@@ -160,7 +166,7 @@ class Joints:
                 both = one.writer, other.writer
                 owner, user = (writer.rules for writer in both)
                 operation = self._between.copies(owner, user, ends, layer)
-                site = self._site(f"copies of {layer} {one.replica}")
+                communicator = self._site(f"copies of {layer} {one.replica}")
                 parties = sum(w.workers() for w in both)
                 for writer, node in zip(both, ends, strict=True):
-                    writer.copies.append(Sum((node,), operation, parties, site))
+                    writer.copies.append(Sum((node,), operation, parties, communicator))

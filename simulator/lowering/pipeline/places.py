@@ -17,7 +17,7 @@ class Merged(NamedTuple):
     worker: Worker
     tasks: tuple[Task, ...]
     lines: Mapping[tuple[int, Part], tuple[int, ...]]
-    sites: tuple[int, ...]
+    communicators: tuple[int, ...]
 
 
 def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
@@ -39,9 +39,9 @@ def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
             ]
             for part, mine in tree.scripts[number].by_part().items():
                 lines[stage, part] = tuple(i + behind for i in mine)
-        sites = max((w.sites for w in same), key=len)
+        communicators = max((w.communicators for w in same), key=len)
         held = sum(w.held_bytes for w in same)
-        found.append(Merged(replace(same[0], held_bytes=held), tuple(tasks), lines, sites))
+        found.append(Merged(replace(same[0], held_bytes=held), tuple(tasks), lines, communicators))
     return found
 
 
@@ -60,8 +60,8 @@ def stage_memory(
     """
     found: dict[tuple[str, str], list[Use]] = {}
     for worker, capacity, name in zip(workers, capacities, names, strict=True):
-        if worker.itinerary is not None:
-            use = worker, capacity, peak(worker, worker.itinerary)
+        if worker.rank_program is not None:
+            use = worker, capacity, peak(worker, worker.rank_program)
             found.setdefault((worker.device.name, name), []).append(use)
     return tuple(_of_stage(f"{name} ({device})", uses) for (device, name), uses in found.items())
 
@@ -73,7 +73,9 @@ def _of_stage(name: str, uses: Sequence[Use]) -> DeviceMemory:
     if top is not None:
         copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
         by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
-        where = f"{top.operation.layer} {top.operation.phase}, micro-batch {top.turn}{copies}"
+        where = (
+            f"{top.operation.layer} {top.operation.phase}, micro-batch {top.micro_batch}{copies}"
+        )
     always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
     return DeviceMemory(
         name,

@@ -15,19 +15,19 @@ from hardware import Device
 from planners import Pipeline
 from planners.order import Kind, Phase
 from simulator.engine.operations import (
-    Itinerary,
+    Communicator,
     Operation,
     Part,
     Program,
+    RankProgram,
     Sent,
-    Site,
     Task,
     Worker,
 )
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import BUCKET_BYTES
 from simulator.lowering.pipeline.transfers import BETWEEN
-from simulator.lowering.schedules.itinerary import actions
+from simulator.lowering.schedules.instructions import instructions
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.versions import versions_of
 
@@ -77,7 +77,7 @@ class _Profiled:
         self._rate = bytes_per_s
         self._bucket_bytes = bucket_bytes
         self._device = Device("profiled", 1, 1, 1.0, 1.0, 1.0, bytes_per_s)
-        self._sites: list[Site] = []
+        self._sites: list[Communicator] = []
         self._routes: dict[Operation, tuple[Sent, ...]] = {}
         self._boundaries = [self._boundary(k) for k in range(len(stages) - 1)]
 
@@ -85,20 +85,22 @@ class _Profiled:
         schedule, workers = schedule_of(self._pipeline.schedule), list[Worker]()
         first: dict[int, int] = {}
         for rank, replicas in enumerate(self._pipeline.replicas):
-            site = self._site(f"replicas of stage {rank}")
+            communicator = self._site(f"replicas of stage {rank}")
             sums = list(self._sums(rank, replicas))
             for replica in range(replicas):
-                found = actions(schedule, self._pipeline, rank, replica, batches)
+                found = instructions(schedule, self._pipeline, rank, replica, batches)
                 versions = versions_of(schedule, self._pipeline, found, first)
                 first |= versions if rank == 0 else {}
-                tasks, lines = self._template(rank, replica, sums, replicas, site)
-                itinerary = Itinerary(found, lines, self._routes, rank, replica, versions=versions)
-                worker = Worker(self._device, tasks, first=len(workers), itinerary=itinerary)
+                tasks, lines = self._template(rank, replica, sums, replicas, communicator)
+                rank_program = RankProgram(
+                    found, lines, self._routes, rank, replica, versions=versions
+                )
+                worker = Worker(self._device, tasks, first=len(workers), rank_program=rank_program)
                 workers.append(worker)
         return Program(tuple(workers), tuple(self._sites))
 
     def _site(self, name: str) -> int:
-        self._sites.append(Site(0, 1, name))
+        self._sites.append(Communicator(0, 1, name))
         return len(self._sites) - 1
 
     def _boundary(self, stage: int) -> list[tuple[Sent, Sent]]:
@@ -107,8 +109,8 @@ class _Profiled:
         one, other = self._pipeline.replicas[stage : stage + 2]
         found: dict[tuple[int, int], tuple[Sent, Sent]] = {}
         ways = []
-        for turn in range(lcm(one, other)):
-            pair = turn % one, turn % other
+        for micro_batch in range(lcm(one, other)):
+            pair = micro_batch % one, micro_batch % other
             if pair not in found:
                 name = f"stage {stage} to {stage + 1}"
                 forth, back = (
@@ -151,7 +153,7 @@ class _Profiled:
         replica: int,
         sums: Sequence[tuple[int, Operation]],
         replicas: int,
-        site: int,
+        communicator: int,
     ) -> tuple[tuple[Task, ...], dict[tuple[int, Part], tuple[int, ...]]]:
         """Its lines, and which of them are of each part."""
         layers, tasks = self._stages[rank].layers, list[Task]()
@@ -169,7 +171,10 @@ class _Profiled:
             made = _product(layer.name, Phase.FORWARD, layer.forward_s)
             after = (add(Task(made, after), Part.FORWARD),)
         if leaves:
-            add(Task(leaves[0].operation, after, 1, site=leaves[0].site), Part.FORWARD)
+            add(
+                Task(leaves[0].operation, after, 1, communicator=leaves[0].communicator),
+                Part.FORWARD,
+            )
             after = (add(Task(leaves[1].operation), Part.BACKWARD),)
         exchanged = list[int]()
         behind = dict(sums)
@@ -179,13 +184,16 @@ class _Profiled:
             made = _product(layer.name, Phase.BACKWARD, layer.backward_s)
             after = (add(Task(made, after), Part.BACKWARD),)
             if number in behind:
-                line = Task(behind[number], (*after, *stream), replicas, site=site)
+                line = Task(behind[number], (*after, *stream), replicas, communicator=communicator)
                 stream = (add(line, Part.SUMS),)
                 exchanged += stream
         # a part of its own, so that what is sent behind the whole backward knows its end
         add(Task(_product(layers[0].name, Phase.GRADIENT, 0.0), after), Part.WEIGHTS)
         if enters:
-            add(Task(enters[1].operation, after, 1, site=enters[1].site), Part.BACKWARD)
+            add(
+                Task(enters[1].operation, after, 1, communicator=enters[1].communicator),
+                Part.BACKWARD,
+            )
         add(Task(_product(layers[0].name, Phase.UPDATE, 0.0), tuple(exchanged)), Part.UPDATE)
         return tuple(tasks), {key: tuple(lines) for key, lines in parts.items()}
 

@@ -21,11 +21,11 @@ from planners.plan import COPIES, Pipeline
 from planners.plan.updates import kept_in_parts
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.operations import (
-    Action,
+    Communicator,
     DeviceMemory,
-    Itinerary,
+    Instruction,
     Program,
-    Site,
+    RankProgram,
     Worker,
     overflow,
 )
@@ -34,7 +34,12 @@ from simulator.lowering.pipeline.connections import Chunk, Joints
 from simulator.lowering.pipeline.places import merged, stage_memory
 from simulator.lowering.pipeline.stage_writer import StageWriter
 from simulator.lowering.pipeline.transfers import between
-from simulator.lowering.schedules.itinerary import actions, check, forward_actions, new_weights
+from simulator.lowering.schedules.instructions import (
+    check,
+    forward_instructions,
+    instructions,
+    new_weights,
+)
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.schedule import Schedule
 from simulator.lowering.schedules.versions import versions_of
@@ -89,7 +94,9 @@ class _Writing:
         self._plan = plan
         self._first: dict[int, int] = {}
         """The version of the weights that each turn meets in the first stage."""
-        self._actions: dict[tuple[int, int, int], tuple[tuple[Action, ...], Mapping[int, int]]] = {}
+        self._actions: dict[
+            tuple[int, int, int], tuple[tuple[Instruction, ...], Mapping[int, int]]
+        ] = {}
         self._cut = stages
         self._schedule = schedule
         self._execution = execution
@@ -124,18 +131,20 @@ class _Writing:
         for chunks in self._chunks:
             for chunk in chunks:
                 chunk.writer.write_all()
-        workers, sites, hbms = self._workers(batches)
+        workers, communicators, hbms = self._workers(batches)
         first = self._chunks[0][0].writer.rules
         memory = self._memory(workers)
-        return Program(tuple(workers), tuple(sites), first.wires, None, tuple(hbms), memory=memory)
+        return Program(
+            tuple(workers), tuple(communicators), first.wires, None, tuple(hbms), memory=memory
+        )
 
     def _followed(
         self, rank: int, replica: int, batches: int
-    ) -> tuple[tuple[Action, ...], Mapping[int, int]]:
+    ) -> tuple[tuple[Instruction, ...], Mapping[int, int]]:
         """What a replica of a place does, and with which versions of the weights."""
         key = rank, replica, batches
         if key not in self._actions:
-            passes = forward_actions if self._execution.inference else actions
+            passes = forward_instructions if self._execution.inference else instructions
             found = passes(self._schedule, self._pipeline, *key)
             versions = versions_of(self._schedule, self._pipeline, found, self._first)
             if rank == 0:
@@ -143,10 +152,10 @@ class _Writing:
             self._actions[key] = found, versions
         return self._actions[key]
 
-    def _workers(self, batches: int) -> tuple[list[Worker], list[Site], list[float]]:
+    def _workers(self, batches: int) -> tuple[list[Worker], list[Communicator], list[float]]:
         """The workers of all places; those of several stages there are one."""
         workers: list[Worker] = []
-        sites, hbms = list(self._joints.sites), list[float]()
+        communicators, hbms = list(self._joints.communicators), list[float]()
         ranks = len(self._pipeline.places)
         for rank in range(ranks):
             for replica in range(self._pipeline.places[rank].replicas):
@@ -159,16 +168,18 @@ class _Writing:
                         f"the stages at place {rank} treat its accelerators differently, which "
                         "folding cannot follow: simulate with --unfolded"
                     )
-                deepest = max(trees, key=lambda tree: len(tree.sites))
+                deepest = max(trees, key=lambda tree: len(tree.communicators))
                 for worker, tasks, lines, each in same:
                     workers.append(
                         replace(
                             worker,
                             multiplicity=worker.multiplicity * self._copies,
                             template=tasks,
-                            sites=tuple(site + len(sites) for site in each),
+                            communicators=tuple(
+                                communicator + len(communicators) for communicator in each
+                            ),
                             hbm=None if worker.hbm is None else worker.hbm + len(hbms),
-                            itinerary=Itinerary(
+                            rank_program=RankProgram(
                                 (*new_weights(lines, replica), *found),
                                 lines,
                                 self._joints.routes,
@@ -181,12 +192,12 @@ class _Writing:
                             ),
                         )
                     )
-                sites += [
-                    site._replace(multiplicity=site.multiplicity * self._copies)
-                    for site in deepest.sites
+                communicators += [
+                    communicator._replace(multiplicity=communicator.multiplicity * self._copies)
+                    for communicator in deepest.communicators
                 ]
                 hbms += trees[0].hbms
-        return workers, sites, hbms
+        return workers, communicators, hbms
 
     def _inputs(
         self, chunks: Sequence[Chunk], worker: Worker, trees: Sequence[Tree]
@@ -210,7 +221,7 @@ class _Writing:
         ]
         names = []
         for worker in workers:
-            rank = worker.itinerary.rank if worker.itinerary else 0
+            rank = worker.rank_program.rank if worker.rank_program else 0
             stages = range(rank, len(self._pipeline.stages), len(self._pipeline.places))
             names.append(f"stage {' and '.join(map(str, stages))}")
         found = stage_memory(workers, capacities, names)

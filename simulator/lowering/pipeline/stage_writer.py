@@ -11,8 +11,8 @@ from simulator.engine.operations import Operation, Part, Sent
 from simulator.lowering.step.dataflow import MADE, STREAM
 from simulator.lowering.step.order import Buckets
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.script import Key, Script
 from simulator.lowering.step.training_step import Tree, Writer
+from simulator.lowering.step.worker_program import Key, WorkerProgram
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +42,7 @@ class Sum:
     nodes: tuple[int, ...]
     operation: Operation
     parties: int
-    site: int
+    communicator: int
 
 
 class StageWriter(Writer):
@@ -142,7 +142,7 @@ class StageWriter(Writer):
                 self._turn_to(Part.FORWARD if forward else Part.BACKWARD)
                 yield port, port.features if forward else port.errors
 
-    def _holders(self, port: Port) -> list[Script]:
+    def _holders(self, port: Port) -> list[WorkerProgram]:
         return [script for script in self.scripts if self.apart or script.holds(port.nodes)]
 
     def _send(self, phase: Phase, ports: Iterable[Port]) -> None:
@@ -150,9 +150,9 @@ class StageWriter(Writer):
             after = [(MADE[phase], node) for node in port.nodes]
             takers = self._holders(port)
             for script in takers:
-                script.send(sent.operation, after, self._parties(takers), sent.site)
+                script.send(sent.operation, after, self._parties(takers), sent.communicator)
 
-    def _parties(self, takers: Sequence[Script]) -> int:
+    def _parties(self, takers: Sequence[WorkerProgram]) -> int:
         return self.rules.array.group.size if self.apart else len(takers)
 
     def _receive(self, phase: Phase, ports: Iterable[Port]) -> None:
@@ -181,7 +181,7 @@ class StageWriter(Writer):
                 keys: list[Key] = [("gradient", v) for v in one.nodes]
                 keys.append(STREAM)
                 for script in self.scripts:
-                    script.exchange(one.operation, keys, keys, one.parties, one.site)
+                    script.exchange(one.operation, keys, keys, one.parties, one.communicator)
 
     @cached_property
     def whole(self) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planners.order import Item, Kind, Phase, consumers
 from planners.plan.updates import Updates, kept_in_parts, sharded
-from simulator.lowering.step.script import Key
+from simulator.lowering.step.worker_program import Key
 from workloads import Graph
 
 STREAM: Key = ("stream",)

@@ -21,7 +21,7 @@ from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from workloads import Network
-from workloads.kept import once_for_each
+from workloads.cache import once_for_each
 
 MOST = 100_000
 """Products of one network that are kept, some 200 bytes for each of their operators."""

@@ -13,11 +13,11 @@ from dataclasses import replace
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.collectives.symmetry import byte_s, links_of
-from simulator.engine.operations import DeviceMemory, Operation, Program, Site, Worker
+from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.step.dataflow import MADE, Dataflow
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.script import Key, Script
+from simulator.lowering.step.worker_program import Key, WorkerProgram
 from simulator.lowering.units.order import compute_on_units, order_by_units
 from simulator.sharding.blocks import Alike
 from simulator.sharding.mesh import Mesh, parts
@@ -26,8 +26,8 @@ from simulator.sharding.mesh import Mesh, parts
 def training_step(rules: Rules, *, memory: bool = True) -> Program:
     """The program of one training step by these rules.
 
-    Folded, a worker stands for all devices that do the same, and a site for
-    all splits; without it every device is a worker, and every split a site. If nobody asks
+    Folded, a worker stands for all devices that do the same, and a communicator for
+    all splits; without it every device is a worker, and every split a communicator. If nobody asks
     for its ``memory``, without that.
     """
     held, writer = step_memory(rules) if memory else (), Writer(rules, memory=memory)
@@ -72,12 +72,12 @@ class Writer:
         self._memory = memory
         self.apart = rules.shared and not rules.folded
         self.flow = Dataflow(rules.graph, rules.plan.updates)
-        self._under: dict[Mesh, tuple[Script, ...]] = {}
+        self._under: dict[Mesh, tuple[WorkerProgram, ...]] = {}
         self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
         """What lets units begin to compute again, who could as soon as forward is over."""
         self.scripts = self._open(rules.root)
 
-    def _open(self, part: Mesh) -> tuple[Script, ...]:
+    def _open(self, part: Mesh) -> tuple[WorkerProgram, ...]:
         """A script for every class of devices; ``_under`` has those of each part."""
         if part.halves:
             found = tuple(s for half in part.distinct() for s in self._open(half))
@@ -87,10 +87,10 @@ class Writer:
         self._under[part] = found
         return found
 
-    def _script(self, part: Mesh, alike: Alike, updated: Sequence[float]) -> Script:
+    def _script(self, part: Mesh, alike: Alike, updated: Sequence[float]) -> WorkerProgram:
         device = part.group.kinds[0][0]
         use = self.rules.memory_use(device, alike.shards, updated) if self._memory else None
-        return Script(
+        return WorkerProgram(
             device,
             alike.shards,
             updated,
@@ -125,7 +125,7 @@ class Writer:
             after = [*after, *((MADE[Phase.BACKWARD], v) for v in siblings if v != own)]
         for exchange in self.rules.exchanges(item):
             part = exchange.part
-            takers: Sequence[Script] = self._under[part]
+            takers: Sequence[WorkerProgram] = self._under[part]
             if exchange.nodes:
                 takers = [script for script in takers if script.holds(exchange.nodes)]
             parties = part.group.size if self.apart else len(takers)
@@ -186,29 +186,31 @@ class Writer:
         if wires is not None and self.rules.folded:
             tasks = (task for worker in tree.workers for task in worker.template)
             links = links_of(wires, (job.load for task in tasks for job in task.operation.jobs))
-        sites, hbms = tuple(tree.sites), tuple(tree.hbms)
-        return Program(tuple(tree.workers), sites, wires, links, hbms, memory=memory)
+        communicators, hbms = tuple(tree.communicators), tuple(tree.hbms)
+        return Program(tuple(tree.workers), communicators, wires, links, hbms, memory=memory)
 
 
 class Tree:
-    """The program's sites and workers; its scripts are written to their ends."""
+    """The program's communicators and workers; its scripts are written to their ends."""
 
-    def __init__(self, rules: Rules, under: Mapping[Mesh, tuple[Script, ...]], apart: bool) -> None:
+    def __init__(
+        self, rules: Rules, under: Mapping[Mesh, tuple[WorkerProgram, ...]], apart: bool
+    ) -> None:
         self._rules = rules
         self._under = under
         self._apart = apart
         self._tasks = {s: s.template() for s in under[rules.root]}
-        self.sites: list[Site] = []
+        self.communicators: list[Communicator] = []
         self.workers: list[Worker] = []
-        self.scripts: list[Script] = []
+        self.scripts: list[WorkerProgram] = []
         """Each worker's."""
         self.hbms: list[float] = []
 
     def grow(self, part: Mesh, above: tuple[int, ...], first: int, copies: int) -> None:
-        """Add a part below some sites; ``first`` is the number of its first device."""
+        """Add a part below some communicators; ``first`` is the number of its first device."""
         if part.halves or part.types:
-            above = (*above, len(self.sites))
-            self.sites.append(Site(part.level, copies))
+            above = (*above, len(self.communicators))
+            self.communicators.append(Communicator(part.level, copies))
         for i, half in enumerate(part.halves if self._apart else part.distinct()):
             offset = part.halves[0].group.size if i else 0
             self.grow(half, above, first + offset, 1 if self._apart else half.copies.count)
@@ -216,7 +218,7 @@ class Tree:
             self.workers.append(self._worker(script, above, first))
             self.scripts.append(script)
 
-    def _worker(self, script: Script, above: tuple[int, ...], first: int) -> Worker:
+    def _worker(self, script: WorkerProgram, above: tuple[int, ...], first: int) -> Worker:
         memory = self._rules.hbm_bytes_per_s(script.device)
         worker = Worker(
             script.device,

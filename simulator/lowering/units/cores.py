@@ -14,8 +14,8 @@ from simulator.cost.roofline import core_of
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.program import cut_as_planned
 from simulator.lowering.step.deployed import Deployed
-from simulator.lowering.step.script import Script
 from simulator.lowering.step.training_step import Writer
+from simulator.lowering.step.worker_program import WorkerProgram
 from simulator.lowering.units.estimate import Needed, UnitStep
 from workloads import Network
 
@@ -58,7 +58,7 @@ def _of(stage: int, rules: Deployed) -> list[Site]:
     return [Site(stage, script.copies, _step(rules, script)) for script in writer.scripts]
 
 
-def _step(rules: Deployed, script: Script) -> UnitStep:
+def _step(rules: Deployed, script: WorkerProgram) -> UnitStep:
     """A script without its exchanges: who waits for one waits for what that waits for."""
     parts: list[Needed] = []
     place: list[tuple[int, ...]] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from planners.order import Item, Phase
 from simulator.engine.operations import Operation
 from simulator.lowering.step.dataflow import MADE
-from simulator.lowering.step.script import Key, Script
+from simulator.lowering.step.worker_program import Key, WorkerProgram
 from simulator.lowering.units.list_scheduling import NOWHERE, UnitTask, list_schedule
 
 Choice = tuple[Operation, ...]
@@ -20,7 +20,7 @@ Choice = tuple[Operation, ...]
 
 
 def compute_on_units(
-    script: Script,
+    script: WorkerProgram,
     item: Item,
     operations: Sequence[Operation],
     after: Sequence[Key],
@@ -49,8 +49,8 @@ def compute_on_units(
             script.made[key] = tuple(sorted({*others, *script.makers([key])}))
 
 
-def order_by_units(scripts: Sequence[Script], choices: Mapping[Operation, Choice]) -> None:
-    """Give the lines of scripts whose cores have units their places (``Script.starts``).
+def order_by_units(scripts: Sequence[WorkerProgram], choices: Mapping[Operation, Choice]) -> None:
+    """Give the lines of scripts whose cores have units their places (``WorkerProgram.starts``).
 
     Of operations that several units can do, ``choices`` has what each would do; where they
     are over first they are done.
@@ -85,7 +85,9 @@ def order_by_units(scripts: Sequence[Script], choices: Mapping[Operation, Choice
                     script.tasks[line] = task._replace(operation=operation)
 
 
-def _together(scripts: Sequence[Script]) -> Iterator[tuple[Operation, list[tuple[int, int]]]]:
+def _together(
+    scripts: Sequence[WorkerProgram],
+) -> Iterator[tuple[Operation, list[tuple[int, int]]]]:
     """Every line of all scripts, an exchange once with all who take part: (script, line).
 
     Each script's are in its order, and what is needed comes before: an exchange when all

@@ -123,12 +123,12 @@ def in_the_long_run(
     batches = 4 * in_flight + 16
     while True:
         timeline = run_tasks(device, units, tasks, memory_bytes_per_s, batches)
-        turns = batches - in_flight
-        found = steady_period(timeline, turns)
-        if found is not None and found.turn_ps >= max(work):
-            return Steady(found.turn_ps / PICOSECONDS, in_flight, True, timeline)
+        micro_batches = batches - in_flight
+        found = steady_period(timeline, micro_batches)
+        if found is not None and found.micro_batch_ps >= max(work):
+            return Steady(found.micro_batch_ps / PICOSECONDS, in_flight, True, timeline)
         if 2 * batches * len(tasks) > MOST_RUNS:
-            over = turn_ends(timeline)[:turns]
+            over = turn_ends(timeline)[:micro_batches]
             middle = len(over) // 2
             mean = (over[-1] - over[middle]) / (len(over) - 1 - middle)
             return Steady(mean / PICOSECONDS, in_flight, False, timeline)

@@ -68,7 +68,7 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
     with them; a stage that computes again holds its inputs alone in between.
     """
     worker: Worker = timeline.program.workers[number]
-    route = worker.itinerary
+    route = worker.rank_program
     assert route is not None
     lines = {task.operation: task for task in worker.template}
     stage_of = {
@@ -88,16 +88,16 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
     through, updates, found = set[int](), 0, list[float]()
     for i in rows:
         operation = timeline.operations[timeline.columns.operation[i]]
-        turn, task = timeline.columns.turn[i], lines[operation]
+        micro_batch, task = timeline.columns.micro_batch[i], lines[operation]
         stage = stage_of[operation]
-        key = stage, turn
+        key = stage, micro_batch
         new = (stage, operation) not in gradients and operation.phase is not Phase.UPDATE
         once = task.once if new else 0.0
         most = task.held[0] - (0.0 if new or operation.phase is Phase.UPDATE else task.once)
         more = task.held[1] - (0.0 if operation.phase is Phase.UPDATE else task.once)
         begun = {route.versions[t] for t in route.versions if t not in through}
         versions = len({v for v in begun if v < updates} | {updates})
-        extra = (versions - 1) * worker.weight_bytes if not _flushes(route.actions) else 0.0
+        extra = (versions - 1) * worker.weight_bytes if not _flushes(route.instructions) else 0.0
         level = worker.held_bytes + sum(live.values()) + sum(gradients.values())
         found.append(level + most + extra)
         if operation.phase is Phase.UPDATE:
@@ -112,24 +112,24 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
                 first = done[key] == 1
                 live[key] += -live[key] + route.inputs[stage] if first else -route.inputs[stage]
         if operation is last_weights[stage]:
-            through.add(turn)
+            through.add(micro_batch)
         if operation is last_update.get(stage):
             gradients = {k: v for k, v in gradients.items() if k[0] != stage}
             updates += 1
     return found
 
 
-def _flushes(actions: Any) -> bool:
+def _flushes(instructions: Any) -> bool:
     """Whether all updates come at the end."""
-    kinds = [Part.UPDATE in action.parts for action in actions]
+    kinds = [Part.UPDATE in instruction.parts for instruction in instructions]
     return kinds == sorted(kinds)
 
 
 def _last_of(worker: Worker, part: Part) -> dict[int, Operation]:
     """The last computation of each stage's part."""
-    assert worker.itinerary is not None
+    assert worker.rank_program is not None
     found: dict[int, Operation] = {}
-    for (stage, of), some in worker.itinerary.lines.items():
+    for (stage, of), some in worker.rank_program.lines.items():
         computed = [
             worker.template[i].operation
             for i in some
@@ -160,18 +160,18 @@ def test_from_the_records_as_from_the_script(
     plan = staged(network, stages, micro, schedule, **more)
     timeline = ran(network, plan)
     for number, worker in enumerate(timeline.program.workers):
-        assert worker.itinerary is not None
+        assert worker.rank_program is not None
         counted = by_hand(timeline, number)
-        script = [one.most for one in held(worker, worker.itinerary)]
+        script = [one.most for one in held(worker, worker.rank_program)]
         assert script == pytest.approx(counted, rel=1e-9)
         times = list(memory_over_time(timeline, number))
         assert [most for _, _, most in times] == script
         assert [start for start, _, _ in times] == sorted(start for start, _, _ in times)
-        top = peak(worker, worker.itinerary)
+        top = peak(worker, worker.rank_program)
         assert top is not None
         assert top.most == pytest.approx(max(counted), rel=1e-12)
         assert peak_bytes(timeline, number) == pytest.approx(max(counted), rel=1e-12)
-        end = list(held(worker, worker.itinerary))[-1]
+        end = list(held(worker, worker.rank_program))[-1]
         if plan.pipeline is not None and not more.get("batches"):
             assert end.after == pytest.approx(worker.held_bytes, rel=1e-9)
     named = [float(m.peak_bytes) for m in timeline.memory]
@@ -221,7 +221,7 @@ def test_replicas_hold_fewer_and_are_one_entry() -> None:
     timeline = ran("vgg16", with_replicas(plan, "vgg16"))
     assert [m.cores for m in timeline.memory] == [2, 2, 2, 2]
     for number in range(len(timeline.program.workers)):
-        route = timeline.program.workers[number].itinerary
+        route = timeline.program.workers[number].rank_program
         assert route is not None
         assert max(h.in_flight for h in held(timeline.program.workers[number], route)) == 4
 
@@ -266,8 +266,8 @@ def test_two_turns_in_flight_hold_twice_as_much() -> None:
     template = (Task(forward, held=there), Task(backward, (0,), held=back))
     program = cores(1, template=template, held_bytes=100.0)
     machine = Machine(program)
-    for turn, operation in ((0, forward), (1, forward), (0, backward), (1, backward)):
-        machine.compute(0, operation, turn)
+    for micro_batch, operation in ((0, forward), (1, forward), (0, backward), (1, backward)):
+        machine.compute(0, operation, micro_batch)
     timeline = machine.run()
     assert list(memory_over_time(timeline, 0)) == [
         (0, 1, 115.0),
@@ -370,7 +370,7 @@ def test_gpipe_s_activations_grow_by_as_much_with_each_micro_batch() -> None:
         task.operation.phase is Phase.FORWARD and not task.parties and not task.receives
         for task in worker.template
     )
-    begins = [found[turn * forward]["activations"] for turn in range(6)]
+    begins = [found[micro_batch * forward]["activations"] for micro_batch in range(6)]
     each = [b - a for a, b in pairwise(begins)]
     assert each == pytest.approx([once] * 5, rel=1e-9)
     assert {one["logits"] for one in found} == {0.0}  # what the next stage reads is none
@@ -379,17 +379,17 @@ def test_gpipe_s_activations_grow_by_as_much_with_each_micro_batch() -> None:
 def test_stages_that_compute_again_keep_their_inputs_alone() -> None:
     timeline = ran("resnet18", staged("resnet18", 2, 4, "gpipe", recompute="all"))
     for number, worker in enumerate(timeline.program.workers):
-        assert worker.itinerary is not None
-        ((stage, inputs),) = worker.itinerary.inputs.items()
+        assert worker.rank_program is not None
+        ((stage, inputs),) = worker.rank_program.inputs.items()
         forward = sum(
             task.operation.phase is Phase.FORWARD and not task.parties and not task.receives
             for task in worker.template
         )
         found = series(timeline, number)
-        for turn in range(1, 4):
-            first, nothing = found[turn * forward], found[0]
+        for micro_batch in range(1, 4):
+            first, nothing = found[micro_batch * forward], found[0]
             kept = first["activations"] - nothing["activations"]
-            assert kept == pytest.approx(turn * inputs), (stage, turn)
+            assert kept == pytest.approx(micro_batch * inputs), (stage, micro_batch)
 
 
 def test_each_version_of_the_weights_counts_to_them() -> None:

@@ -46,8 +46,8 @@ def test_the_bubble_is_that_of_the_books(schedule: str) -> None:
 
 def test_passes_are_in_the_schedules_order() -> None:
     _, timeline = step("1f1b")
-    order = [(one.letter, one.turn) for one in passes(timeline, STAGES - 1)]
-    assert order == [(letter, turn) for turn in range(MANY) for letter in "FB"]
+    order = [(one.letter, one.micro_batch) for one in passes(timeline, STAGES - 1)]
+    assert order == [(letter, micro_batch) for micro_batch in range(MANY) for letter in "FB"]
     for worker in range(STAGES):
         found = list(passes(timeline, worker))
         assert all(a.end_ps <= b.start_ps for a, b in itertools.pairwise(found))
@@ -68,7 +68,7 @@ def test_versions_without_a_flush() -> None:
     for worker in range(STAGES):
         ahead = STAGES - 1 - worker
         for one in passes(timeline, worker):
-            assert one.version == max(one.turn - ahead, 0)
+            assert one.version == max(one.micro_batch - ahead, 0)
     assert [use.versions for use in stage_uses(timeline)] == [4, 3, 2, 1]
 
 

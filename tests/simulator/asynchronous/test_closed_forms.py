@@ -90,16 +90,18 @@ def test_hierarchical_all_reduce(boards: int) -> None:
     2 (b - 1) / b W / B in all, by messages to everybody at once (two latencies), or
     between two boards by one swap.
     """
-    n, turns = 4 * boards, 2
+    n, micro_batches = 4 * boards, 2
     where = array(boards, chips=4)
     cluster = Cluster(Setting(lenet(), where, n, 4, DEPLOYED))
-    run = Run(cluster, turns)
+    run = Run(cluster, micro_batches)
     load_algorithm("hierarchical").start(run)
     timeline, _ = run.run()
     inside_s = 3 / 8 * W / PORT + 2 * LATENCY
     across_s = 2 * (boards - 1) / boards * W / PORT + (1 if boards == 2 else 2) * LATENCY
     step_s = cluster.steps[0].duration_ps / 1e12
-    within_ps(timeline.makespan_ps, turns * (step_s + 2 * inside_s + across_s), 12 * turns)
+    within_ps(
+        timeline.makespan_ps, micro_batches * (step_s + 2 * inside_s + across_s), 12 * micro_batches
+    )
 
 
 def test_a_worker_of_several_cores_sends_from_each_of_them() -> None:

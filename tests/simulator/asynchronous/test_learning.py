@@ -85,11 +85,15 @@ def records(ours: Watched, layer: str) -> list[tuple[int, int, int, int]]:
     found = []
     for row, number in enumerate(timeline.columns.operation):
         if timeline.operations[number].layer == layer:
-            start, end, turn = (
+            start, end, micro_batch = (
                 column[row]
-                for column in (timeline.columns.start, timeline.columns.end, timeline.columns.turn)
+                for column in (
+                    timeline.columns.start,
+                    timeline.columns.end,
+                    timeline.columns.micro_batch,
+                )
             )
-            found.append((start, end, turn, who[row]))
+            found.append((start, end, micro_batch, who[row]))
     return found
 
 
@@ -108,7 +112,7 @@ def test_each_stale_gradient_is_of_the_version_that_the_events_say(method: str) 
     pulls = sorted(records(ours, "pull"), key=lambda one: one[0])
     versions = [problem.start()]
     has = dict.fromkeys(range(n), 0)  # the version that each worker computes on
-    pulled = {(turn, w): start for start, _, turn, w in pulls}
+    pulled = {(micro_batch, w): start for start, _, micro_batch, w in pulls}
     stale: dict[int, int] = {}
     columns = ours.timeline.columns
     is_update = [op.layer == "server update" for op in ours.timeline.operations]

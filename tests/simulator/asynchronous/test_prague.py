@@ -85,8 +85,8 @@ def test_the_static_schedule_has_no_conflicts() -> None:
     """Every iteration divides all workers; within two iterations blocks have mixed."""
     ours = prague(9, 3, "static")
     per_turn = [members for *_, members in sorted(averages(ours), key=lambda one: one[0])]
-    for turn in range(12):
-        groups = per_turn[3 * turn : 3 * turn + 3]
+    for micro_batch in range(12):
+        groups = per_turn[3 * micro_batch : 3 * micro_batch + 3]
         assert sorted(w for members in groups for w in members) == list(range(9))
     assert set(per_turn[:3]) != set(per_turn[3:6])
     assert sum(ours.run.waits[0][cause] for cause in ("the others",)) == 0
@@ -120,11 +120,15 @@ def test_groups_aware_of_nodes() -> None:
     load_algorithm("prague", {"nodes": "yes"}).start(run)
     timeline, hang = run.run()
     assert hang is None
-    turns: dict[int, list[frozenset[int]]] = {}
+    micro_batches: dict[int, list[frozenset[int]]] = {}
     for _, end, members in averages(Watched(run, timeline, hang)):
-        turns.setdefault(end, []).append(members)
-    across = [members for groups in turns.values() for members in groups if len(members) == 3]
-    inside = [members for groups in turns.values() for members in groups if len(members) == 2]
+        micro_batches.setdefault(end, []).append(members)
+    across = [
+        members for groups in micro_batches.values() for members in groups if len(members) == 3
+    ]
+    inside = [
+        members for groups in micro_batches.values() for members in groups if len(members) == 2
+    ]
     assert len(across) == 2
     assert all(len({w // 2 for w in members}) == 3 for members in across)
     assert sorted(map(sorted, inside)) == [[0, 1]] * 2 + [[2, 3]] * 2 + [[4, 5]] * 2

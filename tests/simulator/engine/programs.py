@@ -2,7 +2,7 @@
 
 from hardware import Device
 from planners.order import Kind, Phase
-from simulator import Operation, Program, Site, Task, Timeline, Worker
+from simulator import Communicator, Operation, Program, Task, Timeline, Worker
 
 DEVICE = Device("board", 2, 2, 1e12, 1e9, 1e9, 1e9)
 OTHER = Device("other", 1, 1, 1e12, 1e9, 1e9, 1e9)
@@ -34,19 +34,19 @@ def two_boards(first: tuple[Task, ...], second: tuple[Task, ...]) -> Program:
             Worker(DEVICE, first, (0,), chips=2, cores_per_chip=2),
             Worker(OTHER, second, (0,), first=1),
         ),
-        (Site(0),),
+        (Communicator(0),),
     )
 
 
-def cores(count: int, sites: int = 1, **more: object) -> Program:
+def cores(count: int, communicators: int = 1, **more: object) -> Program:
     """Single cores without a template, and splits that nobody is under."""
     workers = [Worker(CORE, first=i, unit="core", **more) for i in range(count)]  # type: ignore[arg-type]
-    return Program(tuple(workers), (Site(0),) * sites)
+    return Program(tuple(workers), (Communicator(0),) * communicators)
 
 
 def log(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
     """Resource, layer, turn, start and end of every record."""
-    return [(r.resource, r.layer, r.turn, r.start_ps, r.end_ps) for r in timeline]
+    return [(r.resource, r.layer, r.micro_batch, r.start_ps, r.end_ps) for r in timeline]
 
 
 def causes(timeline: Timeline) -> list[str | None]:

@@ -19,7 +19,7 @@ from simulator.analysis.stalls import core_steps
 def assert_same_run(one: Timeline, other: Timeline) -> None:
     """Records in one order with one cause each, to the picosecond; then what is made of them."""
     names = [[_name(op) for op in timeline.operations] for timeline in (one, other)]
-    for name in ("resource", "turn", "start", "end", "cause"):
+    for name in ("resource", "micro_batch", "start", "end", "cause"):
         assert np.array_equal(getattr(one.columns, name), getattr(other.columns, name)), name
     assert [names[0][i] for i in one.columns.operation] == [
         names[1][i] for i in other.columns.operation
@@ -28,7 +28,7 @@ def assert_same_run(one: Timeline, other: Timeline) -> None:
         assert np.array_equal(mine, theirs), name
     assert one.makespan_ps == other.makespan_ps
     assert len(one) == len(other)
-    assert one.turns == other.turns
+    assert one.micro_batches == other.micro_batches
     assert_same_sums(one, other)
 
 

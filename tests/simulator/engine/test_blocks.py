@@ -15,9 +15,9 @@ from planners import AXES
 from planners.order import Kind, Phase
 from simulator import (
     DEPLOYED,
+    Communicator,
     Operation,
     Program,
-    Site,
     Task,
     Timeline,
     Worker,
@@ -27,7 +27,7 @@ from simulator import (
 from simulator.analysis.critical_path import critical_path
 from simulator.engine.blocks import Block, BlockLog, blocks_of
 from simulator.engine.jobs import EveryLink, Job, Load
-from simulator.engine.operations import Action, Itinerary, Part
+from simulator.engine.operations import Instruction, Part, RankProgram
 from simulator.engine.plain import VARIABLE
 from simulator.engine.replay import run
 from tests.simulator.engine.programs import CORE, compute
@@ -42,7 +42,11 @@ def rows(timeline: Timeline) -> list[str]:
     records = list(timeline)
 
     def what(row: int) -> object:
-        return None if row < 0 else (records[row].resource, records[row].layer, records[row].turn)
+        return (
+            None
+            if row < 0
+            else (records[row].resource, records[row].layer, records[row].micro_batch)
+        )
 
     causes = [what(row) for row in timeline.columns.cause]
     came = [
@@ -125,7 +129,9 @@ def programs(draw: st.DrawFn) -> Program:
         workers.append(
             Worker(CORE, tuple(tasks), above, first=number, unit="core", hbm=number, pace=pace)
         )
-    return Program(tuple(workers), (Site(0), Site(1), Site(1)), hbms=(2e12, 3e12))
+    return Program(
+        tuple(workers), (Communicator(0), Communicator(1), Communicator(1)), hbms=(2e12, 3e12)
+    )
 
 
 def plainly(run_it: Callable[[], Timeline]) -> Timeline:
@@ -154,7 +160,7 @@ def pipelines(draw: st.DrawFn) -> Program:
     Some are of one worker on a link of its own, some on one that both use; sums of the
     last micro-batch are under way while it computes. No line takes no time.
     """
-    turns, count = draw(st.integers(1, 5)), draw(st.integers(2, 9))
+    micro_batches, count = draw(st.integers(1, 5)), draw(st.integers(2, 9))
     workers = []
     for number in range(2):
         tasks: list[Task] = []
@@ -175,14 +181,22 @@ def pipelines(draw: st.DrawFn) -> Program:
                     tasks.append(Task(timed, needs))
             lines[0, part] = tuple(range(first, len(tasks)))
         forward, back = frozenset({Part.FORWARD}), frozenset({Part.BACKWARD, Part.WEIGHTS})
-        actions = [Action(parts, 0, turn) for turn in range(turns) for parts in (forward, back)]
-        actions[-1] = Action(back | {Part.SUMS}, 0, turns - 1, turns - 1)
-        way = Itinerary(tuple(actions), lines)
+        instructions = [
+            Instruction(parts, 0, micro_batch)
+            for micro_batch in range(micro_batches)
+            for parts in (forward, back)
+        ]
+        instructions[-1] = Instruction(back | {Part.SUMS}, 0, micro_batches - 1, micro_batches - 1)
+        way = RankProgram(tuple(instructions), lines)
         above = (number,)
         workers.append(
-            Worker(CORE, tuple(tasks), above, first=number, hbm=number, unit="core", itinerary=way)
+            Worker(
+                CORE, tuple(tasks), above, first=number, hbm=number, unit="core", rank_program=way
+            )
         )
-    return Program(tuple(workers), (Site(0), Site(0)), links=LINKS, hbms=(2e12, 3e12))
+    return Program(
+        tuple(workers), (Communicator(0), Communicator(0)), links=LINKS, hbms=(2e12, 3e12)
+    )
 
 
 @settings(max_examples=100, deadline=None, phases=[Generate.generate])
@@ -285,13 +299,13 @@ def test_blocks_are_unrolled_line_by_line(written: list[tuple[int, int]]) -> Non
     """Against a loop; between two of them numbers are left for others."""
     every = [Block([compute("a", i + k) for i in range(k + 1)], range(k + 1)) for k in range(3)]
     log, expected, first = BlockLog(), list[tuple[int, ...]](), 0
-    for turn, (which, start) in enumerate(written):
+    for micro_batch, (which, start) in enumerate(written):
         block = every[which]
-        log.write(block, (20, 21), turn, start, 99, first)
+        log.write(block, (20, 21), micro_batch, start, 99, first)
         for i in range(len(block.numbers)):
             begin, end = start + block.begin[i], start + block.end[i]
-            expected.append((first + i, i, turn, begin, end, first + i - 1 if i else 99))
-        first += len(block.numbers) + turn
+            expected.append((first + i, i, micro_batch, begin, end, first + i - 1 if i else 99))
+        first += len(block.numbers) + micro_batch
     found = log.unroll()
     lines = (column.tolist() for column in (found.number, *found.said))
     assert list(zip(*lines, strict=True)) == expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hardware import Wires
 from planners.order import Kind, Phase
-from simulator import Machine, Operation, Program, Site
+from simulator import Communicator, Machine, Operation, Program
 from simulator.engine.jobs import Job, Load
 from tests.simulator.engine.programs import compute, cores, exchange, log
 from tests.simulator.slow_network import PS, Transfer, finish_times
@@ -29,7 +29,7 @@ def wired(count: int) -> Program:
 
 
 def under_one_split(program: Program) -> Program:
-    return replace(program, workers=tuple(replace(w, sites=(0,)) for w in program.workers))
+    return replace(program, workers=tuple(replace(w, communicators=(0,)) for w in program.workers))
 
 
 def ring_links(program: Program) -> list[int]:
@@ -102,7 +102,7 @@ def test_exchanges_end_when_the_slow_network_says(drawn: Drawn) -> None:
 @pytest.mark.parametrize("copies", [1, 3])
 def test_totals_count_every_core_and_split_that_one_stands_for(copies: int) -> None:
     """Two workers, each ``copies`` cores: what they compute, hold each other up for, and send."""
-    program = replace(under_one_split(cores(2)), sites=(Site(0, copies),))
+    program = replace(under_one_split(cores(2)), communicators=(Communicator(0, copies),))
     workers = tuple(replace(w, multiplicity=copies) for w in program.workers)
     program = replace(program, workers=workers)
     machine = Machine(program)

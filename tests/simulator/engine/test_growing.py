@@ -84,27 +84,31 @@ def test_1f1b_is_bound_by_its_round_trip(send_ps: int) -> None:
     assert (sum("to" in layer for layer in path) > 0) == (send_ps > 0)
 
 
-def server(machine: Machine, workers: Sequence[int], turns: int) -> Process:
+def server(machine: Machine, workers: Sequence[int], micro_batches: int) -> Process:
     """Asynchronous: whoever's gradient comes is applied and gets the new weights back."""
     left = {worker: machine.arrival(("gradient", worker, 0)) for worker in workers}
-    turn = dict.fromkeys(workers, 0)
+    micro_batch = dict.fromkeys(workers, 0)
     while left:
         yield machine.env.any_of(left.values())
         for worker in [w for w, event in left.items() if event.processed]:
-            update = machine.compute(0, compute("update", 1), turn[worker], [left.pop(worker)])
-            key = ("weights", worker, turn[worker])
-            machine.deliver(0, exchange("weights", 2), key, turn[worker], [update])
-            turn[worker] += 1
-            if turn[worker] < turns:
-                left[worker] = machine.arrival(("gradient", worker, turn[worker]))
+            update = machine.compute(
+                0, compute("update", 1), micro_batch[worker], [left.pop(worker)]
+            )
+            key = ("weights", worker, micro_batch[worker])
+            machine.deliver(0, exchange("weights", 2), key, micro_batch[worker], [update])
+            micro_batch[worker] += 1
+            if micro_batch[worker] < micro_batches:
+                left[worker] = machine.arrival(("gradient", worker, micro_batch[worker]))
 
 
-def client(machine: Machine, worker: int, turns: int) -> Process:
+def client(machine: Machine, worker: int, micro_batches: int) -> Process:
     after: list[Done] = []
-    for turn in range(turns):
-        step = machine.compute(worker, compute("step", 10), turn, after)
-        machine.deliver(worker, exchange("gradient", 2), ("gradient", worker, turn), turn, [step])
-        after = [machine.arrival(("weights", worker, turn))]
+    for micro_batch in range(micro_batches):
+        step = machine.compute(worker, compute("step", 10), micro_batch, after)
+        machine.deliver(
+            worker, exchange("gradient", 2), ("gradient", worker, micro_batch), micro_batch, [step]
+        )
+        after = [machine.arrival(("weights", worker, micro_batch))]
         yield after[0]
 
 
@@ -126,14 +130,16 @@ def test_a_parameter_server_does_not_wait_for_the_slow_one() -> None:
     assert set(gapless(timeline)) == {"step", "gradient", "update", "weights"}
 
 
-def averages(machine: Machine, worker: int, count: int, turns: int) -> Process:
+def averages(machine: Machine, worker: int, count: int, micro_batches: int) -> Process:
     """Each turn: compute, then average with the neighbour, to the left and right in turns."""
     after: list[Done] = []
-    for turn in range(turns):
-        step = machine.compute(worker, compute(f"step {worker}", 10 + worker), turn, after)
-        pair = (worker + turn) // 2 % (count // 2) if count > 2 else 0
+    for micro_batch in range(micro_batches):
+        step = machine.compute(worker, compute(f"step {worker}", 10 + worker), micro_batch, after)
+        pair = (worker + micro_batch) // 2 % (count // 2) if count > 2 else 0
         meet = exchange("average", 3)
-        after = [machine.meet(worker, meet, 2, turn, [step], key=("pair", pair), site=0)]
+        after = [
+            machine.meet(worker, meet, 2, micro_batch, [step], key=("pair", pair), communicator=0)
+        ]
         yield after[0]
 
 
@@ -151,16 +157,18 @@ def test_pairs_that_average_wait_for_each_other_only() -> None:
 def test_delay_spreads_by_one_neighbour_a_turn() -> None:
     """Six in a ring: who is slow in turn 0 delays a pair, then their neighbours, ..."""
     program = cores(6)
-    slow = replace(program.workers[0], pace=lambda turn: 10.0 if turn == 0 else 1.0)
+    slow = replace(program.workers[0], pace=lambda micro_batch: 10.0 if micro_batch == 0 else 1.0)
     machine = Machine(replace(program, workers=(slow, *program.workers[1:])))
     step, meet = compute("step", 10), exchange("average", 0)
 
     def member(worker: int) -> Process:
         after: list[Done] = []
-        for turn in range(3):
-            done = machine.compute(worker, step, turn, after)
-            pair = frozenset({worker, (worker + (1 if (worker + turn) % 2 == 0 else -1)) % 6})
-            after = [machine.meet(worker, meet, 2, turn, [done], key=pair, site=0)]
+        for micro_batch in range(3):
+            done = machine.compute(worker, step, micro_batch, after)
+            pair = frozenset(
+                {worker, (worker + (1 if (worker + micro_batch) % 2 == 0 else -1)) % 6}
+            )
+            after = [machine.meet(worker, meet, 2, micro_batch, [done], key=pair, communicator=0)]
             yield after[0]
 
     for worker in range(6):
@@ -168,5 +176,7 @@ def test_delay_spreads_by_one_neighbour_a_turn() -> None:
     timeline = machine.run()
     late = [0, 0, 0]
     for record in timeline:
-        late[record.turn] += record.kind == "compute" and record.end_ps > 10 * (record.turn + 1)
+        late[record.micro_batch] += record.kind == "compute" and record.end_ps > 10 * (
+            record.micro_batch + 1
+        )
     assert late == [1, 2, 4]

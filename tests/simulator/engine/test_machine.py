@@ -103,7 +103,7 @@ def test_cores_compute_in_the_order_in_which_they_are_given_work() -> None:
     long = machine.compute(1, compute("long", 50))
     first = machine.compute(0, compute("first", 10))
     second = machine.compute(0, compute("second", 5), after=[long, first])
-    machine.compute(0, compute("third", 0), turn=7)
+    machine.compute(0, compute("third", 0), micro_batch=7)
     timeline = machine.run()
     assert log(timeline) == [
         ("core0.core", "first", 0, 0, 10),
@@ -124,7 +124,7 @@ def test_a_meeting_begins_with_its_last_party_and_ends_for_all() -> None:
         done = machine.compute(worker, compute(f"work{worker}", arrives))
         yield done
         for operation in (first, again):
-            done = machine.meet(worker, operation, 2, after=[done], site=0)
+            done = machine.meet(worker, operation, 2, after=[done], communicator=0)
             yield done
             ended.append((operation.layer, machine.env.now))
 
@@ -140,10 +140,10 @@ def test_the_same_exchange_in_two_turns_is_two_meetings() -> None:
     """Worker 0 has come to both before worker 1 comes to the second, and then to the first."""
     machine = Machine(cores(2))
     meet = exchange("x", 3)
-    for turn in (0, 1):
-        machine.meet(0, meet, 2, turn, site=0)
-    machine.meet(1, meet, 2, 1, site=0, after=[machine.compute(1, compute("a", 5))])
-    machine.meet(1, meet, 2, 0, site=0, after=[machine.compute(1, compute("b", 5))])
+    for micro_batch in (0, 1):
+        machine.meet(0, meet, 2, micro_batch, communicator=0)
+    machine.meet(1, meet, 2, 1, communicator=0, after=[machine.compute(1, compute("a", 5))])
+    machine.meet(1, meet, 2, 0, communicator=0, after=[machine.compute(1, compute("b", 5))])
     assert [row[2:] for row in log(machine.run())[1:]] == [(1, 5, 8), (0, 5, 10), (0, 10, 13)]
 
 
@@ -167,10 +167,10 @@ def test_a_delivery_is_there_for_whoever_comes_before_or_after() -> None:
 
 
 def test_a_worker_out_of_step_takes_longer_in_some_turns() -> None:
-    program = cores(1, pace=lambda turn: 2.5 if turn == 1 else 1.0)
+    program = cores(1, pace=lambda micro_batch: 2.5 if micro_batch == 1 else 1.0)
     machine = Machine(program)
-    for turn in range(3):
-        machine.compute(0, compute("work", 10), turn)
+    for micro_batch in range(3):
+        machine.compute(0, compute("work", 10), micro_batch)
     assert [row[2:] for row in log(machine.run())] == [(0, 0, 10), (1, 10, 35), (2, 35, 45)]
 
 
@@ -193,7 +193,7 @@ def test_who_waits_when_a_driver_says_it_is_over_is_no_deadlock() -> None:
     machine = Machine(cores(2))
 
     def waits() -> Process:
-        yield machine.meet(0, exchange("never", 1), 2, site=0)
+        yield machine.meet(0, exchange("never", 1), 2, communicator=0)
 
     machine.process(waits(), 0)
     timeline = machine.run(until=machine.compute(1, compute("work", 9)))

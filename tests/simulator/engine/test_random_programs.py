@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import Machine, Operation, Program, Site, Task, Timeline, Worker
+from simulator import Communicator, Machine, Operation, Program, Task, Timeline, Worker
 from simulator.analysis.critical_path import critical_path
 from simulator.engine.machine import Process
 from simulator.engine.records import NO_ROW
@@ -22,7 +22,7 @@ Slow = list[list[int]]
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[list[Item], int, Slow]:
     """Items of up to five workers, turns, and how much slower each worker is in each."""
-    count, turns = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    count, micro_batches = draw(st.integers(1, 5)), draw(st.integers(1, 3))
     items: list[Item] = []
     for place in range(draw(st.integers(1, 14))):
         together = count > 1 and draw(st.booleans())
@@ -35,8 +35,8 @@ def programs(draw: st.DrawFn) -> tuple[list[Item], int, Slow]:
         )
         duration = draw(st.integers(0, 9))
         items.append(Item(f"{place}", workers, duration, needs, together))
-    slow = [[draw(st.integers(1, 3)) for _ in range(turns)] for _ in range(count)]
-    return items, turns, slow
+    slow = [[draw(st.integers(1, 3)) for _ in range(micro_batches)] for _ in range(count)]
+    return items, micro_batches, slow
 
 
 def written(items: Sequence[Item], slow: Slow) -> Program:
@@ -46,7 +46,7 @@ def written(items: Sequence[Item], slow: Slow) -> Program:
     ]
 
     def pace_of(worker: int) -> Callable[[int], float]:
-        return lambda turn: slow[worker][turn]
+        return lambda micro_batch: slow[worker][micro_batch]
 
     workers = []
     for worker in range(len(slow)):
@@ -61,15 +61,15 @@ def written(items: Sequence[Item], slow: Slow) -> Program:
         workers.append(
             Worker(CORE, tuple(template), (0,), first=worker, unit="core", pace=pace_of(worker))
         )
-    return Program(tuple(workers), (Site(0),))
+    return Program(tuple(workers), (Communicator(0),))
 
 
-def played(program: Program, turns: int) -> Timeline:
+def played(program: Program, micro_batches: int) -> Timeline:
     machine = Machine(program)
 
     def control(worker: int) -> Process:
-        for turn in range(turns):
-            yield from replay(machine, worker, turn)
+        for micro_batch in range(micro_batches):
+            yield from replay(machine, worker, micro_batch)
 
     for worker in range(len(program.workers)):
         machine.process(control(worker), worker)
@@ -80,27 +80,27 @@ def played(program: Program, turns: int) -> Timeline:
 def test_everything_happens_when_the_slow_reference_says(
     case: tuple[list[Item], int, Slow],
 ) -> None:
-    items, turns, slow = case
-    timeline = played(written(items, slow), turns)
+    items, micro_batches, slow = case
+    timeline = played(written(items, slow), micro_batches)
     wanted = {
         (
             "link0.0" if items[place].exchange else f"core{items[place].workers[0]}.core",
             items[place].name,
-            turn,
+            micro_batch,
             start,
             end,
         )
-        for (turn, place), (start, end) in times(items, turns, slow).items()
+        for (micro_batch, place), (start, end) in times(items, micro_batches, slow).items()
     }
-    records = [(r.resource, r.layer, r.turn, r.start_ps, r.end_ps) for r in timeline]
+    records = [(r.resource, r.layer, r.micro_batch, r.start_ps, r.end_ps) for r in timeline]
     assert set(records) == wanted
     assert len(records) == len(wanted)
 
 
 @given(programs())
 def test_everything_begins_when_its_cause_ends(case: tuple[list[Item], int, Slow]) -> None:
-    items, turns, slow = case
-    timeline = played(written(items, slow), turns)
+    items, micro_batches, slow = case
+    timeline = played(written(items, slow), micro_batches)
     _, _, _, starts, ends, causes = timeline.columns
     for start, cause in zip(starts, causes, strict=True):
         assert start == (0 if cause == NO_ROW else ends[cause])
@@ -111,9 +111,9 @@ def test_everything_begins_when_its_cause_ends(case: tuple[list[Item], int, Slow
 @given(programs())
 def test_whoever_is_slower_in_nothing_delays_nobody(case: tuple[list[Item], int, Slow]) -> None:
     """Times never fall when something takes longer: no schedule of ours profits from delay."""
-    items, turns, slow = case
-    before = played(written(items, slow), turns).iteration_ps
+    items, micro_batches, slow = case
+    before = played(written(items, slow), micro_batches).iteration_ps
     longer = [replace(item, duration=item.duration + 1) for item in items]
-    assert played(written(longer, slow), turns).iteration_ps >= before
+    assert played(written(longer, slow), micro_batches).iteration_ps >= before
     worse = [[pace + 1 for pace in paces] for paces in slow]
-    assert played(written(items, worse), turns).iteration_ps >= before
+    assert played(written(items, worse), micro_batches).iteration_ps >= before

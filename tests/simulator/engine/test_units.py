@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hardware import Device
 from planners.order import Kind, Phase
 from simulator import DeadlockError, Machine, Operation, Program, Task, Timeline, Worker, run
-from simulator.engine.operations import Action, Itinerary, Part
+from simulator.engine.operations import Instruction, Part, RankProgram
 
 DEVICE = Device("units", 1, 1, 1e12, 1e9, 1e12, 1e9)
 NAMES = ("matrix", "vector")
@@ -23,8 +23,8 @@ def compute(unit: int, duration_ps: int, hbm_bytes: float = 0.0) -> Operation:
     )
 
 
-def worker(*tasks: Task, itinerary: Itinerary | None = None) -> Worker:
-    return Worker(DEVICE, tasks, unit="core", hbm=0, units=NAMES, itinerary=itinerary)
+def worker(*tasks: Task, rank_program: RankProgram | None = None) -> Worker:
+    return Worker(DEVICE, tasks, unit="core", hbm=0, units=NAMES, rank_program=rank_program)
 
 
 def spans(timeline: Timeline) -> list[tuple[str, int, int]]:
@@ -79,24 +79,27 @@ def test_several_turns_are_under_way_at_once() -> None:
     """3 ps on one unit, then 4 on the other, of three turns: 3 + 3 * 4, not 3 * 7."""
     tasks = Task(compute(0, 3)), Task(compute(1, 4), (0,))
     forward = frozenset({Part.FORWARD})
-    actions = tuple(Action(forward, 0, turn) for turn in range(3))
-    itinerary = Itinerary(actions, {(0, Part.FORWARD): (0, 1)}, {})
-    timeline = run(Program((worker(*tasks, itinerary=itinerary),), hbms=(RATE,)))
+    instructions = tuple(Instruction(forward, 0, micro_batch) for micro_batch in range(3))
+    rank_program = RankProgram(instructions, {(0, Part.FORWARD): (0, 1)}, {})
+    timeline = run(Program((worker(*tasks, rank_program=rank_program),), hbms=(RATE,)))
     assert timeline.makespan_ps == 15
 
 
 @pytest.mark.parametrize("turns", [0, 2])
-def test_what_never_comes_is_a_deadlock_with_its_name(turns: int) -> None:
+def test_what_never_comes_is_a_deadlock_with_its_name(micro_batches: int) -> None:
     """The unit was given what waits for it: the run says so and does not just end."""
     send = Operation(Kind.SEND, Phase.FORWARD, "never sent")
     tasks = Task(send), Task(compute(0, 5), (0,))
-    itinerary = Itinerary(
-        tuple(Action(frozenset({Part.FORWARD}), 0, turn) for turn in range(turns)),
+    rank_program = RankProgram(
+        tuple(
+            Instruction(frozenset({Part.FORWARD}), 0, micro_batch)
+            for micro_batch in range(micro_batches)
+        ),
         {(0, Part.FORWARD): (0, 1)},
         {},
     )
-    mine = worker(*tasks, itinerary=itinerary)
-    if not turns:
+    mine = worker(*tasks, rank_program=rank_program)
+    if not micro_batches:
         assert len(run(Program((mine,), hbms=(RATE,)))) == 0
         return
     with pytest.raises(DeadlockError, match=r"core0 \(units\)"):

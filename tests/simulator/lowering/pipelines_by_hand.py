@@ -9,9 +9,9 @@ from math import lcm
 from hardware import Device
 from planners import Pipeline, Place, Stage
 from planners.order import Kind, Phase
-from simulator import Operation, Program, Site, Task, Worker
-from simulator.engine.operations import Itinerary, Part, Sent
-from simulator.lowering.schedules.itinerary import actions, check
+from simulator import Communicator, Operation, Program, Task, Worker
+from simulator.engine.operations import Part, RankProgram, Sent
+from simulator.lowering.schedules.instructions import check, instructions
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.versions import versions_of
 
@@ -60,7 +60,7 @@ def program(
     schedule = schedule_of(pipeline.schedule)
     check(schedule, pipeline)
     ranks, replicas = len(pipeline.places), pipeline.replicas
-    sites: list[Site] = []
+    communicators: list[Communicator] = []
     routes: dict[Operation, tuple[Sent, ...]] = {}
     ports: list[tuple[Operation, Operation]] = []
     for k, takes in enumerate(sends):
@@ -69,12 +69,12 @@ def program(
         for phase in (Phase.FORWARD, Phase.BACKWARD):
             pairs: dict[tuple[int, int], Sent] = {}
             ways = []
-            for turn in range(turns):
-                pair = turn % replicas[k % ranks], turn % replicas[(k + 1) % ranks]
+            for micro_batch in range(turns):
+                pair = micro_batch % replicas[k % ranks], micro_batch % replicas[(k + 1) % ranks]
                 if pair not in pairs:
-                    sites.append(Site(0, 1, f"{phase} {k} {pair}"))
+                    communicators.append(Communicator(0, 1, f"{phase} {k} {pair}"))
                     send = Operation(Kind.SEND, phase, f"cut {k}", -2, takes)
-                    pairs[pair] = Sent(send, len(sites) - 1)
+                    pairs[pair] = Sent(send, len(communicators) - 1)
                 ways.append(pairs[pair])
             routes |= {way.operation: tuple(ways) for way in ways}
             both.append(ways[0].operation)
@@ -84,13 +84,15 @@ def program(
     for rank in range(ranks):
         for replica in range(replicas[rank]):
             tasks, lines = _template(range(rank, len(times), ranks), products, ports)
-            mine = actions(schedule, pipeline, rank, replica, batches)
+            mine = instructions(schedule, pipeline, rank, replica, batches)
             versions = versions_of(schedule, pipeline, mine, first)
             if rank == 0:
                 first |= versions
-            route = Itinerary(mine, lines, routes, rank, replica, False, False, versions)
-            workers.append(Worker(CORE, tuple(tasks), (), 1, len(workers), "core", itinerary=route))
-    return Program(tuple(workers), tuple(sites))
+            route = RankProgram(mine, lines, routes, rank, replica, False, False, versions)
+            workers.append(
+                Worker(CORE, tuple(tasks), (), 1, len(workers), "core", rank_program=route)
+            )
+    return Program(tuple(workers), tuple(communicators))
 
 
 def _products(k: int, times: Times) -> dict[Part, Operation]:
@@ -125,6 +127,6 @@ def _template(
                 tasks.append(Task(gets[0 if forward else 1]))
             tasks.append(Task(products[k][part], tuple(needs)))
             if goes and part is not Part.WEIGHTS:
-                tasks.append(Task(goes[0 if forward else 1], (len(tasks) - 1,), 1, site=0))
+                tasks.append(Task(goes[0 if forward else 1], (len(tasks) - 1,), 1, communicator=0))
             lines[k, part] = tuple(range(begin, len(tasks)))
     return tasks, lines

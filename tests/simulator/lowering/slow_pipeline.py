@@ -144,7 +144,7 @@ class Entry:
     name: Event
     after: list[Event]
     picoseconds: int
-    turn: int
+    micro_batch: int
 
 
 def entries(pipe: SlowPipeline) -> Iterator[Entry]:
@@ -188,9 +188,9 @@ class _Replica:
         for stage, m in sorted(updates):
             yield self.do(pipe.stages[stage].update, m)
 
-    def do(self, picoseconds: int, turn: int, after: Sequence[Event] = ()) -> Entry:
+    def do(self, picoseconds: int, micro_batch: int, after: Sequence[Event] = ()) -> Entry:
         name = ("at", self.rank, self.replica, self.number)
-        entry = Entry(name, [*self.last, *after], picoseconds, turn)
+        entry = Entry(name, [*self.last, *after], picoseconds, micro_batch)
         self.last, self.number = [name], self.number + 1
         return entry
 
@@ -282,7 +282,7 @@ def ends_of(pipe: SlowPipeline) -> tuple[int, dict[int, int]]:
             if all(name in end for name in entry.after):
                 start = max((end[name] for name in entry.after), default=0)
                 end[entry.name] = start + entry.picoseconds
-                turns[entry.turn] = max(turns.get(entry.turn, 0), end[entry.name])
+                turns[entry.micro_batch] = max(turns.get(entry.micro_batch, 0), end[entry.name])
             else:
                 later.append(entry)
         if len(later) == len(left):

@@ -72,12 +72,12 @@ def stages_of(
     return simulate(case.network, plan, array, execution), plan
 
 
-def by_stage(timeline: Timeline, turn: int) -> dict[int, int]:
+def by_stage(timeline: Timeline, micro_batch: int) -> dict[int, int]:
     """Picoseconds that each worker computes of one micro-batch."""
     busy: dict[int, int] = {}
     for worker, mine in enumerate(doings(timeline)):
         for row in mine.computed.tolist():
-            if timeline.columns.turn[row] == turn:
+            if timeline.columns.micro_batch[row] == micro_batch:
                 took = timeline.columns.end[row] - timeline.columns.start[row]
                 busy[worker] = busy.get(worker, 0) + took
     return busy
@@ -92,10 +92,12 @@ def test_a_pipeline_is_as_fast_as_its_slowest_stage(schedule: str, overlap: bool
     timeline, _ = stages_of("vgg11", array, execution, 4, 8, schedule=schedule)
     busy = by_stage(timeline, 3)
     assert len(busy) == 4
-    sends = [r.end_ps - r.start_ps for r in timeline if r.kind == str(Kind.SEND) and r.turn == 3]
+    sends = [
+        r.end_ps - r.start_ps for r in timeline if r.kind == str(Kind.SEND) and r.micro_batch == 3
+    ]
     slowest = max(busy.values())
     assert timeline.period is not None
-    assert timeline.period.turn_ps >= slowest
+    assert timeline.period.micro_batch_ps >= slowest
     if overlap:
         assert max(sends) < slowest
         assert timeline.iteration_ps == 8 * slowest
@@ -120,13 +122,13 @@ def test_a_pipeline_does_the_forward_work_of_every_batch(name: str, schedule: st
     for worker, mine in enumerate(timeline.program.workers):
         most = {most for _, _, most in memory_over_time(timeline, worker)}
         assert min(most) >= mine.held_bytes
-        first, *_, last = held(mine, mine.itinerary)  # type: ignore[arg-type]
+        first, *_, last = held(mine, mine.rank_program)  # type: ignore[arg-type]
         assert last.after == pytest.approx(mine.held_bytes)
         assert first.in_flight == last.in_flight == 1
         assert max(last.versions, first.versions) == 1
         assert {task.operation.phase for task in mine.template} == {Phase.FORWARD}
-        assert mine.itinerary is not None
-        assert set(mine.itinerary.versions.values()) == {0}
+        assert mine.rank_program is not None
+        assert set(mine.rank_program.versions.values()) == {0}
 
 
 def test_replicas_take_micro_batches_in_turn() -> None:
@@ -148,9 +150,9 @@ def test_replicas_take_micro_batches_in_turn() -> None:
     busy = by_stage(found, 2) | by_stage(found, 3)
     of_rank: dict[int, int] = {}
     for worker, ps in busy.items():
-        itinerary = found.program.workers[worker].itinerary
-        assert itinerary is not None
-        of_rank[itinerary.rank] = ps
+        rank_program = found.program.workers[worker].rank_program
+        assert rank_program is not None
+        of_rank[rank_program.rank] = ps
     each = max(of_rank[0] / 2, of_rank[1])
     assert found.iteration_ps == pytest.approx(4 * each, rel=1e-3)
 

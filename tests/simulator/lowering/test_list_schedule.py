@@ -40,7 +40,7 @@ def scheduled(program: Program) -> dict[Line, tuple[int, int]]:
         for i, task in enumerate(worker.template):
             waiting.append((w, i))
             if task.parties:
-                site = worker.sites[task.operation.level]
+                site = worker.communicators[task.operation.level]
                 met[id(task.operation), site].append((w, i))
 
     def before(line: Line) -> list[Line]:
@@ -48,7 +48,9 @@ def scheduled(program: Program) -> dict[Line, tuple[int, int]]:
         w, i = line
         task = templates[w][i]
         if task.parties:
-            together = met[id(task.operation), program.workers[w].sites[task.operation.level]]
+            together = met[
+                id(task.operation), program.workers[w].communicators[task.operation.level]
+            ]
             return [(other, j) for other, k in together for j in templates[other][k].needs]
         previous = [j for j in range(i) if not templates[w][j].parties][-1:]
         return [(w, j) for j in (*task.needs, *previous)]

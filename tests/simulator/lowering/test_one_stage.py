@@ -84,7 +84,7 @@ def test_nothing_changes(network: str, planner: str, array: str, execution: str)
     plain = facts(simulate(net, plan, hardware, model))
     found = simulate(net, staged(plan, "1f1b", planned.group.size), hardware, model)
     assert facts(found) == plain
-    assert {record.turn for record in found} == {0}
+    assert {record.micro_batch for record in found} == {0}
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zero-bubble"])

@@ -13,8 +13,8 @@ def test_boards_that_do_the_same_share_one_program() -> None:
     plan = load_planner("hypar")(network, MIXED, 512)
     folded, unfolded = (program_of(network, plan, MIXED, folded=f) for f in (True, False))
     # the top split, and seven levels and one worker for each kind
-    assert (len(folded.sites), len(folded.workers)) == (1 + 2 * 7, 2)
-    assert (len(unfolded.sites), len(unfolded.workers)) == (255, 256)
+    assert (len(folded.communicators), len(folded.workers)) == (1 + 2 * 7, 2)
+    assert (len(unfolded.communicators), len(unfolded.workers)) == (255, 256)
     assert len({id(worker.template) for worker in unfolded.workers}) == 2
 
 

@@ -114,9 +114,9 @@ def test_stages_hold_less_and_take_longer(axes: str) -> None:
 def test_in_a_stage_it_belongs_to_the_backward_pass() -> None:
     timeline = run(plan_of(GPT, "pp=2,tp=4", 8, micro_batch=1), "full")
     for worker in timeline.program.workers:
-        itinerary = worker.itinerary
-        assert itinerary is not None
-        lines = {part: found for (_, part), found in itinerary.lines.items()}
+        rank_program = worker.rank_program
+        assert rank_program is not None
+        lines = {part: found for (_, part), found in rank_program.lines.items()}
         again = {
             i for i, task in enumerate(worker.template) if task.operation.phase is Phase.RECOMPUTE
         }

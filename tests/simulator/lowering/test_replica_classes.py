@@ -55,7 +55,9 @@ def test_alike_pipelines_are_one(
         assert ours[key].flops == pytest.approx(total.flops)
     assert once.cores == all_.cores
     itineraries = {
-        (w.itinerary.rank, w.itinerary.replica) for w in once.program.workers if w.itinerary
+        (w.rank_program.rank, w.rank_program.replica)
+        for w in once.program.workers
+        if w.rank_program
     }
     assert len(itineraries) == sum(replicas) // copies
 

@@ -95,7 +95,7 @@ def test_replicas_that_end_at_once_are_one_round() -> None:
     """Fifteen replicas end together: gaps of nothing, which are no rhythm by themselves."""
     timeline = ran(64, 64, 1, replicas=(15, 1))
     assert timeline.period is not None
-    assert timeline.period.turns % 15 == 0
+    assert timeline.period.micro_batches % 15 == 0
     sums = timeline.iteration_ps * 15 - step_ps(64, 64)
     # the ring moves 2 * 14 / 15 of 8,192 bytes on a link without end: a picosecond
     assert 0 <= sums <= 100
@@ -105,12 +105,13 @@ def test_sums_of_replicas_go_with_the_last_minibatch_in_them() -> None:
     """So that a minibatch ends when it does, and a rhythm is said to begin where it begins."""
     timeline = ran(64, 64, 96, replicas=(3, 1), port=1e9)
     sums = [record for record in timeline if record.kind == "partial sums"]
-    assert [record.turn for record in sums] == list(range(2, len(sums) * 3, 3))
+    assert [record.micro_batch for record in sums] == list(range(2, len(sums) * 3, 3))
     for record in sums:  # behind the gradient of each of the three
         taken = [
             r.end_ps
             for r in timeline
-            if (r.layer, r.phase) == ("fc0", "gradient") and record.turn - 3 < r.turn <= record.turn
+            if (r.layer, r.phase) == ("fc0", "gradient")
+            and record.micro_batch - 3 < r.micro_batch <= record.micro_batch
         ]
         assert len(taken) == 4  # the sum itself, too
         assert record.start_ps == sorted(taken)[-2]
@@ -121,7 +122,7 @@ def test_sums_of_replicas_go_with_the_last_minibatch_in_them() -> None:
 def ends_at(*gaps: int) -> Timeline:
     """A run whose turns end with these gaps between them."""
     ends = [0, *accumulate(gaps)]
-    columns = SimpleNamespace(turn=list(range(len(ends))), end=ends)
+    columns = SimpleNamespace(micro_batch=list(range(len(ends))), end=ends)
     return cast("Timeline", SimpleNamespace(columns=columns))
 
 
@@ -136,9 +137,9 @@ def test_a_few_equal_gaps_at_the_end_are_no_rhythm() -> None:
 
 def test_so_many_batches_are_so_many() -> None:
     timeline = ran(64, 64, 96, replicas=(1, 1), batches=7)
-    assert sorted({record.turn for record in timeline}) == list(range(7))
+    assert sorted({record.micro_batch for record in timeline}) == list(range(7))
     more = ran(64, 64, 96, replicas=(1, 1), micro=3, batches=5)
-    assert sorted({record.turn for record in more}) == list(range(15))
+    assert sorted({record.micro_batch for record in more}) == list(range(15))
 
 
 def test_batches_that_do_not_go_round_are_refused() -> None:

@@ -31,12 +31,14 @@ def ran(
 def behind(timeline: Timeline, later: str, phase: str, *earlier: str) -> None:
     """A send begins when others have ended, for every micro-batch."""
     spans = {
-        (r.layer, r.phase, r.turn): (r.start_ps, r.end_ps) for r in timeline if r.kind == "send"
+        (r.layer, r.phase, r.micro_batch): (r.start_ps, r.end_ps)
+        for r in timeline
+        if r.kind == "send"
     }
-    for turn in range(MICRO):
-        starts = spans[later, phase, turn][0]
+    for micro_batch in range(MICRO):
+        starts = spans[later, phase, micro_batch][0]
         for name in earlier:
-            assert starts >= spans[name, phase, turn][1] > 0, (later, name, turn)
+            assert starts >= spans[name, phase, micro_batch][1] > 0, (later, name, micro_batch)
 
 
 EXECUTIONS = [PUBLISHED, DEPLOYED, replace(DEPLOYED, overlap=False)]
@@ -87,9 +89,9 @@ def test_what_is_ready_does_not_wait_for_what_comes() -> None:
     net.add("both", "c", "a")
     net.fc("d", 32, after="both")
     timeline = ran(net.build(), (0, 1, 5), PUBLISHED)
-    made = {r.turn: r.end_ps for r in timeline if (r.layer, r.phase) == ("a", "forward")}
+    made = {r.micro_batch: r.end_ps for r in timeline if (r.layer, r.phase) == ("a", "forward")}
     sent = {
-        r.turn: r.start_ps
+        r.micro_batch: r.start_ps
         for r in timeline
         if (r.layer, r.phase, r.kind) == ("a to stage 2", "forward", "send")
     }

@@ -82,8 +82,8 @@ def test_steady_periods(
     assert measured == pytest.approx(wanted_s, rel=1e-4)
     period = steady_period(timeline, many - sum(replicas) - 1, replicas[0])
     assert period is not None
-    assert period.turn_ps / 1e12 == pytest.approx(wanted_s, rel=1e-4)
-    assert period.turn_ps / 1e12 == pytest.approx(measured, rel=1e-9)
+    assert period.micro_batch_ps / 1e12 == pytest.approx(wanted_s, rel=1e-4)
+    assert period.micro_batch_ps / 1e12 == pytest.approx(measured, rel=1e-9)
 
 
 def test_capped_minibatches_in_flight_make_the_pipe_wait_for_its_links() -> None:

@@ -32,7 +32,7 @@ def task_graphs(draw: st.DrawFn, most_units: int = 3) -> tuple[int, list[UnitTas
 
 
 def spans(timeline: Timeline) -> dict[tuple[int, str], tuple[str, int, int]]:
-    return {(r.turn, r.layer): (r.resource, r.start_ps, r.end_ps) for r in timeline}
+    return {(r.micro_batch, r.layer): (r.resource, r.start_ps, r.end_ps) for r in timeline}
 
 
 @given(task_graphs(), st.integers(1, 4))

@@ -227,8 +227,8 @@ def test_stages_of_a_place_exchange_one_after_the_other() -> None:
     plan = plan_of(Case(net, "axes", array, 16, execution=how))
     timeline = simulate(net, plan, array, how)
     worker = timeline.program.workers[0]
-    assert worker.itinerary is not None
-    lines = worker.itinerary.lines
+    assert worker.rank_program is not None
+    lines = worker.rank_program.lines
     stage_of = {
         worker.template[i].operation: stage for (stage, _), some in lines.items() for i in some
     }

@@ -79,9 +79,11 @@ class Slow:
         last = len(self.units) - 1
         gathers = sum(self.gather(k) for k in range(last + 1))
         gathers += sum(self.gather(k) for k in range(last))
-        turn = gathers + sum(map(self.scatter, range(last + 1)))
-        turn += sum(ps for (phase, _), ps in self.took.items() if phase is not Phase.UPDATE)
-        return turns * turn + sum(ps for (p, _), ps in self.took.items() if p is Phase.UPDATE)
+        micro_batch = gathers + sum(map(self.scatter, range(last + 1)))
+        micro_batch += sum(ps for (phase, _), ps in self.took.items() if phase is not Phase.UPDATE)
+        return turns * micro_batch + sum(
+            ps for (p, _), ps in self.took.items() if p is Phase.UPDATE
+        )
 
 
 def units_by_hand(names: Sequence[str], parameters: Sequence[int], bucket: float) -> Iterator[Unit]:

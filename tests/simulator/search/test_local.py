@@ -101,7 +101,7 @@ def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
 
     def without(picks: Picks) -> bool:
         """Whether some core has nothing of some node."""
-        return any(node.hollow[pick] for node, pick in zip(tables.nodes, picks[0], strict=True))
+        return any(node.empty[pick] for node, pick in zip(tables.nodes, picks[0], strict=True))
 
     assert not any(map(without, tried[True]))
     assert any(map(without, tried[False]))

@@ -69,7 +69,7 @@ def test_it_runs_on_the_engine() -> None:
     assert plan.pipeline.replicas == (15, 1)  # as in the paper, on other devices
     timeline = simulate(network, plan, array, model)
     assert timeline.period is not None
-    assert timeline.period.turns % 15 == 0
+    assert timeline.period.micro_batches % 15 == 0
 
 
 def test_levels_of_boards_and_of_cores() -> None:

@@ -10,7 +10,7 @@ from planners import PlanError
 from simulator import Program, Timeline, run
 from simulator.analysis.memory_timeline import held, peak
 from simulator.engine.operations import Part
-from simulator.lowering.schedules.itinerary import ahead, check
+from simulator.lowering.schedules.instructions import ahead, check
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.versions import alive
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
@@ -37,7 +37,7 @@ def computed(timeline: Timeline, worker: int) -> list[tuple[str, int]]:
     """Phase and micro-batch of what a core did, in the order of time."""
     core = timeline.resources[timeline.stations.workers[worker].cores[0]].name
     mine = [r for r in timeline if r.resource == core]
-    return [(r.phase, r.turn) for r in sorted(mine, key=lambda r: r.start_ps)]
+    return [(r.phase, r.micro_batch) for r in sorted(mine, key=lambda r: r.start_ps)]
 
 
 def most_in_flight(order: list[tuple[str, int]], ends: str = "gradient") -> int:
@@ -54,9 +54,9 @@ def in_flight(schedule: str, p: int, m: int, v: int = 1, ends: str = "gradient")
     made, timeline = ran(schedule, (1,) * p, m, v=v)
     found = [most_in_flight(computed(timeline, w), ends) for w in range(p)]
     for worker, most in zip(made.workers, found, strict=True):
-        assert worker.itinerary is not None
+        assert worker.rank_program is not None
         if ends == "gradient":
-            assert max(one.in_flight for one in held(worker, worker.itinerary)) == most
+            assert max(one.in_flight for one in held(worker, worker.rank_program)) == most
     return found
 
 
@@ -94,7 +94,7 @@ def test_pipedream_keeps_as_many_versions_as_it_computes_ahead_and_one(
     turns = 60 * (3 if max(replicas) % 9 == 0 else 1)
     made, timeline = ran("pipedream", replicas, 1, batches=turns)
     for number, worker in enumerate(made.workers):
-        route = worker.itinerary
+        route = worker.rank_program
         assert route is not None
         rank, r = route.rank, replicas[route.rank]
         warm_up = (sum(replicas) - 1 - sum(replicas[:rank])) // r
@@ -128,11 +128,11 @@ def versions_kept(order: list[tuple[str, int]], versions: dict[int, int]) -> lis
     """
     found, updates = list[int](), 0
     through: set[int] = set()
-    for phase, turn in order:
+    for phase, micro_batch in order:
         needed = {v for t, v in versions.items() if t not in through and v <= updates}
         found.append(len(needed | {updates}))
         if phase == "gradient":
-            through.add(turn)
+            through.add(micro_batch)
             updates += 1
     return found
 
@@ -146,13 +146,13 @@ def test_every_backward_finds_the_version_of_its_forward(
     turns = 180
     made, timeline = ran("pipedream", replicas, 1, batches=turns, vertical_sync=sync)
     for number, worker in enumerate(made.workers):
-        assert worker.itinerary is not None
-        versions, updates = worker.itinerary.versions, 0
-        for phase, turn in computed(timeline, number):
-            assert 0 <= versions[turn] <= updates or phase != "forward"
+        assert worker.rank_program is not None
+        versions, updates = worker.rank_program.versions, 0
+        for phase, micro_batch in computed(timeline, number):
+            assert 0 <= versions[micro_batch] <= updates or phase != "forward"
             updates += phase == "gradient"
             if not sync and phase == "forward":
-                assert versions[turn] == updates
+                assert versions[micro_batch] == updates
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -161,10 +161,10 @@ def test_staleness_of_straight_pipelines(n: int) -> None:
     for sync in (False, True):
         made, _ = ran("pipedream", (1,) * n, 1, batches=20, vertical_sync=sync)
         for k, worker in enumerate(made.workers, 1):
-            assert worker.itinerary is not None
+            assert worker.rank_program is not None
             behind = n - 1 if sync else n - k
             wanted = {t: max(t - behind, 0) for t in range(20)}
-            assert worker.itinerary.versions == wanted
+            assert worker.rank_program.versions == wanted
 
 
 def test_in_sync_a_version_is_as_many_minibatches_everywhere() -> None:
@@ -172,10 +172,10 @@ def test_in_sync_a_version_is_as_many_minibatches_everywhere() -> None:
     made, _ = ran("pipedream", (2, 1, 4), 1, batches=40, vertical_sync=True)
     seen: dict[int, set[int]] = {}
     for worker in made.workers:
-        assert worker.itinerary is not None
-        r = (2, 1, 4)[worker.itinerary.rank]
-        for turn, version in worker.itinerary.versions.items():
-            first = seen.setdefault(turn, set())
+        assert worker.rank_program is not None
+        r = (2, 1, 4)[worker.rank_program.rank]
+        for micro_batch, version in worker.rank_program.versions.items():
+            first = seen.setdefault(micro_batch, set())
             first.add(version * r // 4)
     assert all(len(found) == 1 for found in seen.values())
 
@@ -188,7 +188,7 @@ def test_two_buffers_are_enough(replicas: tuple[int, ...], m: int) -> None:
     batches = 6
     made, timeline = ran("2bw", replicas, m, batches=batches)
     for number, worker in enumerate(made.workers):
-        route = worker.itinerary
+        route = worker.rank_program
         assert route is not None
         r = replicas[route.rank]
         assert route.versions == {
@@ -196,10 +196,10 @@ def test_two_buffers_are_enough(replicas: tuple[int, ...], m: int) -> None:
         }
         order = computed(timeline, number)
         done = 0
-        for phase, turn in order:
+        for phase, micro_batch in order:
             updates = done // (m // r)
             if phase == "forward":
-                assert route.versions[turn] in (updates, updates - 1)
+                assert route.versions[micro_batch] in (updates, updates - 1)
             done += phase == "gradient"
         assert max(one.versions for one in held(worker, route)) == 2
 
@@ -221,17 +221,17 @@ def test_a_flush_has_one_version(schedule: str) -> None:
     v = 2 if schedule in ("gpipe", "interleaved") else 1
     made, _ = ran(schedule, (2, 2), 8, v=v)
     for worker in made.workers:
-        route = worker.itinerary
+        route = worker.rank_program
         assert route is not None
         assert set(route.versions.values()) == {0}
         assert {one.versions for one in held(worker, route)} == {1}
-        assert set(alive(route.actions, route.versions)) == {1}
+        assert set(alive(route.instructions, route.versions)) == {1}
         most = peak(worker, route)
         assert most is not None
         assert most.versions == 1
-        updates = [a for a in route.actions if Part.UPDATE in a.parts]
+        updates = [a for a in route.instructions if Part.UPDATE in a.parts]
         assert [a.stage for a in updates] == list(range(route.rank, 2 * v, 2))
-        assert route.actions[-v:] == tuple(updates)
+        assert route.instructions[-v:] == tuple(updates)
 
 
 @pytest.mark.parametrize("replicas", [(1, 1, 2, 3, 4), (1, 4), (1, 1, 3), (4, 1, 2)], ids=str)
@@ -241,7 +241,7 @@ def test_unlike_replicas_do_not_wait_for_one_another_for_ever(
 ) -> None:
     """With p - s - 1 ahead one replica before four would wait for the first of them alone."""
     _, timeline = ran(schedule, replicas, 12)
-    assert {r.turn for r in timeline} == set(range(12))
+    assert {r.micro_batch for r in timeline} == set(range(12))
     for rank, many in enumerate(replicas):
         wanted = ceil(sum(replicas[rank:]) / many)
         worker = sum(replicas[:rank])

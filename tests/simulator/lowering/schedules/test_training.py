@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simulator import Timeline, run
-from simulator.engine.operations import Itinerary
+from simulator.engine.operations import RankProgram
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
 
 Matrix = NDArray[np.float64]
@@ -57,8 +57,8 @@ class Trainer:
         self.sent: dict[tuple[str, int, int], Matrix] = {}
         self.state: dict[tuple[int, int], Replica] = {}
 
-    def itinerary(self, worker: int) -> Itinerary:
-        found = self.timeline.program.workers[worker].itinerary
+    def rank_program(self, worker: int) -> RankProgram:
+        found = self.timeline.program.workers[worker].rank_program
         assert found is not None
         return found
 
@@ -69,14 +69,14 @@ class Trainer:
             for w in range(len(self.timeline.program.workers))
         }
         columns = self.timeline.columns
-        for resource, number, turn in zip(
-            columns.resource, columns.operation, columns.turn, strict=True
+        for resource, number, micro_batch in zip(
+            columns.resource, columns.operation, columns.micro_batch, strict=True
         ):
             if resource not in whose:
                 continue
             operation = self.timeline.operations[number]
             stage = int(operation.layer.split()[1])
-            self._do(str(operation.phase), whose[resource], stage, turn)
+            self._do(str(operation.phase), whose[resource], stage, micro_batch)
             if str(operation.phase) == "gradient" and not flush:
                 self._update(whose[resource], stage, per_update)
         if flush:
@@ -84,34 +84,34 @@ class Trainer:
                 if self.state[worker, stage].newest == 0:
                     self._update(worker, stage, per_update)
 
-    def _do(self, phase: str, worker: int, stage: int, turn: int) -> None:
+    def _do(self, phase: str, worker: int, stage: int, micro_batch: int) -> None:
         mine = self.state.setdefault((worker, stage), Replica({0: START[stage]}))
         if phase == "forward":
-            version = self.itinerary(worker).versions[turn]
-            value = self.sent["forth", stage, turn] if stage else DATA[turn]
-            mine.kept[turn] = version, value
-            self.sent["forth", stage + 1, turn] = value @ mine.weights[version]
+            version = self.rank_program(worker).versions[micro_batch]
+            value = self.sent["forth", stage, micro_batch] if stage else DATA[micro_batch]
+            mine.kept[micro_batch] = version, value
+            self.sent["forth", stage + 1, micro_batch] = value @ mine.weights[version]
             return
-        version, value = mine.kept[turn]
+        version, value = mine.kept[micro_batch]
         if phase == "backward":
             last = stage == self.stages - 1
             if last:
-                error = self.sent["forth", stage + 1, turn] - TARGETS[turn]
+                error = self.sent["forth", stage + 1, micro_batch] - TARGETS[micro_batch]
             else:
-                error = self.sent["back", stage, turn]
-            mine.owed[turn] = value.T @ error
-            self.sent["back", stage - 1, turn] = error @ mine.weights[version].T
+                error = self.sent["back", stage, micro_batch]
+            mine.owed[micro_batch] = value.T @ error
+            self.sent["back", stage - 1, micro_batch] = error @ mine.weights[version].T
             return
-        mine.summed[turn] = mine.owed.pop(turn)
-        del mine.kept[turn]
+        mine.summed[micro_batch] = mine.owed.pop(micro_batch)
+        del mine.kept[micro_batch]
 
     def _update(self, worker: int, stage: int, per_update: int) -> None:
         """When all replicas have their parts of an update."""
-        rank = self.itinerary(worker).rank
+        rank = self.rank_program(worker).rank
         peers = [
             self.state.get((w, stage))
             for w in range(len(self.timeline.program.workers))
-            if self.itinerary(w).rank == rank
+            if self.rank_program(w).rank == rank
         ]
         per_update = max(per_update // len(peers), 1)
         ready = [p for p in peers if p is not None and len(p.summed) >= per_update]

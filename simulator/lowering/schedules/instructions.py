@@ -1,11 +1,11 @@
-"""A rank's passes as actions: which micro-batches a replica takes, and when weights change."""
+"""A rank's passes as instructions: which micro-batches a replica takes, and when weights change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from planners import Pipeline, PlanError
-from simulator.engine.operations import Action, Part
+from simulator.engine.operations import Instruction, Part
 from simulator.lowering.schedules.schedule import FORWARD, Pass, Rank, Schedule
 
 SUMS = frozenset({Part.SUMS})
@@ -30,9 +30,9 @@ def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) ->
         raise PlanError(f"schedule {schedule.name!r}: {wrong}")
 
 
-def actions(
+def instructions(
     schedule: Schedule, pipeline: Pipeline, rank: int, replica: int, batches: int
-) -> tuple[Action, ...]:
+) -> tuple[Instruction, ...]:
     """What one replica of a rank does, for so many batches (of which a flush knows one)."""
     replicas = pipeline.replicas
     each = replicas[rank]
@@ -40,20 +40,20 @@ def actions(
     who = Rank(rank, len(replicas), pipeline.virtual, many, ahead(replicas, rank))
     passes = list(schedule.order(who))
     _check_passes(schedule, who, passes)
-    found = _Actions(pipeline, rank, replica)
+    found = _Instructions(pipeline, rank, replica)
     per_update = pipeline.micro_batches // each if schedule.whole_batch else 1
     return tuple(found.of(passes, per_update, at_end=schedule.flushes))
 
 
-def new_weights(lines: Mapping[tuple[int, Part], object], replica: int) -> tuple[Action, ...]:
+def new_weights(lines: Mapping[tuple[int, Part], object], replica: int) -> tuple[Instruction, ...]:
     """A batch begins with those that were updated in parts: of all stages, the first first."""
     stages = sorted(stage for stage, part in lines if part is Part.NEW_WEIGHTS)
-    return tuple(Action(NEW_WEIGHTS, stage, replica) for stage in stages)
+    return tuple(Instruction(NEW_WEIGHTS, stage, replica) for stage in stages)
 
 
-def forward_actions(
+def forward_instructions(
     schedule: Schedule, pipeline: Pipeline, rank: int, replica: int, batches: int
-) -> tuple[Action, ...]:
+) -> tuple[Instruction, ...]:
     """The same of inference: forward alone, one batch behind the other without a pause.
 
     With one stage a place micro-batches come in their order; with several each batch goes
@@ -65,9 +65,9 @@ def forward_actions(
     who = Rank(rank, len(replicas), pipeline.virtual, many, ahead(replicas, rank))
     order = (one for one in schedule.order(who) if Part.FORWARD in one.parts)
     once = list(order) if pipeline.virtual > 1 else [Pass(FORWARD, n) for n in range(many)]
-    found = _Actions(pipeline, rank, replica)
+    found = _Instructions(pipeline, rank, replica)
     return tuple(
-        found.action(Pass(FORWARD, one.number + again * many, one.chunk))
+        found.instruction(Pass(FORWARD, one.number + again * many, one.chunk))
         for again in range(rounds)
         for one in once
     )
@@ -85,7 +85,7 @@ def _check_passes(schedule: Schedule, who: Rank, passes: Sequence[Pass]) -> None
             )
 
 
-class _Actions:
+class _Instructions:
     """Passes with what comes after the last one of a batch."""
 
     def __init__(self, pipeline: Pipeline, rank: int, replica: int) -> None:
@@ -94,30 +94,30 @@ class _Actions:
         self._replica = replica
         self._ranks, self._each = len(pipeline.places), pipeline.replicas[rank]
 
-    def of(self, passes: Sequence[Pass], per_update: int, *, at_end: bool) -> Iterator[Action]:
+    def of(self, passes: Sequence[Pass], per_update: int, *, at_end: bool) -> Iterator[Instruction]:
         """Gradients are summed behind the last of ``per_update``; then weights are updated.
 
         At once, or ``at_end`` of all passes.
         """
-        last: list[Action] = []
+        last: list[Instruction] = []
         counts: dict[int, int] = {}
         for one in passes:
-            action = self.action(one)
+            instruction = self.instruction(one)
             if Part.WEIGHTS in one.parts:
                 count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
                 if count % per_update == 0:
                     # all replicas name one turn: the last whose gradients are in the sum
                     round_ = count * self._each - 1
-                    action = action._replace(parts=action.parts | SUMS, round=round_)
-                    last.append(action._replace(parts=UPDATE, again=False))
-            yield action
+                    instruction = instruction._replace(parts=instruction.parts | SUMS, round=round_)
+                    last.append(instruction._replace(parts=UPDATE, again=False))
+            yield instruction
             if last and not at_end:
                 yield last.pop()
-        yield from sorted(last, key=lambda action: action.stage)
+        yield from sorted(last, key=lambda instruction: instruction.stage)
 
-    def action(self, one: Pass) -> Action:
+    def instruction(self, one: Pass) -> Instruction:
         """Replica r of R takes the micro-batches r, r + R, r + 2 R."""
         stage = one.chunk * self._ranks + self._rank
-        turn = one.number * self._each + self._replica
+        micro_batch = one.number * self._each + self._replica
         again = self._pipeline.stages[stage].recompute and Part.BACKWARD in one.parts
-        return Action(one.parts, stage, turn, 0, again)
+        return Instruction(one.parts, stage, micro_batch, 0, again)

@@ -16,7 +16,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Script:
+class WorkerProgram:
     """The template of a class of devices that hold the same, while it is written.
 
     There are ``copies`` of them, the first is number ``first``; of the weights of each node
@@ -85,17 +85,19 @@ class Script:
         after: Sequence[Key],
         makes: Sequence[Key],
         parties: int,
-        site: int | None = None,
+        communicator: int | None = None,
     ) -> None:
         """Append an exchange of so many workers that waits for what makes ``after``."""
-        self._add(Task(operation, self._needs(after), parties, site=site), makes)
+        self._add(Task(operation, self._needs(after), parties, communicator=communicator), makes)
 
-    def send(self, operation: Operation, after: Sequence[Key], parties: int, site: int) -> None:
+    def send(
+        self, operation: Operation, after: Sequence[Key], parties: int, communicator: int
+    ) -> None:
         """Append what so many workers send together; nothing here waits for it."""
         needs = (
             tuple(sorted((*self._last, *self._received))) if self.in_order else self.makers(after)
         )
-        self._append(Task(operation, needs, parties, site=site))
+        self._append(Task(operation, needs, parties, communicator=communicator))
 
     def receive(self, operation: Operation, makes: Key) -> None:
         """Append what is received, for those to wait for who need what it makes."""
