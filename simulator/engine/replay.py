@@ -1,4 +1,4 @@
-"""Programs written down beforehand: workers follow their template, or parts of it by micro-batch."""
+"""Programs written down beforehand: workers follow them, or parts of them by micro-batch."""
 
 from __future__ import annotations
 

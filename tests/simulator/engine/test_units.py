@@ -85,7 +85,7 @@ def test_several_turns_are_under_way_at_once() -> None:
     assert timeline.makespan_ps == 15
 
 
-@pytest.mark.parametrize("turns", [0, 2])
+@pytest.mark.parametrize("micro_batches", [0, 2])
 def test_what_never_comes_is_a_deadlock_with_its_name(micro_batches: int) -> None:
     """The unit was given what waits for it: the run says so and does not just end."""
     send = Operation(Kind.SEND, Phase.FORWARD, "never sent")
