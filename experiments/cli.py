@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
+from experiments.commands.arguments import study_of
 from experiments.commands.examples import epilog
-from experiments.commands.study_file import study_of
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
 from experiments.notices import warnings_on_stderr

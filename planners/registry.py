@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hardware import Array
+from hardware.reader import hint
 from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
 from planners.errors import PlanError
@@ -114,10 +114,8 @@ def load_planner(planner: str | Planner) -> Planner:
     if ":" in place:
         found: Planner = imported(name, place)
         return found
-    names = [*planner_names(), *BASELINES, *JUDGED]
-    near = difflib.get_close_matches(planner, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-    raise PlanError(f"unknown planner {planner!r}; {hint}")
+    known = hint(planner, [*planner_names(), *BASELINES, *JUDGED])
+    raise PlanError(f"unknown planner {planner!r}; {known}")
 
 
 def planner_name(planner: str | Planner) -> str:

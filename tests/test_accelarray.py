@@ -105,8 +105,8 @@ def test_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         assert names[-1] in names._repr_html_()
         assert names[:2] == (names[0], names[1])
         assert names[0] in names
-    shown = "data_parallel, owt, hypar, accpar, model_parallel, axes, …"
-    assert repr(accelarray.planners()) == f"<10 planners: {shown}>"
+    known = accelarray.planners()
+    assert repr(known) == f"<{len(known)} planners: {', '.join(known[:6])}, …>"
     assert repr(Names("planners", ("hypar", "accpar"))) == "<2 planners: hypar, accpar>"
 
 

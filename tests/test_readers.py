@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.commands.study_file import Study
+from experiments.commands.arguments import Study
 from experiments.design.space import load_space
 from experiments.measured import pods
 from experiments.measured.rows import load as load_rows

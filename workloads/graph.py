@@ -130,15 +130,20 @@ class _Condenser:
             if (i := self.behind[name]) is not None
         ]
         producers = tuple(i for i, _ in edges)
-        main = None if layer.type.product else self._main(producers)
         self.nodes.append(
-            _node(
-                layer,
-                self.pooled[layer.name],
-                producers,
-                tuple(shape for _, shape in edges),
-                main,
-                self.behind[layer.shared] if layer.shared else None,
+            Node(
+                name=layer.name,
+                kind=layer.kind,
+                kernel_area=layer.kernel_area,
+                pooled_area=self.pooled[layer.name],
+                producers=producers,
+                main=None if layer.type.product else self._main(producers),
+                reads=tuple(shape for _, shape in edges),
+                transposed=layer.transposed,
+                tied=self.behind[layer.shared] if layer.shared else None,
+                block=layer.block,
+                routes=layer.operator in (DISPATCH, COMBINE),
+                **layer.type.dimensions(layer)._asdict(),
             )
         )
         below = max((self.depth[i] for i in producers), default=0)
@@ -157,38 +162,6 @@ def _vanishes(layer: Layer, sources: Sequence[int | str | None]) -> bool:
     if layer.type.product or layer.type.join:
         return False
     return len({i for i in sources if i is not None}) < 2
-
-
-def _node(
-    layer: Layer,
-    pooled: int,
-    producers: tuple[int, ...],
-    reads: tuple[Tensor, ...],
-    main: int | None,
-    tied: int | None,
-) -> Node:
-    of = layer.type.dimensions(layer)
-    return Node(
-        name=layer.name,
-        kind=layer.kind,
-        in_channels=of.in_channels,
-        out_channels=of.out_channels,
-        kernel_area=layer.kernel_area,
-        in_area=of.in_area,
-        out_area=of.out_area,
-        pooled_area=pooled,
-        producers=producers,
-        main=main,
-        groups=of.groups,
-        reads=reads,
-        operand=of.operand,
-        transposed=layer.transposed,
-        tied=tied,
-        block=layer.block,
-        work=of.work,
-        routes=layer.operator in (DISPATCH, COMBINE),
-        fused=of.fused,
-    )
 
 
 def _pooled_areas(network: Network) -> dict[str, int]:

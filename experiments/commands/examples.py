@@ -84,4 +84,4 @@ EXAMPLES = {
 
 def epilog(command: str) -> str:
     """The end of its ``--help``."""
-    return "\n".join(["examples:", *(f"  accelarray {line}" for line in EXAMPLES[command])])
+    return "\n".join(["examples:", *(f"  accelarray {line}" for line in EXAMPLES.get(command, ()))])

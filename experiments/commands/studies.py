@@ -19,6 +19,7 @@ from experiments.commands.arguments import (
     add_planners,
     add_runner,
     add_step,
+    add_study,
     add_unfolded,
 )
 from experiments.commands.resolve import (
@@ -28,7 +29,6 @@ from experiments.commands.resolve import (
     running,
     study_of,
 )
-from experiments.commands.study_file import add_study
 from experiments.face.inputs import network_of
 from experiments.output import UsageError, check_writable, deliver, text_of, whole_file
 from experiments.pictures.figures import save

@@ -23,10 +23,7 @@ from experiments.studies.training.pipeline import piped, piped_tables
 from experiments.studies.training.run import Trained, Training, compared, unread_changes
 from experiments.studies.training.sweep import points, swept
 from experiments.studies.training.tables import grid, tables
-
-METHODS = (
-    "all-reduce, hierarchical, ps, async-ps, ssp, backup, d-psgd, ad-psgd, hop, prague, local-sgd"
-)
+from simulator.asynchronous.registry import ALGORITHMS
 
 TYPED = (
     *("method", "compare", "array", "set", "workers", "iterations", "until", "batch", "seed"),
@@ -46,7 +43,8 @@ def configure(commands: Any) -> None:
         "--method",
         default="all-reduce",
         metavar="M",
-        help=f"{METHODS}; or module:class; pipeline; with options as prague:group=4 (all-reduce)",
+        help=f"{', '.join(ALGORITHMS)}; or module:class; pipeline; with options as "
+        "prague:group=4 (all-reduce)",
     )
     either.add_argument("--compare", metavar="M1,M2", help="several methods on the same draws")
     add_array(parser)
@@ -118,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     if args.method == "pipeline" and not args.compare:
         return _pipeline(args)
 
-    methods = names(args.compare, METHODS.split(", "), "compare") if args.compare else [args.method]
+    methods = names(args.compare, list(ALGORITHMS), "compare") if args.compare else [args.method]
     asked = training_of(args, methods[0])
     _check(args, methods)
     check_outputs(args, args.trace, args.report)

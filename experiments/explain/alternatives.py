@@ -159,8 +159,11 @@ def _parallel(case: Case, axes: Any) -> Change:
 
 
 def _staged(case: Case, what: str, of: tuple[str, ...], **options: Any) -> Change:
-    staging = replace(case.execution.staging or Staging(), **options)
-    return Change(what, _with(case, staging=staging), of, anew=True)
+    return Change(what, _with_stages(case, **options), of, anew=True)
+
+
+def _with_stages(case: Case, **options: Any) -> Case:
+    return _with(case, staging=replace(case.execution.staging or Staging(), **options))
 
 
 def _with(case: Case, **options: Any) -> Case:
@@ -244,14 +247,12 @@ def _changes(
         return
     yield from _other_micro_batches(case, staging)
     if staging.stages * staging.virtual > 1:
-        for what, end in (
-            ("its first layer to the stage before", 0),
-            ("its last layer to the next", 1),
-        ):
-            yield f"the slowest stage gives {what}", _moved(case, staging, plan, slowest, end)
+        ends = ("its first layer to the stage before", "its last layer to the next")
+        for end, what in enumerate(ends):
+            yield f"the slowest stage gives {what}", _moved(case, plan, slowest, end)
     other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
     if staging.virtual == 1 and staging.stages > 1:
-        yield f"schedule {other}", _with(case, staging=replace(staging, schedule=other))
+        yield f"schedule {other}", _with_stages(case, schedule=other)
 
 
 def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Case]]:
@@ -262,7 +263,7 @@ def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Ca
         counts = range(staging.micro_batches + 1, case.batch + 1)
         more = next((n for n in counts if not case.batch % n), 0)
         if more:
-            yield f"{more} micro-batches", _with(case, staging=replace(staging, micro_batches=more))
+            yield f"{more} micro-batches", _with_stages(case, micro_batches=more)
         return
     planned = case.execution.planned(case.array)
     dp = axes.on(planned.group.size, planned.name).dp
@@ -270,13 +271,11 @@ def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Ca
         if other and not samples % min(other, samples) and not case.batch % (other * dp):
             yield (
                 f"micro-batches of {other}",
-                _with(case, staging=replace(staging, micro_batch=other)),
+                _with_stages(case, micro_batch=other),
             )
 
 
-def _moved(
-    case: Case, staging: Staging, plan: Plan | None, slowest: StageUse | None, end: int
-) -> Case | str:
+def _moved(case: Case, plan: Plan | None, slowest: StageUse | None, end: int) -> Case | str:
     """The case with a cut one layer further; or why not."""
     if plan is None or plan.pipeline is None or slowest is None:
         return ""
@@ -287,7 +286,7 @@ def _moved(
     cuts = tuple(plan.nodes[first] for first in firsts[1:])
     if len(set(firsts)) < len(firsts) or firsts != sorted(firsts):
         return "the stage has no other layer"
-    return _with(case, staging=replace(staging, cuts=cuts))
+    return _with_stages(case, cuts=cuts)
 
 
 RIVAL = "accpar"

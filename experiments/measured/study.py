@@ -217,35 +217,31 @@ def _outcomes(
     runner: Runner,
     progress: Progress,
 ) -> list[Outcome]:
-    known = {row.id: ready(row) for row in rows}
     left_out: dict[str, str] = {}
     asked: dict[str, RowCase] = {}
+    found: dict[str, Outcome] = {}
     for row in rows:
-        one = known[row.id]
+        one = ready(row)
         if not isinstance(one, RowCase):
             left_out[row.id] = str(one)
         elif (needed := estimate(one.case)).seconds > MOST_S:
             left_out[row.id] = f"its step alone would take {needed} here"
         else:
             asked[row.id] = at_share(one, constants.share(row)[0])
-    found: dict[str, Ran] = {}
     for name, ran in run_rows(asked, runner):
-        found[name] = ran
+        found[name] = _outcome(ran, constants, shares)
         progress(name)
-    return [
-        _outcome(row, found.get(row.id), left_out.get(row.id), constants, shares) for row in rows
-    ]
+    return [found.get(row.id) or Outcome(row, None, None, left_out.get(row.id)) for row in rows]
 
 
-def _outcome(
-    row: Row, ran: Ran | None, left_out: str | None, constants: Constants, shares: Work
-) -> Outcome:
-    if ran is None or REFUSED in ran.outputs:
-        return Outcome(row, None, None, ran.outputs[REFUSED] if ran else left_out)
-    peak = ran.outputs["peak_memory_bytes"]
+def _outcome(ran: Ran, constants: Constants, shares: Work) -> Outcome:
+    row, outputs = ran.of.row, ran.outputs
+    if REFUSED in outputs:
+        return Outcome(row, None, None, outputs[REFUSED])
+    peak = outputs["peak_memory_bytes"]
     return Outcome(
         row,
-        ran.outputs["iteration_s"],
+        outputs["iteration_s"],
         None if peak is None else peak / GIB,
         None if row.step_s else "its step is not stated",
         (*ran.of.split.assumed, *constants.share(row)[1]),

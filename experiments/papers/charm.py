@@ -60,10 +60,10 @@ class Application(NamedTuple):
 
 
 @cache
-def applications() -> tuple[Application, ...]:
-    """The paper's four."""
+def applications() -> dict[str, Application]:
+    """The paper's four, by name."""
     rows = published("charm")
-    found = []
+    found = {}
     for name in dict.fromkeys(row["application"] for row in rows):
         mine = [row for row in rows if row["application"] == name]
         products = (
@@ -72,8 +72,8 @@ def applications() -> tuple[Application, ...]:
         )
         units = tuple(map(_unit, mine[0]["units"].split("+")))
         tflops, over_one = float(mine[0]["tflops"]), float(mine[0]["over_one"])
-        found.append(Application(name, tuple(products), units, 1000 * tflops, over_one))
-    return tuple(found)
+        found[name] = Application(name, tuple(products), units, 1000 * tflops, over_one)
+    return found
 
 
 def _unit(text: str) -> CharmUnit:
@@ -127,7 +127,7 @@ def _row(application: Application, planner: str, share: float | None = None) -> 
 def throughput(share: float) -> Figure:
     """One unit against two at a share of the DDR."""
     points = [
-        partial(_row, one, planner, share) for one in applications() for planner in (ONE, TWO)
+        partial(_row, one, each, share) for one in applications().values() for each in (ONE, TWO)
     ]
     title = f"Operations / slowest unit with {share:g} of the DDR's bandwidth"
     return Figure(title, GFLOP_S, points)
@@ -135,12 +135,12 @@ def throughput(share: float) -> Figure:
 
 def gain() -> Figure:
     """Two unlike units over one, at full DDR."""
-    named = {one.name: one for one in applications()}
+    named = applications()
 
     def value(name: str, _: str) -> float:
         return named[name].throughput(named[name].units) / named[name].throughput((ONE_UNIT,))
 
-    bert, small = applications()[0], {"scores", "context"}
+    bert, small = named["BERT"], {"scores", "context"}
     seconds = bert.assigned((ONE_UNIT,), 1.0).seconds
     taken = [s for p, s in zip(bert.products, seconds, strict=True) if p.name in small]
     work = sum(p.operations for p in bert.products if p.name in small) / bert.operations
@@ -148,7 +148,7 @@ def gain() -> Figure:
         f"BERT's batched products are {work:.1%} of its operations and take "
         f"{fsum(taken) / fsum(seconds):.0%} of the time of one unit (the paper: 8 % and 88 %).",
     )
-    theirs = {(one.name, TWO): one.over_one for one in applications()}
+    theirs = {(name, TWO): one.over_one for name, one in named.items()}
     points = grid("network", named, (TWO,), value, theirs)
     return Figure("Throughput over one unit", "gain", points, said)
 
@@ -181,7 +181,7 @@ def fitted() -> Figure:
 
 def published_with(planner: str) -> list[Application]:
     """The applications for which the paper has a throughput with one unit, or with two."""
-    return [a for a in applications() if planner == ONE or len(a.units) > 1]
+    return [a for a in applications().values() if planner == ONE or len(a.units) > 1]
 
 
 @cache
@@ -199,7 +199,7 @@ def fitted_share(planner: str) -> float:
 
 def engine() -> Figure:
     """Formula and concurrent run side by side, at full DDR."""
-    named = {one.name: one for one in applications()}
+    named = applications()
 
     def value(name: str, way: str) -> float:
         one = named[name]

@@ -8,7 +8,6 @@ comes out, and used for all others. Pipelines of these layers run on the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from itertools import pairwise
@@ -19,7 +18,7 @@ import numpy as np
 from experiments.papers.figure import Figure, Row, beside, grid
 from experiments.studies.published_values import published
 from planners import Pipeline, Place, Plan, PlanError, Stage
-from planners.pipeline import Profile, planned_part, read_profile
+from planners.pipeline import planned_part, read_profile
 from planners.pipeline.masks import topological
 from simulator import PICOSECONDS, Program
 from simulator.engine.replay import run
@@ -44,33 +43,30 @@ FLUSHED = "gnmt_large"
 METHOD = "pipedream"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A profile as it is run: ``batch`` times its minibatch, ``slower`` times its seconds."""
-
-    model: str
-    batch: float = 1.0
-    slower: float = 1.0
-    bytes_per_s: float = 1e9
-
-
 class Measured:
-    """A profile's layers in a topological order, and what crosses a cut behind each (bytes)."""
+    """A profile's layers in a topological order, and what crosses a cut behind each (bytes).
 
-    def __init__(self, given: Setting) -> None:
-        profile = profile_of(given.model)
+    It is run with ``batch`` times its minibatch and ``slower`` times its seconds, on links of
+    ``bytes_per_s``.
+    """
+
+    def __init__(
+        self, model: str, batch: float = 1.0, slower: float = 1.0, bytes_per_s: float = 1e9
+    ) -> None:
+        self.bytes_per_s = bytes_per_s
+        with resources.as_file(PROFILES / f"{model}.txt") as path:
+            profile, _ = planned_part(read_profile(path))  # as PipeDream's program plans it
         order = topological(len(profile.nodes), profile.edges)
         place = {node: i for i, node in enumerate(order)}
-        time = given.batch * given.slower
-        nodes = [profile.nodes[i] for i in order]
+        time = batch * slower
         self.layers = [
             MeasuredLayer(n.name, n.forward_s * time, n.backward_s * time, n.parameter_bytes)
-            for n in nodes
+            for n in (profile.nodes[i] for i in order)
         ]
         last = {u: max(place[w] for v, w in profile.edges if v == u) for u, _ in profile.edges}
         self.crossing = [
             sum(
-                profile.nodes[u].activation_bytes * given.batch
+                profile.nodes[u].activation_bytes * batch
                 for u, end in last.items()
                 if place[u] <= i < end
             )
@@ -82,17 +78,17 @@ class Measured:
         """A minibatch on one device."""
         return sum(layer.forward_s + layer.backward_s for layer in self.layers)
 
-    def cuts(self, replicas: Sequence[int], bytes_per_s: float) -> tuple[int, ...]:
+    def cuts(self, replicas: Sequence[int]) -> tuple[int, ...]:
         """Where stages with so many replicas begin, so that the paper's formula is least."""
         seconds = np.cumsum([0.0, *(x.forward_s + x.backward_s for x in self.layers)])
         weights = np.cumsum([0.0, *(x.parameter_bytes for x in self.layers)])
-        sent = np.array([0.0, *self.crossing]) * 2 / bytes_per_s
+        sent = np.array([0.0, *self.crossing]) * 2 / self.bytes_per_s
         number = np.arange(len(seconds))
         least, came = np.where(number == 0, 0.0, np.inf), []
         for many in replicas:
             work = seconds[np.newaxis, :] - seconds[:, np.newaxis]
             sums = (weights[np.newaxis, :] - weights[:, np.newaxis]) * 2 * (many - 1) / many
-            stage = np.maximum(work, sums / bytes_per_s) / many
+            stage = np.maximum(work, sums / self.bytes_per_s) / many
             stage[number[np.newaxis, :] <= number[:, np.newaxis]] = np.inf
             before = np.maximum(least, np.where(number == 0, 0.0, sent))
             longest = np.maximum(before[:, np.newaxis], stage)
@@ -104,65 +100,44 @@ class Measured:
             firsts.append(end)
         return tuple(reversed(firsts))
 
+    def minibatch_s(
+        self, replicas: Sequence[int], schedule: str = "pipedream", micro_batches: int = 1
+    ) -> float:
+        """Seconds of a minibatch in the long run, or of each of a flushed batch's; on the engine.
+
+        Data parallelism is one stage with all devices as replicas.
+        """
+        if len(replicas) > len(self.layers):
+            raise PlanError(f"{len(replicas)} stages for {len(self.layers)} layers")
+        behind = np.cumsum([0, *replicas]).tolist()
+        places = [Place(first, many, many) for first, many in zip(behind, replicas, strict=False)]
+        stages, planned = [], []
+        for k, (first, end) in enumerate(pairwise((*self.cuts(replicas), len(self.layers)))):
+            own = tuple(self.layers[first:end])
+            names = tuple(layer.name for layer in own)
+            stages.append(MeasuredStage(own, self.crossing[end - 1]))
+            planned.append(Stage(first, k, Plan("measured", "", 1, "time", names, None)))
+        pipeline = Pipeline(tuple(planned), tuple(places), schedule, micro_batches)
+
+        def program(batches: int) -> Program:
+            return profiled(stages, pipeline, self.bytes_per_s, batches)
+
+        how = schedule_of(schedule)
+        if how.flushes:
+            return run(program(1)).makespan_ps / PICOSECONDS / micro_batches
+        done = in_the_long_run(pipeline, program, run, whole_batch=how.whole_batch)
+        return done.iteration_ps / PICOSECONDS / micro_batches
+
+    def speedup(self, replicas: Sequence[int]) -> float:
+        """Minibatches a second over one GPU's."""
+        return self.single_s / self.minibatch_s(replicas)
+
 
 @cache
-def profile_of(model: str) -> Profile:
-    """A published profile, as PipeDream's program plans it."""
-    with resources.as_file(PROFILES / f"{model}.txt") as path:
-        return planned_part(read_profile(path))[0]
-
-
-def minibatch_s(
-    given: Setting,
-    replicas: Sequence[int],
-    schedule: str = "pipedream",
-    micro_batches: int = 1,
-) -> float:
-    """Seconds of a minibatch in the long run, or of each of a flushed batch's; on the engine.
-
-    Data parallelism is one stage with all devices as replicas.
-    """
-    measured = Measured(given)
-    if len(replicas) > len(measured.layers):
-        raise PlanError(f"{len(replicas)} stages for {len(measured.layers)} layers")
-    firsts = measured.cuts(replicas, given.bytes_per_s)
-    ends = (*firsts[1:], len(measured.layers))
-    stages = [
-        MeasuredStage(tuple(measured.layers[first:end]), measured.crossing[end - 1])
-        for first, end in zip(firsts, ends, strict=True)
-    ]
-    pipeline = _pipeline(measured, firsts, replicas, schedule, micro_batches)
-
-    def program(batches: int) -> Program:
-        return profiled(stages, pipeline, given.bytes_per_s, batches)
-
-    how = schedule_of(schedule)
-    if how.flushes:
-        return run(program(1)).makespan_ps / PICOSECONDS / micro_batches
-    done = in_the_long_run(pipeline, program, run, whole_batch=how.whole_batch)
-    return done.iteration_ps / PICOSECONDS / micro_batches
-
-
-def _pipeline(
-    measured: Measured,
-    firsts: Sequence[int],
-    replicas: Sequence[int],
-    schedule: str,
-    micro_batches: int,
-) -> Pipeline:
-    behind = np.cumsum([0, *replicas]).tolist()
-    places = [Place(first, many, many) for first, many in zip(behind, replicas, strict=False)]
-    stages = []
-    for k, (first, end) in enumerate(pairwise((*firsts, len(measured.layers)))):
-        names = tuple(layer.name for layer in measured.layers[first:end])
-        stages.append(Stage(first, k, Plan("measured", "", 1, "time", names, None)))
-    return Pipeline(tuple(stages), tuple(places), schedule, micro_batches)
-
-
-def setting(model: str, cluster: str, efficiency: float) -> Setting:
+def measured(model: str, cluster: str, efficiency: float) -> Measured:
     """A model on a cluster whose links give a share of their rate."""
     rate = LINE[cluster] * efficiency
-    return Setting(model, BATCH.get(model, 1.0), SLOWER.get(cluster, 1.0), rate)
+    return Measured(model, BATCH.get(model, 1.0), SLOWER.get(cluster, 1.0), rate)
 
 
 @cache
@@ -176,27 +151,22 @@ def efficiency() -> float:
     low, high = 0.01, 1.0
     for _ in range(24):
         middle = (low + high) / 2
-        given = setting(*CALIBRATED[1:], middle)
-        if speedup(given, (15, 1)) / speedup(given, (16,)) > target:
+        given = measured(*CALIBRATED[1:], middle)
+        if given.speedup((15, 1)) / given.speedup((16,)) > target:
             low = middle
         else:
             high = middle
     return high
 
 
-def speedup(given: Setting, replicas: Sequence[int]) -> float:
-    """Minibatches a second over one GPU's."""
-    return Measured(given).single_s / minibatch_s(given, replicas)
-
-
 def cell(row: dict[str, str]) -> Row:
     """A cell of a table for which there is a profile, ours beside theirs."""
     model, cluster, machines = row["model"], row["cluster"], row["machines"]
-    given = setting(model, cluster, efficiency())
+    given = measured(model, cluster, efficiency())
     shape = row["replicas"] or machines
-    ours = speedup(given, [int(part) for part in shape.split("-")])
+    ours = given.speedup([int(part) for part in shape.split("-")])
     if row["over"] == "dp":
-        ours /= speedup(given, [int(machines)])
+        ours /= given.speedup([int(machines)])
     what = {"data_parallel": "data parallel", "straight": "straight"}.get(row["method"], shape)
     return beside(
         ours,
@@ -246,8 +216,8 @@ def flush() -> Figure:
 
     def value(where: str, schedule: str) -> float:
         cluster, many = settings[where]
-        given, stages = setting(FLUSHED, cluster, efficiency()), [1] * 16
-        return minibatch_s(given, stages, schedule, many) / minibatch_s(given, stages) - 1
+        given, stages = measured(FLUSHED, cluster, efficiency()), [1] * 16
+        return given.minibatch_s(stages, schedule, many) / given.minibatch_s(stages) - 1
 
     said = (
         "Seconds of a micro-batch against PipeDream's without a flush, less one. The paper has "

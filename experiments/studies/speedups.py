@@ -191,18 +191,7 @@ def messages(result: Comparison) -> list[str]:
         if certainty != "printed"
     ]
     for planner in result.planners:
-        rows = result.of(planner)
-        found += slower(result, planner)
-        if faster := [
-            r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup
-        ]:
-            found.append(
-                f"{planner} on the fastest devices alone beats {planner} on the whole array for "
-                f"{', '.join(faster)}."
-            )
-        found += _inexact(planner, rows)
-        found += _above(planner, rows)
-        found += _occupied(planner, rows, result.cores)
+        found += [*slower(result, planner), *_of_planner(planner, result.of(planner), result.cores)]
     if "energy" in result.metrics:
         found += _without_energy(result)
     return found
@@ -215,19 +204,14 @@ def slower(result: Comparison, *planners: str) -> Iterator[str]:
             yield f"{planner} is slower than data parallelism for {', '.join(losing)}."
 
 
-def _above(planner: str, rows: Sequence[Row]) -> Iterator[str]:
-    """How far above lower bounds a planner's steps are, where all of them have one that is near."""
-    gaps = {row.network: row.step_gap for row in rows if row.step_gap is not None}
-    if len(gaps) == len(rows) and rows:
-        least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))
+def _of_planner(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
+    """What to know about one planner's rows: their devices, exactness, bounds and memory."""
+    alone = [r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup]
+    if alone:
         yield (
-            f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above what no "
-            "plan undercuts that the bound covers (docs/search.md)."
+            f"{planner} on the fastest devices alone beats {planner} on the whole array for "
+            f"{', '.join(alone)}."
         )
-
-
-def _inexact(planner: str, rows: Sequence[Row]) -> Iterator[str]:
-    """For which networks a planner's graph was too wide for an exact search."""
     for row in rows:
         if row.exact is False:
             above = "an unknown amount" if row.gap is None else f"at most {row.gap:.2%}"
@@ -235,16 +219,18 @@ def _inexact(planner: str, rows: Sequence[Row]) -> Iterator[str]:
                 f"{planner}'s plan for {row.network} is not exact (its graph is too wide): a split "
                 f"costs {above} more than a lower bound on the least."
             )
-
-
-def _occupied(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
-    """For which networks a planner leaves cores idle, or overfills them."""
+    gaps = {row.network: row.step_gap for row in rows if row.step_gap is not None}
+    if len(gaps) == len(rows) and rows:
+        least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))
+        yield (
+            f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above what no "
+            "plan undercuts that the bound covers (docs/search.md)."
+        )
     for idle in sorted({row.idle_cores for row in rows if row.idle_cores}):
         networks = ", ".join(row.network for row in rows if row.idle_cores == idle)
         yield f"{planner} leaves {idle:,} of {cores:,} cores idle for {networks}."
     if over := [row.network for row in rows if row.cores_over_memory]:
-        networks = ", ".join(over)
-        yield f"{planner} does not fit in memory for {networks}: this array cannot run it."
+        yield f"{planner} does not fit in memory for {', '.join(over)}: this array cannot run it."
 
 
 def _without_energy(result: Comparison) -> Iterator[str]:

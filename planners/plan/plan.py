@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -257,22 +257,14 @@ def _pipeline(table: PipelineTable) -> Pipeline:
     return Pipeline(
         tuple(Stage(s.first, s.place, Plan._of(s.plan), s.recompute) for s in table.stages),
         tuple(Place(**dict(place)) for place in table.places),
-        table.schedule,
-        table.micro_batches,
-        table.tied,
-        table.vertical_sync,
-        table.batches,
+        **table.model_dump(exclude={"stages", "places"}),
     )
 
 
 def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
     """Plain values, each stage with its plan."""
     return {
-        "schedule": pipeline.schedule,
-        "micro_batches": pipeline.micro_batches,
-        "tied": pipeline.tied,
-        "vertical_sync": pipeline.vertical_sync,
-        "batches": pipeline.batches,
+        **{field.name: getattr(pipeline, field.name) for field in fields(pipeline)[2:]},
         "places": [asdict(place) for place in pipeline.places],
         "stages": [
             {

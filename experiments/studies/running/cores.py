@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import pickle
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -63,7 +63,8 @@ def on_cores(jobs: int) -> Iterator[Spread]:
     """Calls in so many processes on this machine, which keep what they worked out till the end.
 
     They start when there are cases for two. Results come in the order in which they finish; what
-    is raised there is raised here. RunError says which cases were under way when one is killed.
+    is raised there is raised here. A case whose process is killed is run once more, alone; where
+    it is killed again, all others are finished before RunError says which it was.
     Cases that cannot be sent (a planner may be a function in a function) are run here.
     """
     team = _Team(jobs)
@@ -99,24 +100,41 @@ class _Team:
         if len(cases) < 2 or not _is_sendable(function, cases):
             yield from here(function, cases)
             return
-        left = dict(cases)
+        left, lost = dict(cases), list[Case]()
         try:
-            names = {self._submit(function, case, len(cases)): name for name, case in left.items()}
-            for future in as_completed(names):
-                yield names[future], future.result()
-                del left[names[future]]
-        except BrokenProcessPool:
-            self.end()
-            first, *more = list(left.values())[: self._jobs]
-            raise RunError(
-                f"{first.network.name}, {first.planner_name}, {first.array.name}, batch "
-                f"{first.batch}{f' or one of {len(more)} more' if more else ''}: a worker process "
-                "was killed (out of memory?); finished cases are kept in --store. Run the same "
-                "command again with fewer --jobs"
-            ) from None
+            while left:
+                try:
+                    yield from self._results(function, left, list(left))
+                except BrokenProcessPool:
+                    self.end()
+                    # those that processes had, or would have had next, each alone
+                    for name in list(left)[: 2 * self._jobs + 1]:
+                        try:
+                            yield from self._results(function, left, [name])
+                        except BrokenProcessPool:
+                            self.end()
+                            lost.append(left.pop(name))
         except BaseException:  # nobody will hear what is under way
             self.end()
             raise
+        if lost:
+            raise RunError(_killed(lost))
+
+    def _results(
+        self, function: Callable[[Case], Any], left: dict[Any, Case], names: list[Any]
+    ) -> Generator[tuple[Any, Any]]:
+        """Results as they come, which are taken from what is ``left``."""
+        futures = {self._submit(function, left[name], len(names)): name for name in names}
+        broken: BaseException | None = None
+        for future in as_completed(futures):
+            if isinstance(future.exception(), BrokenProcessPool):
+                broken = future.exception()
+                continue
+            result = future.result()
+            del left[futures[future]]
+            yield futures[future], result
+        if broken is not None:
+            raise broken
 
     def _submit(self, function: Callable[[Case], Any], case: Case, count: int) -> Future[Any]:
         """Give the pool one of ``count`` cases, and remember the processes that it starts."""
@@ -140,6 +158,16 @@ def _is_sendable(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> 
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
     return True
+
+
+def _killed(cases: Sequence[Case]) -> str:
+    case = cases[0]
+    more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+    return (
+        f"{case.network.name}, {case.planner_name}, {case.array.name}, batch {case.batch}{more}: "
+        "a worker process was killed, and again with this case alone (out of memory?); all other "
+        "cases are finished and kept in --store"
+    )
 
 
 def _begin(parent: int) -> None:

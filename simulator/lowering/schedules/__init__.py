@@ -1,1 +1,1 @@
-"""In which order micro-batches go through the stages: one file for each schedule."""
+"""In which order micro-batches go through the stages; the schedules are in ``registry.py``."""

@@ -18,7 +18,7 @@ GIVEN = {
 
 @pytest.mark.parametrize(("name", "planner"), GIVEN)
 def test_the_public_models_figures(name: str, planner: str) -> None:
-    (application,) = (a for a in applications() if a.name == name)
+    application = applications()[name]
     for share, given in zip((1.0, 0.75), GIVEN[name, planner], strict=True):
         ours = application.throughput(units_of(application, planner), share)
         assert ours == pytest.approx(given, rel=0.005, abs=0.51)  # they are rounded
@@ -27,14 +27,14 @@ def test_the_public_models_figures(name: str, planner: str) -> None:
 @pytest.mark.parametrize("name", ["BERT", "ViT", "NCF", "MLP"])
 @pytest.mark.parametrize("share", [1.0, 0.75])
 def test_the_run_is_operations_over_the_slowest_unit(name: str, share: float) -> None:
-    (application,) = (a for a in applications() if a.name == name)
+    application = applications()[name]
     for units in ((ONE_UNIT,), application.units):
         ran = run_batches(application, units, share, on_demand=False)
         assert ran == pytest.approx(application.throughput(units, share), rel=1e-9)
 
 
 def test_ddr_on_demand_is_no_slower_than_equal_parts() -> None:
-    bert = applications()[0]
+    bert = applications()["BERT"]
     fixed, free = (run_batches(bert, bert.units, 1.0, on_demand=way) for way in (False, True))
     assert free > 1.2 * fixed
     alone = bert.operations / bert.assigned((ONE_UNIT,), 1.0).slowest_s / 1e9
@@ -43,7 +43,7 @@ def test_ddr_on_demand_is_no_slower_than_equal_parts() -> None:
 
 def test_the_products_are_the_given_ones() -> None:
     """Shapes as sets with their repetitions, so that the order is free."""
-    shapes = {a.name: {p[1:] for p in a.products} for a in applications()}
+    shapes = {a.name: {p[1:] for p in a.products} for a in applications().values()}
     assert shapes["BERT"] == {
         (3072, 1024, 1024, 4),
         (3072, 1024, 4096, 1),
@@ -76,7 +76,8 @@ def test_the_fit_is_the_best_share() -> None:
         from math import log
 
         return sum(
-            log(a.throughput((ONE_UNIT,), share) / a.published(ONE)) ** 2 for a in applications()
+            log(one.throughput((ONE_UNIT,), share) / one.published(ONE)) ** 2
+            for one in applications().values()
         )
 
     assert all(worst(best) < worst(share) for share in others)

@@ -10,9 +10,7 @@ from experiments.papers.pipedream import (
     CALIBRATED,
     FIGURES,
     Measured,
-    Setting,
     efficiency,
-    minibatch_s,
 )
 from experiments.studies.published_values import published
 
@@ -20,36 +18,34 @@ WITHOUT_LINKS = 1e18
 
 
 def test_one_device_takes_the_profile() -> None:
-    given = Setting("vgg16", bytes_per_s=WITHOUT_LINKS)
-    measured = Measured(given)
-    assert measured.single_s == pytest.approx(0.672535)  # PipeDream's program: without the input
-    assert minibatch_s(given, (1,)) == pytest.approx(measured.single_s, rel=1e-9)
+    given = Measured("vgg16", bytes_per_s=WITHOUT_LINKS)
+    assert given.single_s == pytest.approx(0.672535)  # PipeDream's program: without the input
+    assert given.minibatch_s((1,)) == pytest.approx(given.single_s, rel=1e-9)
 
 
 def test_data_parallelism_without_links_is_linear() -> None:
-    given = Setting("alexnet", bytes_per_s=WITHOUT_LINKS)
-    assert minibatch_s(given, (8,)) == pytest.approx(Measured(given).single_s / 8, rel=1e-6)
+    given = Measured("alexnet", bytes_per_s=WITHOUT_LINKS)
+    assert given.minibatch_s((8,)) == pytest.approx(given.single_s / 8, rel=1e-6)
 
 
 def test_a_straight_pipeline_without_links_is_as_fast_as_its_slowest_stage() -> None:
-    given = Setting("vgg16", bytes_per_s=WITHOUT_LINKS)
-    measured = Measured(given)
-    firsts = (*measured.cuts((1,) * 4, WITHOUT_LINKS), len(measured.layers))
+    given = Measured("vgg16", bytes_per_s=WITHOUT_LINKS)
+    firsts = (*given.cuts((1,) * 4), len(given.layers))
     slowest = max(
-        sum(x.forward_s + x.backward_s for x in measured.layers[first:end])
+        sum(x.forward_s + x.backward_s for x in given.layers[first:end])
         for first, end in itertools.pairwise(firsts)
     )
-    assert minibatch_s(given, (1,) * 4) == pytest.approx(slowest, rel=1e-6)
+    assert given.minibatch_s((1,) * 4) == pytest.approx(slowest, rel=1e-6)
 
 
 def test_a_flush_costs_the_bubble() -> None:
     """One stage has none; more micro-batches make it smaller."""
-    given = Setting("vgg16", bytes_per_s=WITHOUT_LINKS)
-    steady = minibatch_s(given, (1,) * 4)
-    flushed = [minibatch_s(given, (1,) * 4, "1f1b", many) for many in (4, 16, 64)]
+    given = Measured("vgg16", bytes_per_s=WITHOUT_LINKS)
+    steady = given.minibatch_s((1,) * 4)
+    flushed = [given.minibatch_s((1,) * 4, "1f1b", many) for many in (4, 16, 64)]
     assert flushed == sorted(flushed, reverse=True)
     assert flushed[-1] > steady
-    assert minibatch_s(given, (1,), "gpipe", 4) == pytest.approx(Measured(given).single_s)
+    assert given.minibatch_s((1,), "gpipe", 4) == pytest.approx(given.single_s)
 
 
 def test_the_headline_sets_the_efficiency_and_nothing_else() -> None:

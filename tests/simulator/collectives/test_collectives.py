@@ -14,6 +14,7 @@ from simulator.collectives.choice import ALGORITHMS, jobs, members_of, offer
 from simulator.collectives.offers import MOST_DIRECT
 from simulator.engine.interconnect import fair_rates
 from simulator.engine.jobs import Load
+from tests.simulator.collectives import slow_collectives
 from tests.wiring import KINDS, nodes, wires
 
 B, S = 1e9, 1e8
@@ -212,3 +213,8 @@ def test_a_message_beside_a_direct_exchange_has_half_of_a_port(kind: str) -> Non
     other = Load.of(w.loads(np.array([0]), np.array([1])))
     rates = fair_rates([job.load, other], w.bandwidth)
     assert rates[1] == pytest.approx(1 / other.seconds_per_byte(w.bandwidth) / 2)
+
+
+def test_every_algorithm_has_an_oracle_that_shares_no_code() -> None:
+    assert slow_collectives.FLAT.keys() == FLAT.keys()
+    assert {*slow_collectives.ASKED} == {name for name, one in FLAT.items() if one.asked}

@@ -292,11 +292,37 @@ def test_equal_networks_that_were_sent_are_one() -> None:
 
 
 @pytest.mark.usefixtures("start")
-def test_a_killed_process_is_said() -> None:
-    said = r"^lenet, owt, accpar-mixed.*: a worker process was killed .*fewer --jobs$"
+def test_a_killed_process_costs_its_own_case_alone() -> None:
+    found: list[int] = []
+
+    def note(results: Iterator[tuple[Any, Any]]) -> None:
+        found.extend(name for name, _ in results)
+
+    said = r"^lenet, owt, accpar-mixed.*, batch 2: a worker process was killed, and again"
     with pytest.raises(RunError, match=said), on_cores(2) as spread:
-        list(spread(dying, cases(1, 2, 3, 4, 5, 6)))
+        note(spread(dying, cases(1, 2, 3, 4, 5, 6)))
+    assert sorted(found) == [1, 3, 4, 5, 6]
     assert not multiprocessing.active_children()
+
+
+def dying_once(case: Case) -> Outputs:
+    """As for want of memory, which there is once nobody else is at work."""
+    file = Path(os.environ["DIED"])
+    if case.batch == 2 and not file.exists():
+        file.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_case(case)
+
+
+@pytest.mark.usefixtures("start")
+def test_a_case_whose_process_was_killed_is_run_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIED", str(tmp_path / "died"))
+    with on_cores(2) as spread:
+        found = dict(spread(dying_once, cases(1, 2, 3)))
+    assert found == dict(here(run_case, cases(1, 2, 3)))
+    assert (tmp_path / "died").exists()
 
 
 @pytest.mark.usefixtures("start")

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.workloads.importers.torch.made import Made, torch
 from workloads import Layer, Network, Tensor, with_attention
 from workloads.importers import from_torch
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch's own
-    torch = pytest.importorskip("torch")
 
 F = torch.nn.functional
 Function = Callable[[Any], Any]
 
 
-class Behind(torch.nn.Module):  # type: ignore[misc,name-defined]
+def behind(stem: Any, function: Function) -> Any:
     """A layer with weights, and then the function."""
-
-    def __init__(self, stem: Any, function: Function) -> None:
-        super().__init__()
-        self.stem = stem
-        self.function = function
-
-    def forward(self, x: Any) -> Any:
-        return self.function(self.stem(x))
+    return Made(lambda m, x: function(m.stem(x)), stem=stem).eval()
 
 
 def on_map(function: Function) -> Network:
     """Behind a convolution to 4 channels of 8 x 8, two samples."""
     stem = torch.nn.Conv2d(3, 4, 3, padding=1)
-    return from_torch(Behind(stem, function).eval(), torch.zeros(2, 3, 8, 8))
+    return from_torch(behind(stem, function), torch.zeros(2, 3, 8, 8))
 
 
 def on_sequence(function: Function) -> Network:
     """Behind a linear layer to 6 features of 5 positions, two samples."""
-    return from_torch(Behind(torch.nn.Linear(6, 6), function).eval(), torch.zeros(2, 5, 6))
+    return from_torch(behind(torch.nn.Linear(6, 6), function), torch.zeros(2, 5, 6))
 
 
 def last(network: Network) -> Layer:
@@ -162,18 +151,6 @@ def test_attention_says_whether_it_is_causal(causal: bool) -> None:
     assert [x.causal for x in fused.layers if x.kind == "attention"] == [causal]
 
 
-class Added(torch.nn.Module):  # type: ignore[misc,name-defined]
-    """Two paths that meet."""
-
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        super().__init__()
-        self.one, self.other = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
-        self.function = function
-
-    def forward(self, x: Any) -> Any:
-        return self.function(self.one(x), self.other(x))
-
-
 @pytest.mark.parametrize(
     ("function", "kind", "output"),
     [
@@ -187,7 +164,9 @@ class Added(torch.nn.Module):  # type: ignore[misc,name-defined]
     ],
 )
 def test_two_paths(function: Callable[[Any, Any], Any], kind: str, output: Tensor) -> None:
-    network = from_torch(Added(function).eval(), torch.zeros(2, 5, 6))
+    parts = {"one": torch.nn.Linear(6, 6), "other": torch.nn.Linear(6, 6)}
+    two = Made(lambda m, x: function(m.one(x), m.other(x)), **parts)
+    network = from_torch(two.eval(), torch.zeros(2, 5, 6))
     layer = last(network)
     assert (layer.kind, layer.output) == (kind, output)
     assert set(layer.inputs) == {"one", "other"}
@@ -200,15 +179,7 @@ def test_stacks_of_cells(kind: str, directions: int, count: int) -> None:
     both = directions == 2
     stack = getattr(torch.nn, kind)(6, 4, count, batch_first=True, bidirectional=both)
 
-    class First(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.stack = stack
-
-        def forward(self, x: Any) -> Any:
-            return self.stack(x)[0]
-
-    network = from_torch(First().eval(), torch.zeros(2, 5, 6))
+    network = from_torch(Made(lambda m, x: m.stack(x)[0], stack=stack).eval(), torch.zeros(2, 5, 6))
     assert [layer.kind for layer in network.layers] == [kind.lower()] * count
     assert {layer.output for layer in network.layers} == {Tensor(4 * directions, 5)}
     assert [layer.input.channels for layer in network.layers] == [
@@ -221,15 +192,9 @@ def test_stacks_of_cells(kind: str, directions: int, count: int) -> None:
 def test_a_projected_cell_and_hidden_products_are_noted() -> None:
     stack = torch.nn.LSTM(6, 4, proj_size=2, batch_first=True)
 
-    class Projected(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.stem, self.stack = torch.nn.Linear(6, 6), stack
-
-        def forward(self, x: Any) -> Any:
-            return self.stack(self.stem(x))[0]
-
-    network = from_torch(Projected().eval(), torch.zeros(2, 5, 6))
+    parts = {"stem": torch.nn.Linear(6, 6), "stack": stack}
+    projected = Made(lambda m, x: m.stack(m.stem(x))[0], **parts)
+    network = from_torch(projected.eval(), torch.zeros(2, 5, 6))
     assert "with a projection is not understood" in network.notes[0]
     distances = on_sequence(lambda x: torch.cdist(x, x))
     assert "is not understood" in distances.notes[0]
@@ -270,15 +235,12 @@ def test_constants_that_are_made_are_no_traffic() -> None:
 
 
 def test_addmm_with_a_computed_addend_is_a_product_and_a_sum() -> None:
-    class Addmm(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.other = torch.nn.Linear(6, 4), torch.nn.Linear(6, 6)
-            self.weight = torch.nn.Parameter(torch.zeros(6, 4))
-
-        def forward(self, x: Any) -> Any:
-            return torch.addmm(self.one(x), self.other(x), self.weight)
-
-    network = from_torch(Addmm().eval(), torch.zeros(2, 6))
+    addmm = Made(
+        lambda m, x: torch.addmm(m.one(x), m.other(x), m.weight),
+        one=torch.nn.Linear(6, 4),
+        other=torch.nn.Linear(6, 6),
+        weight=torch.nn.Parameter(torch.zeros(6, 4)),
+    )
+    network = from_torch(addmm.eval(), torch.zeros(2, 6))
     assert [layer.kind for layer in network.layers] == ["fc", "fc", "fc", "add"]
     assert network.parameters == 28 + 42 + 24

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.workloads.importers.torch.made import Made, torch
 from tests.workloads.torch_counts import declare_operators, macs_of
 from workloads import Network, Tensor
 from workloads.importers import from_torch
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch's own
-    torch = pytest.importorskip("torch")
 
 TABLES, FEATURES, LOOKUPS = 5, 16, 3
 BATCHES = (1, 2, TABLES + 1, FEATURES, 64)
@@ -27,7 +24,7 @@ def check(network: Network, module: Any, macs: float) -> None:
     assert network.macs == macs
 
 
-class Recommender(torch.nn.Module):  # type: ignore[misc,name-defined]
+class Recommender(torch.nn.Module):  # type: ignore[misc]
     """DLRM (arXiv:1906.00091): a table for each feature, products of all pairs.
 
     ``join`` is how vectors are put together; where ids come in rows with
@@ -85,15 +82,11 @@ def test_bags_of_rows(batch: int, in_a_row: bool) -> None:
 
 
 def test_weights_of_ids_are_noted() -> None:
-    class Weighed(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = torch.nn.EmbeddingBag(9, 4, mode="sum")
-
-        def forward(self, ids: Any, weights: Any) -> Any:
-            return self.table(ids, per_sample_weights=weights)
-
-    network = from_torch(Weighed(), (torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3)))
+    weighed = Made(
+        lambda m, ids, weights: m.table(ids, per_sample_weights=weights),
+        table=torch.nn.EmbeddingBag(9, 4, mode="sum"),
+    )
+    network = from_torch(weighed, (torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3)))
     assert "the weights of its ids are not counted" in network.notes[0]
 
 
@@ -139,16 +132,13 @@ def test_rows_that_do_not_deal_out_evenly_are_said() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_stacks_keep_the_samples(axis: int) -> None:
-    class Stacked(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.other = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
-            self.head = torch.nn.Linear(2 if axis in (2, -1) else 6, 3)
-
-        def forward(self, x: Any) -> Any:
-            return self.head(torch.stack([self.one(x), self.other(x)], axis))
-
-    module, x = Stacked(), torch.zeros(4, 6)
+    module = Made(
+        lambda m, x: m.head(torch.stack([m.one(x), m.other(x)], axis)),
+        one=torch.nn.Linear(6, 6),
+        other=torch.nn.Linear(6, 6),
+        head=torch.nn.Linear(2 if axis in (2, -1) else 6, 3),
+    )
+    x = torch.zeros(4, 6)
     check(from_torch(module, x), module, macs_of(module, x) / 4)
 
 
@@ -163,13 +153,7 @@ def test_stacks_keep_the_samples(axis: int) -> None:
     ],
 )
 def test_reductions_keep_the_samples(reduce: Any) -> None:
-    class Reduced(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.stem, self.head = torch.nn.Linear(6, 6), torch.nn.Linear(6, 3)
-
-        def forward(self, x: Any) -> Any:
-            return self.head(reduce(self.stem(x)))
-
-    module, x = Reduced(), torch.zeros(4, 5, 6)
+    parts = {"stem": torch.nn.Linear(6, 6), "head": torch.nn.Linear(6, 3)}
+    module = Made(lambda m, x: m.head(reduce(m.stem(x))), **parts)
+    x = torch.zeros(4, 5, 6)
     check(from_torch(module, x), module, macs_of(module, x) / 4)
