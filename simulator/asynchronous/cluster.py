@@ -127,7 +127,7 @@ class Cluster:
             ),
             tuple(Communicator(0) for _ in range(self.count + self.servers + 1)),
             self.wires,
-            self.ports.links(self.bandwidth),
+            EveryLink(self.bandwidth),
         )
 
     def _workers(self) -> list[Worker]:
@@ -300,10 +300,6 @@ class Ports:
                 raise TrainingError(f"slowdown link:{name}: no such link; they are {some}, …")
             bandwidth[self.names.index(name)] /= times
         return bandwidth
-
-    def links(self, bandwidth: Floats) -> EveryLink:
-        """All of them, as a program follows them."""
-        return EveryLink(bandwidth)
 
     def through(self, flows: Floats, server: int, many: int, *, inwards: bool) -> Load:
         """So many flows that cross these of the wires, and a server's port."""

@@ -11,6 +11,7 @@ from math import ceil, floor, sqrt
 from typing import Protocol, TypeVar
 
 from simulator.collectives.algorithms import FLAT, Algorithm
+from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s, summed
@@ -117,7 +118,8 @@ def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Flat
     """Every algorithm that applies, without the direct one where its pattern takes long to make."""
     counted = 1 if groups.wires.topology.levels and groups.strided else groups.count
     many = counted * groups.size**2 > MOST_DIRECT
-    ways = _ways(groups, collective, many=many)
+    key = groups.wires.key, groups.key, collective, many
+    ways = cached("ways", key, lambda: _ways(groups, collective, many=many))
     return [Flat(groups, collective, *way, size_bytes) for way in ways]
 
 

@@ -277,8 +277,5 @@ def on_subset(
     part = alone(array, device, size)
     if part is None:
         return
-    for planner in (PLANNERS | BASELINES).values():
-        plan = planned(planner, network, part, batch, objective)
-        if plan is not None:
-            root = lifted(plan.root, array.group, device, size, len(plan.nodes))
-            yield replace(plan, root=root)
+    for plan in of_planners(network, part, batch, objective):
+        yield replace(plan, root=lifted(plan.root, array.group, device, size, len(plan.nodes)))

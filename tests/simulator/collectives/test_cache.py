@@ -101,6 +101,7 @@ def test_a_sweep_of_speeds_makes_every_pattern_once() -> None:
         work(change)
     after = kept()
     assert after["steps"] == before["steps"]
+    assert after["ways"] > before["ways"]
     work(SPEEDS[0])  # an array that was there before
     assert kept() == after
 
