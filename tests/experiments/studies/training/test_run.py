@@ -40,6 +40,20 @@ def test_options_follow_the_name(text: str, name: str, options: dict[str, str]) 
     assert list(split_method(text)[1]) == list(options)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"workers": 0}, "--workers 0: at least one worker"),
+        ({"iterations": 0}, "--iterations 0: within 1"),
+        ({"iterations": 10**8}, "within 1…12,500,000"),
+        ({"seed": -1}, "--seed -1: 0 or more"),
+    ],
+)
+def test_runs_that_cannot_be(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        run(**wrong)  # type: ignore[arg-type]
+
+
 def test_the_method_itself() -> None:
     assert replace(ASKED, method="prague:group=4:nodes=yes").way == Prague(group=4, nodes=True)
 
