@@ -110,5 +110,5 @@ def in_words(found: dict[str, Any]) -> list[str]:
         *([order] if found["schedule"] == "forward" else []),
         f"Nothing is flushed: a micro-batch every {found['period_s']:.9f} s from micro-batch "
         f"{found['warm_up']} on, found in a run of {found['turns']:,}; the iteration is "
-        f"{found['turns']} of them.",
+        f"{found['micro_batches']} of them.",
     ]

@@ -233,7 +233,7 @@ def silent_server() -> Iterator[tuple[str, socket.socket]]:
 IMPATIENT = """
 import sys
 from experiments.cli import main
-from experiments.studies import cluster
+from experiments.studies.running import cluster
 
 cluster.CONNECT_S = 1.0
 sys.exit(main(sys.argv[1:]))
