@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 
 import numpy as np
@@ -48,6 +49,7 @@ class States:
         return tuple(PartitionType(kind) for kind in self.types[state].tolist())
 
 
+@lru_cache(maxsize=256)
 def states_of(
     legal: tuple[PartitionType, ...], levels: int, most_fours: int, runs: int | None = None
 ) -> States:
@@ -64,6 +66,7 @@ def states_of(
     return _of_rows(rows, levels, most_fours, complete=complete)
 
 
+@lru_cache(maxsize=256)
 def states_near(
     some: frozenset[Types], legal: tuple[PartitionType, ...], levels: int, most_fours: int
 ) -> States:
@@ -103,6 +106,7 @@ def layouts_by_level(states: States, as_type: Sequence[PartitionType]) -> list[I
     return found
 
 
+@lru_cache(maxsize=16)
 def moves(
     one: States, held: Sequence[PartitionType], other: States, read: Sequence[PartitionType]
 ) -> tuple[Ints, Ints, Ints]:
