@@ -62,10 +62,10 @@ def test_wires_of_large_arrays_take_half_a_second(name: str) -> None:
     assert least_s(joined) < 0.5
 
 
-def test_help_takes_a_second() -> None:
+def test_help_takes_half_a_second() -> None:
     command = [sys.executable, "-m", "experiments.cli", "--help"]
 
     def helped() -> None:
         subprocess.run(command, check=True, capture_output=True)  # noqa: S603
 
-    assert least_s(helped, clock=time.perf_counter) < 1.0
+    assert least_s(helped, clock=time.perf_counter) < 0.5

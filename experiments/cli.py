@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
-from experiments.commands.arguments import study_of
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
@@ -19,26 +18,57 @@ from experiments.notices import warnings_on_stderr
 from experiments.results.formats import settle
 
 COMMANDS = {
-    "speedup": "studies.configure_speedup",
-    "plan": "plan.configure",
-    "simulate": "steps.configure_simulate",
-    "timeline": "steps.configure_timeline",
-    "train": "train.configure",
-    "compare": "steps.configure_compare",
-    "explain": "steps.configure_explain",
-    "sweep": "studies.configure_sweep",
-    "results": "catalog.configure_results",
-    "report": "studies.configure_report",
-    "reproduce": "reproduce.configure",
-    "validate": "validate.configure_validate",
-    "calibrate": "validate.configure_calibrate",
-    "collective": "steps.configure_collective",
-    "design": "design.configure",
-    "fit": "studies.configure_fit",
-    "list": "catalog.configure_catalog",
-    "show": "catalog.configure_catalog",
+    "speedup": (
+        "studies.configure_speedup",
+        "speedups of planners over data parallelism, network by network",
+    ),
+    "plan": ("plan.configure", "show how a planner splits a network"),
+    "simulate": ("steps.configure_simulate", "simulate one training step"),
+    "timeline": ("steps.configure_timeline", "what every core and link does when, as a file"),
+    "train": (
+        "train.configure",
+        "many workers that train together, by a method that may not wait for all",
+    ),
+    "compare": (
+        "steps.configure_compare",
+        "two planners' steps, and where the difference comes from",
+    ),
+    "explain": (
+        "steps.configure_explain",
+        "why a step takes as long as it does, and what would help",
+    ),
+    "sweep": ("studies.configure_sweep", "vary values of the array, the batch, …, in a grid"),
+    "results": ("catalog.configure_results", "list, export or prune the results of a store"),
+    "report": (
+        "studies.configure_report",
+        "one self-contained HTML page: speedups, plans, a timeline, sources",
+    ),
+    "reproduce": (
+        "reproduce.configure",
+        "a paper's evaluation, figure by figure, ours beside theirs",
+    ),
+    "validate": (
+        "validate.configure_validate",
+        "beside measured machines, formulas, another simulator: errors as they are",
+    ),
+    "calibrate": (
+        "validate.configure_calibrate",
+        "a software stack's constants from measured steps of one's own",
+    ),
+    "collective": ("steps.configure_collective", "time of one collective on an array's wires"),
+    "design": ("design.configure", "search for the units that a core should have"),
+    "fit": (
+        "studies.configure_fit",
+        "every combination of axes of parallelism that fits, the fastest first",
+    ),
+    "list": (
+        "catalog.configure_catalog",
+        "networks, planners, methods, arrays, devices or stacks by name",
+    ),
+    "show": ("catalog.configure_catalog", "a network, or a resolved spec with its sources"),
 }
-"""What adds each command to the parser: a function of a module in ``experiments.commands``."""
+"""What adds each command to the parser, a function of a module in ``experiments.commands``; what
+it does."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,16 +86,25 @@ def parser() -> argparse.ArgumentParser:
     return _parsers()[0]
 
 
-def _parsers(typed: str = "") -> tuple[_Parser, dict[str, _Parser]]:
-    """The whole, and each command's by its name; of one that is typed, this alone is loaded."""
+def _parsers(typed: str | None = None) -> tuple[_Parser, dict[str, _Parser]]:
+    """The whole, and each command's by its name.
+
+    Of a word that is typed the command alone is loaded, or none but their names where there is
+    no such command.
+    """
     top = _Parser(
         prog="accelarray",
         description="How long does one training step take on an array of accelerators, and why?",
     )
     top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    wanted = [COMMANDS[typed]] if typed in COMMANDS else dict.fromkeys(COMMANDS.values())
-    for module, _, configure in (one.partition(".") for one in wanted):
+    if typed is not None and typed not in COMMANDS:
+        for name, (_, about) in COMMANDS.items():
+            commands.add_parser(name, help=about)
+        return top, {}
+    wanted = [COMMANDS[typed]] if typed else COMMANDS.values()
+    for where in dict.fromkeys(where for where, _ in wanted):
+        module, _, configure = where.partition(".")
         getattr(import_module(f"experiments.commands.{module}"), configure)(commands)
     for name, one in commands.choices.items():
         one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
@@ -80,6 +119,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     command = commands.get(words[0]) if words else None
     study = None
     if command is not None and command.get_default("takes_study"):
+        from experiments.commands.arguments import study_of
+
         study = study_of(words, command)
     args = top.parse_args(words)
     if study is not None:

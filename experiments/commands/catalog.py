@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
 def configure_catalog(commands: Any) -> None:
     """Add both commands to the parser."""
-    parser = commands.add_parser(
-        "list", help="networks, planners, methods, arrays, devices or stacks by name"
-    )
+    parser = commands.add_parser("list")
     parser.add_argument("kind", choices=KINDS)
     add_output(parser)
     parser.set_defaults(run=run_list)
-    parser = commands.add_parser("show", help="a network, or a resolved spec with its sources")
+    parser = commands.add_parser("show")
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
     add_output(parser)
@@ -192,7 +190,7 @@ MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_byt
 
 def configure_results(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("results", help="list, export or prune the results of a store")
+    parser = commands.add_parser("results")
     parser.add_argument("action", choices=("list", "export", "prune"))
     parser.add_argument("--store", metavar="FILE", required=True)
     parser.add_argument(

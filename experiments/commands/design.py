@@ -35,7 +35,7 @@ SEARCHES = ("wham", "random", "exhaustive")
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("design", help="search for the units that a core should have")
+    parser = commands.add_parser("design")
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
     parser.add_argument(
         "--array", metavar="A", default="wham-1", help="whose cores are designed (wham-1)"

@@ -25,7 +25,7 @@ MOST_LEVELS = 16
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("plan", help="show how a planner splits a network")
+    parser = commands.add_parser("plan")
     add_network(parser, optional=True)
     parser.add_argument(
         "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"

@@ -31,9 +31,7 @@ TITLES = {
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "reproduce", help="a paper's evaluation, figure by figure, ours beside theirs"
-    )
+    parser = commands.add_parser("reproduce")
     parser.add_argument("paper", choices=tuple(TITLES))
     parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
     add_output(parser)

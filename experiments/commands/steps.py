@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 def configure_simulate(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("simulate", help="simulate one training step")
+    parser = commands.add_parser("simulate")
     add_network(parser)
     add_planner(parser)
     add_step(parser)
@@ -58,7 +58,7 @@ def run_simulate(args: argparse.Namespace) -> int:
 
 def configure_timeline(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("timeline", help="what every core and link does when, as a file")
+    parser = commands.add_parser("timeline")
     add_network(parser)
     add_planner(parser)
     add_step(parser)
@@ -96,9 +96,7 @@ def run_timeline(args: argparse.Namespace) -> int:
 
 def configure_compare(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "compare", help="two planners' steps, and where the difference comes from"
-    )
+    parser = commands.add_parser("compare")
     add_network(parser)
     parser.add_argument("--planners", metavar="P1,P2", default="", help="see: list planners")
     parser.add_argument(
@@ -149,9 +147,7 @@ def _compared(args: argparse.Namespace) -> dict[str, str | Planned]:
 
 def configure_explain(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "explain", help="why a step takes as long as it does, and what would help"
-    )
+    parser = commands.add_parser("explain")
     add_network(parser)
     add_planner(parser)
     add_step(parser)
@@ -177,7 +173,7 @@ MOST_MESSAGES = 1 << 24
 
 def configure_collective(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("collective", help="time of one collective on an array's wires")
+    parser = commands.add_parser("collective")
     parser.add_argument("collective", choices=COLLECTIVES)
     parser.add_argument(
         "--bytes",

@@ -56,9 +56,7 @@ if TYPE_CHECKING:
 
 def configure_speedup(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "speedup", help="speedups of planners over data parallelism, network by network"
-    )
+    parser = commands.add_parser("speedup")
     add_array(parser)
     add_networks(parser)
     add_planners(parser)
@@ -115,7 +113,7 @@ KNOWN = (*ENDINGS, ".md", ".txt")
 
 def configure_sweep(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("sweep", help="vary values of the array, the batch, …, in a grid")
+    parser = commands.add_parser("sweep")
     parser.add_argument(
         "--vary",
         metavar="KEY=VALUES",
@@ -158,9 +156,7 @@ COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "upda
 
 def configure_fit(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "fit", help="every combination of axes of parallelism that fits, the fastest first"
-    )
+    parser = commands.add_parser("fit")
     add_network(parser)
     add_array(parser, None)
     add_batch(parser)
@@ -262,9 +258,7 @@ MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"
 
 def configure_report(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "report", help="one self-contained HTML page: speedups, plans, a timeline, sources"
-    )
+    parser = commands.add_parser("report")
     add_array(parser, default=None)
     add_networks(parser)
     add_planners(parser)

@@ -34,9 +34,7 @@ TYPED = (
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "train", help="many workers that train together, by a method that may not wait for all"
-    )
+    parser = commands.add_parser("train")
     add_network(parser)
     either = parser.add_mutually_exclusive_group()
     either.add_argument(

@@ -27,9 +27,7 @@ LEAST_OF_ROWS = ("share, recompute counted", "bias", "90 %")
 
 def configure_validate(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "validate", help="beside measured machines, formulas, another simulator: errors as they are"
-    )
+    parser = commands.add_parser("validate")
     parser.add_argument(
         "--table",
         metavar="FILE",
@@ -157,9 +155,7 @@ def _tables(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow]]:
 
 def configure_calibrate(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser(
-        "calibrate", help="a software stack's constants from measured steps of one's own"
-    )
+    parser = commands.add_parser("calibrate")
     parser.add_argument(
         "measured",
         metavar="MEASURED.csv",
