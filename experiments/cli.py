@@ -67,8 +67,8 @@ COMMANDS = {
     ),
     "show": ("catalog.configure_catalog", "a network, or a resolved spec with its sources"),
 }
-"""What adds each command to the parser, a function of a module in ``experiments.commands``; what
-it does."""
+"""For each command the function that adds it to the parser (a module of ``experiments.commands``
+and its name), and a line about it for ``--help``."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,8 +89,8 @@ def parser() -> argparse.ArgumentParser:
 def _parsers(typed: str | None = None) -> tuple[_Parser, dict[str, _Parser]]:
     """The whole, and each command's by its name.
 
-    Of a word that is typed the command alone is loaded, or none but their names where there is
-    no such command.
+    Only the command that is ``typed`` is loaded. For any other word, as ``--help``, the parser
+    has the names alone, and a line about each; for None everything.
     """
     top = _Parser(
         prog="accelarray",

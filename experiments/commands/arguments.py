@@ -348,7 +348,6 @@ class Study:
                 setattr(args, dest, kept + typed)
 
     def _flag(self, key: str) -> argparse.Action:
-
         if (action := self.flags.get(key)) is not None:
             return action
         raise self._error(key, f"this command has no such flag; {hint(key, sorted(self.flags))}")
@@ -391,7 +390,6 @@ class Study:
             raise self._error(key, 'write a table, as [vary], or a list of "KEY=VALUE"')
 
     def _assigned(self, path: str, key: str, value: Any) -> str:
-
         if isinstance(value, bool) or (isinstance(value, list) and key == "set"):
             try:
                 return json.dumps(value)  # TOML has these as JSON has them
@@ -400,7 +398,6 @@ class Study:
         return self._text(path, value)
 
     def _error(self, key: str, fault: str) -> Exception:
-
         return UsageError(f"{self.path}: {key}: {fault}")
 
 
@@ -428,5 +425,4 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _read(path: str) -> dict[str, Any]:
-
     return parse_toml(read_text(path, UsageError, "a study file"), path, UsageError)

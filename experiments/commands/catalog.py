@@ -83,7 +83,6 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _write_onnx(network: Network, output: str) -> None:
-
     from workloads.exporters.onnx_model import to_onnx
 
     data = to_onnx(network).SerializeToString()
@@ -92,7 +91,6 @@ def _write_onnx(network: Network, output: str) -> None:
 
 
 def _unknown(name: str) -> str:
-
     specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
     names = [*NETWORKS, *LARGE, *all_planners(), *specs]
     near = difflib.get_close_matches(name, names, n=1)
@@ -234,7 +232,6 @@ def run(args: argparse.Namespace) -> int:
 def _parts(
     args: argparse.Namespace, columns: list[str], rows: list[dict[str, Any]]
 ) -> list[Table | str]:
-
     title = f"{args.store}: {len(rows)} results"
     shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
     alike = [key for key in (*LEAST_results, *COLUMNS) if len({row[key] for row in shown}) == 1]
@@ -243,7 +240,6 @@ def _parts(
 
 
 def _conditions(where: list[str]) -> dict[str, str]:
-
     conditions: dict[str, str] = {}
     for text in where:
         key, equals, value = text.partition("=")

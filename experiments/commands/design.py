@@ -103,7 +103,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cases(args: argparse.Namespace) -> list[Case]:
-
     load_planner(args.planner)
     array = load_array(args.array, args.set)
     args.execution = "deployed"
@@ -124,7 +123,6 @@ def _cases(args: argparse.Namespace) -> list[Case]:
 
 
 def _asked(args: argparse.Namespace, cases: Sequence[Case]) -> Asked:
-
     device = device_of(cases[0].array)
     units = device.units
     if units is None:  # device_of has looked
@@ -161,7 +159,6 @@ def _positive(text: str | None, option: str) -> float | None:
 
 
 def _whole(text: str, option: str, least: int = 1) -> int:
-
     if text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least:
         return int(text)
     raise UsageError(f"{option} {text}: must be a whole number from {least} on")
@@ -212,7 +209,6 @@ def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dic
 
 
 def _picture(asked: Asked, found: Found) -> Any:
-
     points = [(score.area_mm2, score.value) for score in found.evaluated]
     judge, winner = found.judge, found.winner
     design = winner.design

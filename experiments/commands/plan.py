@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.commands.arguments import add_network, add_output, add_planner, add_step
-from experiments.commands.resolve import array_of, execution_of, network_of, planner_of
+from experiments.commands.resolve import array_of, execution_of, planner_of
+from experiments.face.inputs import network_of
 from experiments.notices import tell
 from experiments.output import UsageError, progress_bar
 from experiments.results.planned import planned
@@ -80,7 +81,7 @@ def _networks(args: argparse.Namespace) -> list[Network]:
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers:
         return [read_layer_file(path) for path in args.layers]
-    return [network_of(args, array_of(args))]
+    return [network_of(args.network, args.transform, array_of(args))]
 
 
 PLANNERS = ("pipedream", "max-load", "phaze")
@@ -253,7 +254,6 @@ def _memory(args: argparse.Namespace) -> float | None:
 
 
 def _quantity(flag: str, text: str, unit: str) -> float:
-
     try:
         return parse_quantity(in_bytes(text) if unit == "B" else text, unit)
     except ValueError as error:
@@ -261,7 +261,6 @@ def _quantity(flag: str, text: str, unit: str) -> float:
 
 
 def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
-
     levels = pipedream.parse_hierarchy(args.hierarchy)
     profile, left_out = pipedream.planned_part(pipedream.read_profile(args.profile))
     states = pipedream.states_of(profile)
@@ -281,7 +280,6 @@ def _some(names: tuple[str, ...], most: int = 6) -> str:
 
 
 def _max_load(args: argparse.Namespace) -> tuple[Answer, list[str]]:
-
     graph = pipedream.read_load_graph(args.profile)
     if (memory := _memory(args)) is not None:
         graph = replace(graph, memory_bytes=memory)
@@ -291,7 +289,6 @@ def _max_load(args: argparse.Namespace) -> tuple[Answer, list[str]]:
 
 
 def _micro_batches(text: str) -> int:
-
     digits = text.isascii() and text.isdigit() and len(text) < 10
     if not (digits and 1 <= int(text) <= MOST):
         raise UsageError(f"--micro-batches {text}: must be a whole number 1...{MOST}")
@@ -299,7 +296,6 @@ def _micro_batches(text: str) -> int:
 
 
 def _phaze(args: argparse.Namespace) -> tuple[Answer, list[str]]:
-
     bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
     training = pipedream.Training(
         _micro_batches(args.micro_batches),

@@ -14,7 +14,6 @@ from experiments.studies.options import MODEL_OPTIONS, check_axes
 from hardware import Array
 from planners import AXES, PLANNERS, Plan, load_planner
 from simulator import Execution
-from workloads import Network
 
 DEFAULT_ARRAY = "accpar-mixed"
 OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory")
@@ -35,11 +34,6 @@ def options_of(args: argparse.Namespace) -> Options:
 def array_of(args: argparse.Namespace) -> Array:
     """The array that ``--array`` and ``--set`` describe."""
     return inputs.array_of(args.array or DEFAULT_ARRAY, args.set)
-
-
-def network_of(args: argparse.Namespace, array: Array | None = None) -> Network:
-    """The network, transformed; on an array with the attention of its software."""
-    return inputs.network_of(args.network, getattr(args, "transform", ()), array)
 
 
 def execution_of(args: argparse.Namespace, array: Array) -> Execution:

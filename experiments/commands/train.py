@@ -207,12 +207,10 @@ def comparison(found: list[Trained]) -> dict[str, Any]:
 
 
 def _parts(found: list[Trained]) -> list[Any]:
-
     return list(tables(found))
 
 
 def _write_trace(trained: Trained, path: str) -> None:
-
     about = {
         "network": trained.asked.network.name,
         "method": trained.asked.method,
@@ -225,7 +223,6 @@ def _write_trace(trained: Trained, path: str) -> None:
 
 
 def _write_report(found: list[Trained], args: argparse.Namespace) -> None:
-
     with whole_file(args.report) as path:
         page = training_page(found, _command(args))
         path.write_bytes(page.encode("utf-8", "replace"))

@@ -56,10 +56,6 @@ class Outcome:
             raise ValueError(f"{self.row.id}: nothing to compare")
         return relative(self.predicted_s, self.row.step_s)
 
-    def error_of(self, control: str) -> float:
-        """The same of a control; not a number where it is not known."""
-        return relative(self.controls.get(control, math.nan), self.row.step_s or math.nan)
-
     @property
     def memory_error(self) -> float | None:
         """The same of memory; None where it is not measured or not predicted."""

@@ -48,7 +48,6 @@ class Names(Sequence[str]):
         return f"<{len(self)} {self.kind}: {', '.join(self.names[:SHOWN])}{more}>"
 
     def _repr_html_(self) -> str:
-
         return html_of([table(self.kind, rows_of(self.kind))])
 
     def summary(self) -> str:
@@ -87,7 +86,6 @@ def rows_of(kind: str) -> list[dict[str, Any]]:
 
 
 def _list_networks() -> list[dict[str, Any]]:
-
     networks = [load_network(name) for name in (*NETWORKS, *LARGE)]
     return [
         {
@@ -106,7 +104,6 @@ def _list_planners() -> list[dict[str, Any]]:
 
 
 def _list_methods() -> list[dict[str, Any]]:
-
     return [
         {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
         for name, method in ALGORITHMS.items()
@@ -133,7 +130,6 @@ def _first_line(thing: object) -> str:
 
 
 def _list_arrays() -> list[dict[str, Any]]:
-
     models = catalog_models()
     return [
         {"name": name, "accelerators": size, "execution": models[name], "about": about}
@@ -142,12 +138,10 @@ def _list_arrays() -> list[dict[str, Any]]:
 
 
 def _list_devices() -> list[dict[str, Any]]:
-
     rows = catalog_rows("device")
     return [{"name": name, "cores": size, "about": about} for name, size, about in rows]
 
 
 def _list_stacks() -> list[dict[str, Any]]:
-
     rows = catalog_rows("stack")
     return [{"name": name, "year": str(year), "about": about} for name, year, about in rows]

@@ -136,5 +136,4 @@ def _span(names: tuple[str, ...]) -> str:
 
 
 def _parts(title: str, rows: list[dict[str, Any]], said: list[str]) -> list[Table | str]:
-
     return [table(title, rows), *said]

@@ -58,7 +58,6 @@ class Result(ABC):
         raise UsageError(f"{self.title()}: there is no picture of it")
 
     def __repr__(self) -> str:
-
         words = "".join(c if c.isprintable() else UNPRINTABLE for c in self.title())
         return f"<{type(self).__name__.removesuffix('Result')} {shortened(words, LONGEST)}>"
 
@@ -119,7 +118,6 @@ def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> 
 
 
 def _write_parquet(table: pandas.DataFrame, output: str) -> None:
-
     with whole_file(output) as path:
         try:
             table.to_parquet(path, index=False)

@@ -1,4 +1,4 @@
-"""How often a program that repeats itself gets through: the steady time from turn to turn."""
+"""The steady time between two micro-batches of a program that repeats itself."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ import numpy as np
 from simulator.engine.timeline import Period, Timeline
 
 LEAST_REPEATS = 3
-"""So often a rhythm has to be seen to be called steady."""
+"""A period is called steady when it is seen so many times."""
 
 
-def turn_ends(timeline: Timeline) -> list[int]:
-    """When the last operation of each turn ended, picoseconds."""
-    turns = np.asarray(timeline.columns.micro_batch, dtype=np.int64)
+def micro_batch_ends(timeline: Timeline) -> list[int]:
+    """When the last operation of each micro-batch ended, picoseconds."""
+    micro_batches = np.asarray(timeline.columns.micro_batch, dtype=np.int64)
     ends = np.asarray(timeline.columns.end, dtype=np.int64)
-    last = np.zeros(int(turns.max(initial=-1)) + 1, dtype=np.int64)
-    np.maximum.at(last, turns, ends)
+    last = np.zeros(int(micro_batches.max(initial=-1)) + 1, dtype=np.int64)
+    np.maximum.at(last, micro_batches, ends)
     found: list[int] = last.tolist()
     return found
 
 
-def steady_period(timeline: Timeline, turns: int | None = None, unit: int = 1) -> Period | None:
-    """The rhythm in which turns end once it is steady; None where none is seen.
+def steady_period(
+    timeline: Timeline, micro_batches: int | None = None, unit: int = 1
+) -> Period | None:
+    """The period in which micro-batches end once it is steady; None where none is seen.
 
-    Found from the ends of turns: the shortest pattern of gaps between them
-    that repeats (at least LEAST_REPEATS times, and for half of the turns, since replicas
-    may end at once several times in a row) to the last turn, and the first turn from which
-    it does. Turns that end at 5, 7, 10, 12, 15, 17, 20 do so
-    two at a time every 5. Near the end of a run turns may hurry, since none
-    follow: let it run longer than the ``turns`` that are asked about. A pattern is
-    of a multiple of ``unit`` turns (what goes round replicas repeats with them).
+    Found from their ends: the shortest pattern of gaps between them that repeats to the
+    last one (at least LEAST_REPEATS times, and for half of them, since replicas may end at once
+    several times in a row), and the first from which it does. Micro-batches that end at 5, 7,
+    10, 12, 15, 17, 20 do so two at a time every 5. Near the end of a run they may hurry, since
+    none follow: let it run longer than the ``micro_batches`` that are asked about. A pattern is
+    of a multiple of ``unit`` of them (what goes round replicas repeats with them).
     """
-    gaps = np.diff(turn_ends(timeline)[:turns])
+    gaps = np.diff(micro_batch_ends(timeline)[:micro_batches])
     for many in range(unit, len(gaps) // LEAST_REPEATS + 1, unit):
         differs = np.flatnonzero(gaps[many:] != gaps[:-many])
         warm_up = int(differs[-1]) + 1 if len(differs) else 0

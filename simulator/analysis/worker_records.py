@@ -45,7 +45,7 @@ def doings(timeline: Timeline) -> list[Doings]:
 class RowsByOperation:
     """The rows of what a worker computed, to be asked for in any order: units mix theirs.
 
-    What was computed several times in a turn comes in the order in which it began.
+    What was computed several times in a micro-batch comes in the order in which it began.
     """
 
     def __init__(self, timeline: Timeline, worker: int) -> None:
@@ -58,7 +58,7 @@ class RowsByOperation:
             self._waiting[key].append(row)
 
     def next(self, operation: Operation, micro_batch: int) -> int:
-        """The next row of an operation in a turn."""
+        """The next row of an operation in a micro-batch."""
         return self._waiting[operation, micro_batch].popleft()
 
 

@@ -117,7 +117,7 @@ class BlockLog:
         self._moved = column("b")
         # above a block's lines from its offset on, below what is said whenever it is written
         self._line, self._size = column("i"), column("i")
-        self._turn, self._start, self._cause, self._first = (column(kind) for kind in "iqii")
+        self._micro_batch, self._start, self._cause, self._first = (column(kind) for kind in "iqii")
         self._core, self._memory = column("i"), column("i")
         self.lines = 0
         """Of all of them together."""
@@ -148,7 +148,7 @@ class BlockLog:
             self._moved.extend([place >= block.count for place in range(lines)])
         self._line.append(offset)
         self._size.append(lines)
-        self._turn.append(micro_batch)
+        self._micro_batch.append(micro_batch)
         self._start.append(start_ps)
         self._cause.append(cause)
         self._first.append(first)
@@ -175,7 +175,7 @@ class BlockLog:
         moved = ints(self._moved)[line] > 0
         said = (
             ints(self._operation)[line],
-            ints(self._turn)[which],
+            ints(self._micro_batch)[which],
             start + ints(self._begin)[line],
             start + ints(self._end)[line],
             np.where(after < 0, ints(self._cause)[which], first + after),

@@ -68,7 +68,7 @@ class Log:
 
     def __init__(self) -> None:
         self.resource, self.done = column("i"), column("i")
-        self._operation, self._turn = column("i"), column("i")
+        self._operation, self._micro_batch = column("i"), column("i")
         self._start, self._end = column("q"), column("q")
         self._cause = column("i")
         self.worker, self.met, self.waited_for = column("i"), column("i"), column("i")
@@ -109,7 +109,7 @@ class Log:
         ``cause`` is the number of what it waited for, or NO_ROW.
         """
         self._operation.append(operation)
-        self._turn.append(micro_batch)
+        self._micro_batch.append(micro_batch)
         self._start.append(start_ps)
         self._end.append(end_ps)
         self._cause.append(cause)
@@ -134,7 +134,7 @@ class Log:
 
     def columns(self) -> Columns:
         """All records, in the order in which they ended."""
-        kept = self._operation, self._turn, self._start, self._end, self._cause
+        kept = self._operation, self._micro_batch, self._start, self._end, self._cause
         resource, done = ints(self.resource), ints(self.done)
         said = [ints(one) for one in kept]
         if self._blocks:

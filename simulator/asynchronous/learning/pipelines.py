@@ -32,7 +32,7 @@ class Update(NamedTuple):
 
 
 class Stages:
-    """What the events say: ``used[stage][turn]`` is a version, ``updates`` come in their order."""
+    """Of each stage the version that each micro-batch ``used``; ``updates`` in their order."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.used: list[dict[int, int]] = []

@@ -26,7 +26,7 @@ class Chunk:
 class Joints:
     """Ports and sums of all stages; ``communicators`` are where they are recorded.
 
-    ``routes`` say with which replica one sends or receives, by turn. The chunks stand
+    ``routes`` say with which replica one sends or receives, by micro-batch. The chunks stand
     for so many ``copies`` of alike pipelines.
     """
 
@@ -127,7 +127,7 @@ class Joints:
         *,
         entering: bool,
     ) -> None:
-        """Where a replica sends or receives; with whom depends on the turn."""
+        """Where a replica sends or receives; with whom depends on the micro-batch."""
         stage = crossing.target if entering else crossing.source
         first = self._cut.firsts[stage]
         nodes = crossing.consumers if entering else (crossing.producer,)

@@ -104,7 +104,7 @@ class _Profiled:
         return len(self._sites) - 1
 
     def _boundary(self, stage: int) -> list[tuple[Sent, Sent]]:
-        """Sends behind a stage, forth and back, by turn."""
+        """Sends behind a stage, forth and back, by micro-batch."""
         size = self._stages[stage].output_bytes
         one, other = self._pipeline.replicas[stage : stage + 2]
         found: dict[tuple[int, int], tuple[Sent, Sent]] = {}

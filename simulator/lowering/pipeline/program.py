@@ -1,4 +1,4 @@
-"""A training step in stages as a program: every stage's own step, cut into parts, turn by turn.
+"""A training step in stages as a program: every stage's own step, cut into parts.
 
 Each replica of a stage is written by the rules of a step on its own devices
 (``stage_writer``). Its schedule says which parts its workers follow for which
@@ -93,7 +93,7 @@ class _Writing:
         self._pipeline = one_pipeline(pipeline, self._copies)
         self._plan = plan
         self._first: dict[int, int] = {}
-        """The version of the weights that each turn meets in the first stage."""
+        """The version of the weights that each micro-batch meets in the first stage."""
         self._actions: dict[
             tuple[int, int, int], tuple[tuple[Instruction, ...], Mapping[int, int]]
         ] = {}

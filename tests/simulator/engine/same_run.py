@@ -11,7 +11,7 @@ import pytest
 from simulator import Operation, Timeline, shares
 from simulator.analysis.critical_path import critical_path
 from simulator.analysis.exposed_communication import core_times
-from simulator.analysis.period import turn_ends
+from simulator.analysis.period import micro_batch_ends
 from simulator.analysis.stages import passes, stage_uses
 from simulator.analysis.stalls import core_steps
 
@@ -49,7 +49,7 @@ def assert_same_sums(one: Timeline, other: Timeline) -> None:
     assert list(core_times(one)) == list(core_times(other))
     assert stage_uses(one) == stage_uses(other)
     assert _spent(one) == _spent(other)
-    assert turn_ends(one) == turn_ends(other)
+    assert micro_batch_ends(one) == micro_batch_ends(other)
     last = len(one.program.workers) - 1
     assert list(passes(one, last)) == list(passes(other, last))
     path = [[(_name(s.operation), s.start_ps) for s in critical_path(t)] for t in (one, other)]

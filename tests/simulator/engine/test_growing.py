@@ -11,7 +11,7 @@ import pytest
 
 from simulator import Machine, Timeline, shares
 from simulator.analysis.critical_path import critical_path
-from simulator.analysis.period import steady_period, turn_ends
+from simulator.analysis.period import micro_batch_ends, steady_period
 from simulator.engine.machine import Process
 from simulator.engine.resources import Done
 from simulator.engine.timeline import Period
@@ -75,7 +75,7 @@ def test_1f1b_is_bound_by_its_round_trip(send_ps: int) -> None:
     """Steadily S micro-batches go round in S (F + B) and 2 (S - 1) sends, in issue order."""
     stages = 4
     timeline = pipeline(stages, 64, send_ps)
-    ends = turn_ends(timeline)
+    ends = micro_batch_ends(timeline)
     rounds = {ends[m + stages] - ends[m] for m in range(16, 40)}
     assert min(rounds) >= stages * (FORWARD + BACKWARD)
     if not send_ps:

@@ -9,7 +9,7 @@ import pytest
 from hardware import Array, Device, Group
 from planners import Pipeline, Place, Plan, PlanError, Stage, load_planner
 from simulator import Timeline, simulate
-from simulator.analysis.period import steady_period, turn_ends
+from simulator.analysis.period import micro_batch_ends, steady_period
 from simulator.engine.timeline import Period
 from workloads import Builder, Network, cut, partition_graph
 
@@ -79,7 +79,7 @@ def test_the_slowest_stage_is_the_rhythm() -> None:
     assert timeline.period is not None
     assert timeline.iteration_ps == pytest.approx(slowest, abs=20)
     assert timeline.makespan_ps > timeline.iteration_ps * 10
-    ends = turn_ends(timeline)
+    ends = micro_batch_ends(timeline)
     assert len(ends) >= 16
 
 
@@ -115,7 +115,7 @@ def test_sums_of_replicas_go_with_the_last_minibatch_in_them() -> None:
         ]
         assert len(taken) == 4  # the sum itself, too
         assert record.start_ps == sorted(taken)[-2]
-    ends = turn_ends(timeline)
+    ends = micro_batch_ends(timeline)
     assert ends == sorted(ends)
 
 
@@ -157,7 +157,7 @@ def test_more_minibatches_do_not_change_the_rhythm() -> None:
     """Nor does the end of a run, where none follow and all hurry."""
     found = [ran(96, 64, 32, 80, replicas=(1, 1, 1), port=2e7, batches=n) for n in (0, 64, 128)]
     assert len({timeline.iteration_ps for timeline in found}) == 1
-    ends = turn_ends(found[2])
+    ends = micro_batch_ends(found[2])
     assert (ends[90] - ends[60]) / 30 == pytest.approx(found[2].iteration_ps, rel=1e-6)
     assert isinstance(found[0].period, Period)
 

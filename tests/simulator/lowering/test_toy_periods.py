@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator import run
-from simulator.analysis.period import steady_period, turn_ends
+from simulator.analysis.period import micro_batch_ends, steady_period
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
 
 PROFILE = Path(__file__).parents[3] / "experiments" / "published" / "profiles" / "vgg16.txt"
@@ -75,7 +75,7 @@ def test_steady_periods(
     sends = [0 if bytes_per_s is None else round(a / bytes_per_s * 1e12) for a in crossing]
     many = 32 * replicas[0]
     timeline = run(program(pipeline_of("pipedream", len(times), 1, replicas), times, sends, many))
-    ends = turn_ends(timeline)
+    ends = micro_batch_ends(timeline)
     assert len(ends) == many
     middle = replicas[0] * 8
     measured = (ends[2 * middle] - ends[middle]) / middle / 1e12
