@@ -236,7 +236,7 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str) -> Figure:
     names = ", ".join(f"{name} {best[name]}" for name in ("dp", "tp", "pp") if best[name] > 1)
     place = best["peak_memory_bytes"] / 2**30, best["samples_per_s"]
     axes.annotate(names or "one device", place, (4, 4), textcoords="offset points", fontsize=8)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.1 * best["samples_per_s"])  # room for the name of the best
     _finish(axes, title, "memory of the fullest device [GiB]", "samples a second")
     return figure
 
