@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from simulator.engine.plain import accelerated
 
 Made = TypeVar("Made")
-MOST_BYTES = 64 << 20
+MOST_BYTES = 128 << 20
 """Of what is kept in one process."""
 ENTRY_BYTES = 500
 """About what an entry takes besides its arrays: its key, and the objects around them."""

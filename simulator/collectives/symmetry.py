@@ -121,11 +121,25 @@ class Symmetry:
         return self.folded(np.concatenate(links), np.concatenate(crossings), copied)
 
     def folded(self, links: Ints, crossings: Floats, copied: int) -> Load:
-        """The load of classes, from crossings by representative messages (point 2 above)."""
+        """The load of classes, from crossings by representative messages (point 2 above).
+
+        In as few classes as can tell it: those of a ring have no copies, but load levels alike.
+        """
         flows = crossings * (1 << np.bitwise_count(copied & ~self.own[links]).astype(np.int64))
         keys, place = np.unique(self.signature[links] & ~copied, return_inverse=True)
         spread: Floats = np.bincount(place, flows, len(keys)).astype(np.float64)
-        return Load(keys, spread, Classes(self, copied))
+        return self._widened(keys, spread, copied)
+
+    def _widened(self, keys: Ints, flows: Floats, copied: int) -> Load:
+        """A load on classes under the flips ``copied``, and under all others that leave it."""
+        for flip in self.flips.values():
+            if copied & flip:
+                continue
+            one = keys & flip != 0
+            zero = ~one & (self.own[keys >> BITS] & flip != 0)
+            if np.array_equal(keys[one], keys[zero] | flip) and (flows[one] == flows[zero]).all():
+                keys, flows, copied = keys[~one], flows[~one], copied | flip
+        return Load(keys, flows, Classes(self, copied))
 
     def _crossed(self, wires: Wires, sources: Ints, targets: Ints) -> Iterator[tuple[Ints, Floats]]:
         """Links of every subnet and how many of the messages cross them."""
@@ -199,12 +213,15 @@ def _refined(parts: Sequence[tuple[Load, float]]) -> Load:
     symmetry = symmetries.pop() if len(symmetries) == 1 else None
     if symmetry is None:
         return summed([(load.everywhere(), weight) for load, weight in parts])
-    widened = [(_widened(load, symmetry), weight) for load, weight in parts]
-    common = reduce(and_, (copied for (_, copied), _ in widened))
+    common = reduce(and_, (_copied(load) for load, _ in parts))
     keys, _, _ = _classes(symmetry, common)
-    spread = [(_spread(load, keys & ~copied), weight) for (load, copied), weight in widened]
-    found = summed(spread)
+    found = summed([(_spread(load, keys & ~_copied(load)), weight) for load, weight in parts])
     return Load(keys[found.links], found.flows, Classes(symmetry, common))
+
+
+def _copied(load: Load) -> int:
+    """The flips under which a load is invariant."""
+    return load.on.copied if isinstance(load.on, Classes) else 0
 
 
 def _symmetries(loads: Iterable[Load]) -> set[Symmetry | None]:
@@ -216,23 +233,6 @@ def _classes(symmetry: Symmetry, copied: int) -> tuple[Ints, Ints, Ints]:
     """The classes of links under some flips: signature, a link of each, and every link's class."""
     keys = symmetry.signature & ~copied
     return np.unique(keys, return_index=True, return_inverse=True)
-
-
-def _widened(load: Load, symmetry: Symmetry) -> tuple[Load, int]:
-    """The same load by as few classes as can tell it, and the flips under which it is invariant.
-
-    A ring has no copies under the flips of its own members, but may load their links alike.
-    """
-    keys, flows, on = load.links, load.flows, load.on
-    copied = on.copied if isinstance(on, Classes) else 0
-    for flip in symmetry.flips.values():
-        if copied & flip:
-            continue
-        one = keys & flip != 0
-        zero = ~one & (symmetry.own[keys >> BITS] & flip != 0)
-        if np.array_equal(keys[one], keys[zero] | flip) and (flows[one] == flows[zero]).all():
-            keys, flows, copied = keys[~one], flows[~one], copied | flip
-    return Load(keys, flows), copied
 
 
 def links_of(wires: Wires, loads: Iterable[Load]) -> Links:
@@ -248,13 +248,10 @@ class LinkClasses(Links):
 
     def __init__(self, wires: Wires, symmetry: Symmetry, loads: Sequence[Load]) -> None:
         super().__init__()
-        widened = {load: _widened(load, symmetry) for load in loads}
-        common = reduce(and_, (copied for _, copied in widened.values()))
+        common = reduce(and_, map(_copied, loads))
         keys, first, self._which = _classes(symmetry, common)
         self.bandwidth = wires.bandwidth[first]
-        self._found = {
-            load: _spread(few, keys & ~copied) for load, (few, copied) in widened.items()
-        }
+        self._found = {load: _spread(load, keys & ~_copied(load)) for load in loads}
 
     def of(self, load: Load) -> Load:  # noqa: D102
         return self._found[load]
