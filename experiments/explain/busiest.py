@@ -161,7 +161,12 @@ def units(timeline: Timeline) -> list[UnitUse]:
         np.bincount(resource, np.array(amounts)[operation], minlength=size)
         for amounts in ([op.flops for op in operations], [op.bytes for op in operations])
     )
-    of_units = {i for station in timeline.stations.workers if station.units for i in station.cores}
+    of_units = {
+        i
+        for worker_resources in timeline.all_resources.workers
+        if worker_resources.units
+        for i in worker_resources.cores
+    }
     found: dict[tuple[Device, str], list[int]] = {}
     for i, unit in enumerate(timeline.resources):
         if isinstance(unit.device, Device) and i not in of_units:

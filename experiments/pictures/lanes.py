@@ -43,15 +43,15 @@ class Site:
 
 def sites(timeline: Timeline) -> list[Site]:
     """Every board and link of a run, parents before children, in the order of its resources."""
-    program, stations = timeline.program, timeline.stations
+    program, all_resources = timeline.program, timeline.all_resources
     under: dict[int, list[Worker]] = {}
-    for worker, station in zip(program.workers, stations.workers, strict=True):
-        for link in station.links:
+    for worker, worker_resources in zip(program.workers, all_resources.workers, strict=True):
+        for link in worker_resources.links:
             under.setdefault(link, []).append(worker)
     found: dict[int, Site] = {}
-    for worker, station in zip(program.workers, stations.workers, strict=True):
+    for worker, worker_resources in zip(program.workers, all_resources.workers, strict=True):
         above: tuple[str, ...] = ()
-        for level, link in enumerate(station.links):
+        for level, link in enumerate(worker_resources.links):
             resource = timeline.resources[link]
             if link not in found:
                 below, many = under[link], resource.multiplicity
@@ -67,9 +67,9 @@ def sites(timeline: Timeline) -> list[Site]:
                     below[0].unit,
                 )
             above = (*above, resource.name)
-        resources = range(station.own[0], max(station.own) + 1)
+        resources = range(worker_resources.own[0], max(worker_resources.own) + 1)
         found[resources[0]] = Site(
-            station.name,
+            worker_resources.name,
             BOARD,
             worker.first,
             1,

@@ -47,7 +47,7 @@ def memory(timeline: Timeline, site: Site) -> Iterator[Filled]:
     """
     if not timeline.memory or site.level != BOARD:
         return
-    names = [station.name for station in timeline.stations.workers]
+    names = [worker_resources.name for worker_resources in timeline.all_resources.workers]
     yield from filled(timeline, names.index(site.name))
 
 
@@ -232,9 +232,11 @@ def _metadata(what: str, pid: int, tid: int, **args: Any) -> Event:
 def _versions(timeline: Timeline) -> dict[int, Mapping[int, int]]:
     """Of each resource of a pipeline's workers, the version of the weights of each turn."""
     found: dict[int, Mapping[int, int]] = {}
-    for worker, station in zip(timeline.program.workers, timeline.stations.workers, strict=True):
+    for worker, worker_resources in zip(
+        timeline.program.workers, timeline.all_resources.workers, strict=True
+    ):
         if worker.rank_program is not None:
-            found |= dict.fromkeys(station.own, worker.rank_program.versions)
+            found |= dict.fromkeys(worker_resources.own, worker.rank_program.versions)
     return found
 
 

@@ -110,7 +110,7 @@ def _over_time(result: Explanation) -> Chart:
     timeline = result.timeline
     worker = fullest(timeline)
     names = labels(sites(timeline), timeline, folded=result.case.folded)
-    name = names[timeline.stations.workers[worker].name]
+    name = names[timeline.all_resources.workers[worker].name]
     device = timeline.program.workers[worker].device
     place = occupancy.fullest(result.answers["memory"])["device"]
 

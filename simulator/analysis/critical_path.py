@@ -80,7 +80,7 @@ def critical_path(timeline: Timeline) -> list[Segment]:
     row, worker = _end(timeline)
     while row != NO_ROW:
         if ends[row] > starts[row]:
-            core = timeline.stations.workers[worker].cores[0]
+            core = timeline.all_resources.workers[worker].cores[0]
             found.append(Segment(timeline.operations[operation[row]], core, starts[row], ends[row]))
         worker = last.get(row, worker)
         row = causes[row] if starts[row] else NO_ROW

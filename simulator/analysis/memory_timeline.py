@@ -1,7 +1,7 @@
-"""How full a worker's HBM is over a run: by its script (``held``), and over time (``filled``).
+"""How full a worker's HBM is over a run: by its program (``held``), and over time (``filled``).
 
-Cores compute in their script's order, so what is held at each computation follows from the
-script alone, whatever the time; a run's records say when that was. All amounts are bytes,
+Cores compute in their program's order, so what is held at each computation follows from the
+program alone, whatever the time; a run's records say when that was. All amounts are bytes,
 all times picoseconds.
 """
 
@@ -287,7 +287,7 @@ def fullest(timeline: Timeline) -> int:
 
 
 def _most(worker: Worker) -> float:
-    """The most that a worker holds, by its script."""
+    """The most that a worker holds, by its program."""
     if worker.rank_program is not None:
         top = peak(worker, worker.rank_program)
         return worker.held_bytes if top is None else top.most

@@ -27,7 +27,7 @@ class Doings(NamedTuple):
 
 def doings(timeline: Timeline) -> list[Doings]:
     """One entry for each worker, in the program's order."""
-    count = len(timeline.stations.workers)
+    count = len(timeline.all_resources.workers)
     workers = workers_of_rows(timeline)
     computed = np.flatnonzero(workers >= 0)
     came, joined, causes = map(ints, timeline.joins)
@@ -64,10 +64,9 @@ class RowsByOperation:
 
 def workers_of_rows(timeline: Timeline) -> Ints:
     """Per record, the worker whose first core, or its units, it is of; -1 for all else."""
-    stations = timeline.stations.workers
     worker_of = np.full(len(timeline.resources), -1)
-    for number, station in enumerate(stations):
-        worker_of[[station.cores[0], *station.units]] = number
+    for number, worker_resources in enumerate(timeline.all_resources.workers):
+        worker_of[[worker_resources.cores[0], *worker_resources.units]] = number
     return worker_of[ints(timeline.columns.resource)]
 
 

@@ -23,12 +23,12 @@ from simulator.engine.resources import (
     Done,
     Meeting,
     Span,
+    all_resources,
     at_once,
     latest,
     names_of,
     once,
     pending,
-    stations,
 )
 from simulator.engine.timeline import Timeline
 
@@ -64,15 +64,15 @@ class Machine:
     def __init__(self, program: Program) -> None:
         self.env = simpy.Environment(initial_time=0)
         self.program = program
-        self.stations = stations(program)
+        self.all_resources = all_resources(program)
         self._log = Log()
         self._processes: list[tuple[simpy.Process, int]] = []
         self._doing: list[Operation | None] = [None] * len(program.workers)
         self._meetings: dict[Hashable, Meeting] = {}
         self._deliveries: dict[Hashable, Meeting] = {}
         self._cores = [
-            [Cores(self.env, station, self._log, lane) for lane in station.lanes]
-            for station in self.stations.workers
+            [Cores(self.env, worker_resources, self._log, lane) for lane in worker_resources.lanes]
+            for worker_resources in self.all_resources.workers
         ]
         self._links = program.followed()
         self._wires = len(self._links.bandwidth)
@@ -157,7 +157,7 @@ class Machine:
         meeting = self._meetings.get(name)
         if meeting is None:
             meeting = self._meetings[name] = Meeting(self.env, self._log, name, parties)
-            meeting.open(operation, micro_batch, self.stations.links[communicator])
+            meeting.open(operation, micro_batch, self.all_resources.links[communicator])
         self._come(meeting, worker, after)
         return meeting
 
@@ -175,7 +175,7 @@ class Machine:
         sent = self.arrival(key)
         if not sent.opened:
             sent.missing = parties
-            sent.open(operation, micro_batch, self.stations.links[communicator])
+            sent.open(operation, micro_batch, self.all_resources.links[communicator])
         elif not sent.missing:
             raise SimulationError(f"{key!r} is delivered twice")
         self._come(sent, worker, after)
@@ -219,7 +219,7 @@ class Machine:
             self._check_all_is_done()
         return Timeline(
             self.program,
-            self.stations,
+            self.all_resources,
             self._log.operations,
             self._log.columns(),
             self._log.joins(),
@@ -262,7 +262,7 @@ class Machine:
 
     def _moved(self, worker: int, operation: Operation, span: Span) -> None:
         """An operation's bytes are through its worker's HBM."""
-        (memory,) = self.stations.workers[worker].memories
+        (memory,) = self.all_resources.workers[worker].memories
         traffic = self._memories.traffic(operation)
         self._log.note(
             memory, traffic, span.micro_batch, span.start_ps, int(self.env.now), span.cause
@@ -313,4 +313,4 @@ class Machine:
             if process.is_alive:
                 waits.setdefault(worker, self._doing[worker])
         if waits:
-            raise DeadlockError(who_waits(int(self.env.now), names_of(self.stations, waits)))
+            raise DeadlockError(who_waits(int(self.env.now), names_of(self.all_resources, waits)))

@@ -59,7 +59,7 @@ class AllResources(NamedTuple):
     links: tuple[int, ...]
 
 
-def stations(program: Program) -> AllResources:
+def all_resources(program: Program) -> AllResources:
     """Name and number what a program's workers have.
 
     A link comes before what is under it, and a chip's cores before its HBM;
@@ -119,13 +119,13 @@ def _own(worker: Worker, name: str) -> Iterator[Resource]:
         yield Resource("hbm", f"{place}.hbm", chips_each, device=device)
 
 
-def names_of(stations: AllResources, doing: Mapping[int, object]) -> dict[str, str]:
+def names_of(all_resources: AllResources, doing: Mapping[int, object]) -> dict[str, str]:
     """Workers by name and device, in their order, with what each does, as text."""
     found = {}
     for number, what in sorted(doing.items(), key=lambda item: item[0]):
-        station = stations.workers[number]
-        device = stations.resources[station.cores[0]].device
-        found[f"{station.name} ({device.name if device else ''})"] = str(what)
+        worker_resources = all_resources.workers[number]
+        device = all_resources.resources[worker_resources.cores[0]].device
+        found[f"{worker_resources.name} ({device.name if device else ''})"] = str(what)
     return found
 
 
@@ -210,12 +210,12 @@ class Cores:
     def __init__(
         self,
         env: simpy.Environment,
-        station: WorkerResources,
+        worker_resources: WorkerResources,
         log: Log,
         resources: Sequence[int],
     ) -> None:
         self._env = env
-        self._memory = next(iter(station.memories), NO_ROW)
+        self._memory = next(iter(worker_resources.memories), NO_ROW)
         self._log = log
         self.resources = resources
         self.last: Span | None = None

@@ -61,7 +61,7 @@ class Timeline:
     """The records of one run; iterating gives them one by one."""
 
     program: Program
-    stations: AllResources
+    all_resources: AllResources
     operations: tuple[Operation, ...]
     columns: Columns
     """The records, in the order in which operations ended."""
@@ -97,7 +97,7 @@ class Timeline:
     @property
     def resources(self) -> tuple[Resource, ...]:
         """Every core, HBM and link of the run."""
-        return self.stations.resources
+        return self.all_resources.resources
 
     def __len__(self) -> int:
         return len(self.columns.end)
@@ -166,9 +166,9 @@ class Timeline:
         busy = set(self.columns.resource)
         return sum(
             self.resources[core].multiplicity
-            for station in self.stations.workers
-            for core in station.cores
-            if core not in busy and busy.isdisjoint(station.units)
+            for worker_resources in self.all_resources.workers
+            for core in worker_resources.cores
+            if core not in busy and busy.isdisjoint(worker_resources.units)
         )
 
     def _counts(self) -> Ints:

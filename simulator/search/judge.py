@@ -46,7 +46,7 @@ class Judge:
 
     With ``execution.strict_memory`` a plan that does not fit takes forever;
     ``smallest`` is then the one that needs least. ``spent`` counts the work:
-    lines of all scripts that were written. Where it chooses ``orders`` a plan that does not say
+    lines of all programs that were written. Where it chooses ``orders`` a plan that does not say
     in which order it updates weights may take either.
     """
 

@@ -95,7 +95,7 @@ def _best(judge: Judge, objective: Objective, name: str) -> Plan:
 FACTORS = (1.5, 1.2, 1.08, 1.03)
 """By which a kind's share is made larger or smaller, in turn, as long as that helps."""
 MOST_STEPS, MOST_LINES = 40, 150_000
-"""Plans that are simulated, and lines of all their scripts: about ten seconds."""
+"""Plans that are simulated, and lines of all their programs: about ten seconds."""
 MULTIPLES = (1, 2, 4, 8)
 """Of whole samples for each device of a kind: full tiles have no more than 8 rows."""
 

@@ -37,7 +37,7 @@ def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
                 task._replace(needs=tuple(i + behind for i in task.needs))
                 for task in worker.template
             ]
-            for part, mine in tree.scripts[number].by_part().items():
+            for part, mine in tree.programs[number].by_part().items():
                 lines[stage, part] = tuple(i + behind for i in mine)
         communicators = max((w.communicators for w in same), key=len)
         held = sum(w.held_bytes for w in same)

@@ -207,7 +207,7 @@ class _Writing:
         for chunk, tree in zip(chunks, trees, strict=True):
             if self._pipeline.stages[chunk.stage].recompute:
                 number = [one.first for one in tree.workers].index(worker.first)
-                shards = tree.scripts[number].shards
+                shards = tree.programs[number].shards
                 nodes = {v for port in chunk.writer.entering for v in port.nodes} or {0}
                 found[chunk.stage] = chunk.writer.rules.input_bytes(sorted(nodes), shards)
         return found

@@ -46,7 +46,7 @@ class Sum:
 
 
 class StageWriter(Writer):
-    """The scripts of a stage's devices, whose lines come in parts.
+    """The programs of a stage's devices, whose lines come in parts.
 
     Sends go as soon as what they send is there; received tensors are waited for by
     the first line that needs them.
@@ -73,8 +73,8 @@ class StageWriter(Writer):
             self._sum()
 
     def _turn_to(self, part: Part) -> None:
-        for script in self.scripts:
-            script.part = part
+        for program in self.programs:
+            program.part = part
 
     def _part_of(self, item: Item) -> Part:
         """Where an item belongs; both gradients of a matmul are errors."""
@@ -143,14 +143,14 @@ class StageWriter(Writer):
                 yield port, port.features if forward else port.errors
 
     def _holders(self, port: Port) -> list[WorkerProgram]:
-        return [script for script in self.scripts if self.apart or script.holds(port.nodes)]
+        return [program for program in self.programs if self.apart or program.holds(port.nodes)]
 
     def _send(self, phase: Phase, ports: Iterable[Port]) -> None:
         for port, sent in self._through(phase, ports):
             after = [(MADE[phase], node) for node in port.nodes]
             takers = self._holders(port)
-            for script in takers:
-                script.send(sent.operation, after, self._parties(takers), sent.communicator)
+            for program in takers:
+                program.send(sent.operation, after, self._parties(takers), sent.communicator)
 
     def _parties(self, takers: Sequence[WorkerProgram]) -> int:
         return self.rules.array.group.size if self.apart else len(takers)
@@ -158,10 +158,10 @@ class StageWriter(Writer):
     def _receive(self, phase: Phase, ports: Iterable[Port]) -> None:
         for port, sent in self._through(phase, ports):
             takers, made = self._holders(port), [port.name]
-            for script in takers:
-                script.receive(sent.operation, port.name)
+            for program in takers:
+                program.receive(sent.operation, port.name)
                 if port.gather:
-                    script.exchange(port.gather, made, made, self._parties(takers))
+                    program.exchange(port.gather, made, made, self._parties(takers))
 
     def received(self, item: Item) -> Sequence[Key]:
         """Of a product: features that a node reads, errors of what it makes."""
@@ -180,8 +180,8 @@ class StageWriter(Writer):
             for one in some:
                 keys: list[Key] = [("gradient", v) for v in one.nodes]
                 keys.append(STREAM)
-                for script in self.scripts:
-                    script.exchange(one.operation, keys, keys, one.parties, one.communicator)
+                for program in self.programs:
+                    program.exchange(one.operation, keys, keys, one.parties, one.communicator)
 
     @cached_property
     def whole(self) -> Tree:
@@ -190,13 +190,13 @@ class StageWriter(Writer):
 
     def workers(self) -> int:
         """How many workers the stage will be."""
-        return self.rules.array.group.size if self.apart else len(self.scripts)
+        return self.rules.array.group.size if self.apart else len(self.programs)
 
     def buckets(self) -> list[tuple[tuple[int, ...], float]]:
         """Nodes whose gradients go together, last first, and the bytes of the core with most."""
 
         def size(v: int) -> float:
-            each = (self.rules.gradient_bytes(v, s.shards[v]) * s.updated[v] for s in self.scripts)
+            each = (self.rules.gradient_bytes(v, s.shards[v]) * s.updated[v] for s in self.programs)
             return max(each)
 
         found: list[tuple[int, ...]] = []

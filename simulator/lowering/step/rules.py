@@ -84,7 +84,7 @@ class Rules(ABC):
 
     @property
     def shared(self) -> bool:
-        """Whether devices that do the same follow one script."""
+        """Whether devices that do the same follow one program."""
         return self.folded or not self.joint
 
     @abstractmethod

@@ -62,9 +62,9 @@ def step_memory(rules: Rules) -> tuple[DeviceMemory, ...]:
 
 
 class Writer:
-    """The scripts of all classes of devices, as far as they are written.
+    """The programs of all classes of devices, as far as they are written.
 
-    Devices that share a script although each is a worker are set ``apart``.
+    Devices that share a program although each is a worker are set ``apart``.
     """
 
     def __init__(self, rules: Rules, *, memory: bool = True) -> None:
@@ -75,10 +75,10 @@ class Writer:
         self._under: dict[Mesh, tuple[WorkerProgram, ...]] = {}
         self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
         """What lets units begin to compute again, who could as soon as forward is over."""
-        self.scripts = self._open(rules.root)
+        self.programs = self._open(rules.root)
 
     def _open(self, part: Mesh) -> tuple[WorkerProgram, ...]:
-        """A script for every class of devices; ``_under`` has those of each part."""
+        """A program for every class of devices; ``_under`` has those of each part."""
         if part.halves:
             found = tuple(s for half in part.distinct() for s in self._open(half))
         else:
@@ -117,8 +117,8 @@ class Writer:
             sources = self.flow.sources(item)
             if own != leads and item.phase.ahead:
                 sources = [self.flow.moved(replace(item, consumer=leads))]
-            for script in self.scripts:
-                script.hand_on(sources, makes)
+            for program in self.programs:
+                program.hand_on(sources, makes)
         if own != leads:
             return
         if self.rules.overlap and item.phase is Phase.BACKWARD:
@@ -127,11 +127,11 @@ class Writer:
             part = exchange.part
             takers: Sequence[WorkerProgram] = self._under[part]
             if exchange.nodes:
-                takers = [script for script in takers if script.holds(exchange.nodes)]
+                takers = [program for program in takers if program.holds(exchange.nodes)]
             parties = part.group.size if self.apart else len(takers)
             operation = self.rules.carry(exchange)
-            for script in takers:
-                script.exchange(operation, after, makes, parties)
+            for program in takers:
+                program.exchange(operation, after, makes, parties)
 
     def _siblings(self, item: Item) -> tuple[int, Sequence[int], int]:
         """Whose input an exchange is of, who shares it, and whose exchange is for all of them.
@@ -156,25 +156,25 @@ class Writer:
         if phase is Phase.BACKWARD:
             self._behind = (MADE[phase], v)
         made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
-        for script in self.scripts:
-            updated = script.updated[v] if phase is Phase.UPDATE else 1.0
-            key = (script.kind, script.shards[v], updated)
+        for program in self.programs:
+            updated = program.updated[v] if phase is Phase.UPDATE else 1.0
+            key = (program.kind, program.shards[v], updated)
             if key not in made:
-                of = (v, phase, script.shards[v], script.device, updated)
+                of = (v, phase, program.shards[v], program.device, updated)
                 made[key] = self.rules.operations(*of)
-            if script.units:
+            if program.units:
                 waits = [*after, self._behind] if phase is Phase.RECOMPUTE else after
                 joined = bool(self.rules.graph[v].operand)
-                compute_on_units(script, item, made[key], waits, makes, joined=joined)
+                compute_on_units(program, item, made[key], waits, makes, joined=joined)
                 continue
             for operation in made[key]:
-                script.compute(v, operation, after, makes)
-            if not made[key] and self.rules.overlap and not script.idle:
-                script.hand_on(after, makes)
+                program.compute(v, operation, after, makes)
+            if not made[key] and self.rules.overlap and not program.idle:
+                program.hand_on(after, makes)
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
-        order_by_units(self.scripts, self.rules.choices)
+        order_by_units(self.programs, self.rules.choices)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree
@@ -191,7 +191,7 @@ class Writer:
 
 
 class Tree:
-    """The program's communicators and workers; its scripts are written to their ends."""
+    """The program's communicators and workers; those of workers are written to their ends."""
 
     def __init__(
         self, rules: Rules, under: Mapping[Mesh, tuple[WorkerProgram, ...]], apart: bool
@@ -202,7 +202,7 @@ class Tree:
         self._tasks = {s: s.template() for s in under[rules.root]}
         self.communicators: list[Communicator] = []
         self.workers: list[Worker] = []
-        self.scripts: list[WorkerProgram] = []
+        self.programs: list[WorkerProgram] = []
         """Each worker's."""
         self.hbms: list[float] = []
 
@@ -214,26 +214,26 @@ class Tree:
         for i, half in enumerate(part.halves if self._apart else part.distinct()):
             offset = part.halves[0].group.size if i else 0
             self.grow(half, above, first + offset, 1 if self._apart else half.copies.count)
-        for script in () if part.halves else self._under[part]:
-            self.workers.append(self._worker(script, above, first))
-            self.scripts.append(script)
+        for program in () if part.halves else self._under[part]:
+            self.workers.append(self._worker(program, above, first))
+            self.programs.append(program)
 
-    def _worker(self, script: WorkerProgram, above: tuple[int, ...], first: int) -> Worker:
-        memory = self._rules.hbm_bytes_per_s(script.device)
+    def _worker(self, program: WorkerProgram, above: tuple[int, ...], first: int) -> Worker:
+        memory = self._rules.hbm_bytes_per_s(program.device)
         worker = Worker(
-            script.device,
-            self._tasks[script],
+            program.device,
+            self._tasks[program],
             above,
-            1 if self._apart else script.copies,
-            first if self._apart else script.first,
+            1 if self._apart else program.copies,
+            first if self._apart else program.first,
             self._rules.unit,
-            script.device.chips if self._apart else 1,
-            script.device.cores_per_chip if self._apart else 1,
+            program.device.chips if self._apart else 1,
+            program.device.cores_per_chip if self._apart else 1,
             None if memory is None else len(self.hbms),
-            script.held_bytes,
-            script.weight_bytes,
-            script.gradient_bytes,
-            units=script.units,
+            program.held_bytes,
+            program.weight_bytes,
+            program.gradient_bytes,
+            units=program.units,
         )
         self.hbms.extend([] if memory is None else [memory])
         return worker

@@ -55,14 +55,14 @@ def _of(stage: int, rules: Deployed) -> list[Site]:
     writer = Writer(rules)
     for item in rules.items:
         writer.write(item)
-    return [Site(stage, script.copies, _step(rules, script)) for script in writer.scripts]
+    return [Site(stage, program.copies, _step(rules, program)) for program in writer.programs]
 
 
-def _step(rules: Deployed, script: WorkerProgram) -> UnitStep:
-    """A script without its exchanges: who waits for one waits for what that waits for."""
+def _step(rules: Deployed, program: WorkerProgram) -> UnitStep:
+    """A program without its exchanges: who waits for one waits for what that waits for."""
     parts: list[Needed] = []
     place: list[tuple[int, ...]] = []
-    for task in script.tasks:
+    for task in program.tasks:
         needs = tuple(dict.fromkeys(at for line in task.needs for at in place[line]))
         if task.parties:
             place.append(needs)
@@ -70,5 +70,5 @@ def _step(rules: Deployed, script: WorkerProgram) -> UnitStep:
         place.append((len(parts),))
         parts.append(Needed(rules.operator_of[task.operation], needs))
     execution = rules.execution
-    core = core_of(script.device, whole=execution.whole_shards, inference=execution.inference)
-    return UnitStep(parts, [rules.held(v, s) for v, s in enumerate(script.shards)], core)
+    core = core_of(program.device, whole=execution.whole_shards, inference=execution.inference)
+    return UnitStep(parts, [rules.held(v, s) for v, s in enumerate(program.shards)], core)

@@ -20,7 +20,7 @@ Choice = tuple[Operation, ...]
 
 
 def compute_on_units(
-    script: WorkerProgram,
+    program: WorkerProgram,
     item: Item,
     operations: Sequence[Operation],
     after: Sequence[Key],
@@ -35,38 +35,40 @@ def compute_on_units(
     product of two activations) both are errors.
     """
     errors = [key for key in makes if key[0] == MADE[Phase.BACKWARD]]
-    backward, others = item.phase is Phase.BACKWARD, script.makers(errors)
+    backward, others = item.phase is Phase.BACKWARD, program.makers(errors)
     after = [key for key in after if key not in errors]
-    script.hand_on(after, makes)
+    program.hand_on(after, makes)
     for place, operation in enumerate(operations, 1):
         last = place == len(operations)
-        product = backward and last and operation.unit < len(script.units) - 1
+        product = backward and last and operation.unit < len(program.units) - 1
         made = errors if product else makes
-        script.compute(item.node, operation, after, made, last=last)
+        program.compute(item.node, operation, after, made, last=last)
         after = makes[:1]
     if joined and not backward:
         for key in errors:
-            script.made[key] = tuple(sorted({*others, *script.makers([key])}))
+            program.made[key] = tuple(sorted({*others, *program.makers([key])}))
 
 
-def order_by_units(scripts: Sequence[WorkerProgram], choices: Mapping[Operation, Choice]) -> None:
-    """Give the lines of scripts whose cores have units their places (``WorkerProgram.starts``).
+def order_by_units(programs: Sequence[WorkerProgram], choices: Mapping[Operation, Choice]) -> None:
+    """Give the lines of programs whose cores have units their places (``WorkerProgram.starts``).
 
     Of operations that several units can do, ``choices`` has what each would do; where they
     are over first they are done.
     """
-    if not any(script.units for script in scripts):
+    if not any(program.units for program in programs):
         return
     lanes, units = [0], list[int]()
-    for script in scripts:
+    for program in programs:
         units.append(lanes[-1])
-        lanes.append(lanes[-1] + max(1, len(script.units)))
-    numbers: list[list[int]] = [[] for _ in scripts]
+        lanes.append(lanes[-1] + max(1, len(program.units)))
+    numbers: list[list[int]] = [[] for _ in programs]
     tasks = list[UnitTask]()
-    for at, (operation, members) in enumerate(_together(scripts)):
-        needs = sorted({numbers[s][i] for s, line in members for i in scripts[s].tasks[line].needs})
+    for at, (operation, members) in enumerate(_together(programs)):
+        needs = sorted(
+            {numbers[s][i] for s, line in members for i in programs[s].tasks[line].needs}
+        )
         first, line = members[0]
-        task = scripts[first].tasks[line]
+        task = programs[first].tasks[line]
         goes_on = task.parties or task.receives
         unit = NOWHERE if goes_on else units[first] + operation.unit
         choice = [(units[first] + c.unit, c.duration_ps) for c in choices.get(operation, ())]
@@ -75,34 +77,34 @@ def order_by_units(scripts: Sequence[WorkerProgram], choices: Mapping[Operation,
         for s, _ in members:
             numbers[s].append(at)
     starts, chosen = list_schedule(tasks, lanes[-1])
-    for script, own, first in zip(scripts, numbers, units, strict=True):
-        if script.units:
-            script.starts = [starts[number] for number in own]
+    for program, own, first in zip(programs, numbers, units, strict=True):
+        if program.units:
+            program.starts = [starts[number] for number in own]
             for line, number in enumerate(own):
-                task = script.tasks[line]
+                task = program.tasks[line]
                 if task.operation in choices:
                     operation = choices[task.operation][chosen[number] - first]
-                    script.tasks[line] = task._replace(operation=operation)
+                    program.tasks[line] = task._replace(operation=operation)
 
 
 def _together(
-    scripts: Sequence[WorkerProgram],
+    programs: Sequence[WorkerProgram],
 ) -> Iterator[tuple[Operation, list[tuple[int, int]]]]:
-    """Every line of all scripts, an exchange once with all who take part: (script, line).
+    """Every line of all programs, an exchange once with all who take part: (program, line).
 
-    Each script's are in its order, and what is needed comes before: an exchange when all
+    Each program's are in its order, and what is needed comes before: an exchange when all
     its takers have come to it.
     """
     takers: dict[Operation, int] = {}
-    for script in scripts:
-        for operation in {task.operation for task in script.tasks if task.parties}:
+    for program in programs:
+        for operation in {task.operation for task in program.tasks if task.parties}:
             takers[operation] = takers.get(operation, 0) + 1
     came: dict[Operation, list[tuple[int, int]]] = {}
-    place = [0] * len(scripts)
-    waiting = list(range(len(scripts)))
+    place = [0] * len(programs)
+    waiting = list(range(len(programs)))
     while waiting:
         s = waiting.pop()
-        tasks = scripts[s].tasks
+        tasks = programs[s].tasks
         while place[s] < len(tasks):
             task, me = tasks[place[s]], (s, place[s])
             if task.parties:

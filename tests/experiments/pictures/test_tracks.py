@@ -118,7 +118,7 @@ def test_memories_and_odd_cores_have_lanes_when_they_do_something() -> None:
     called = [lane.label for lane in chart("", idle, sites(idle), folded=False).lanes]
     assert len(called) == 3
     busy = simulate(LENET, plan, array, folded=False)
-    first, *_ = busy.stations.workers
+    first, *_ = busy.all_resources.workers
     for row in (row for row, number in enumerate(busy.columns.resource) if number in first.cores):
         if busy.columns.resource[row] == first.cores[-1]:
             busy.columns.resource[row] = first.memories[0]

@@ -76,7 +76,7 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
         for (stage, _), some in route.lines.items()
         for i in some
     }
-    core = timeline.stations.workers[number].cores[0]
+    core = timeline.all_resources.workers[number].cores[0]
     rows = [i for i, r in enumerate(timeline.columns.resource) if r == core]
     rows.sort(key=lambda i: (timeline.columns.start[i], timeline.columns.end[i]))
     live: dict[tuple[int, int], float] = {}
@@ -350,7 +350,7 @@ def test_weights_are_always_there_and_gradients_until_the_update() -> None:
         operations = [
             timeline.operations[i].phase
             for i, r in zip(timeline.columns.operation, timeline.columns.resource, strict=True)
-            if r == timeline.stations.workers[number].cores[0]
+            if r == timeline.all_resources.workers[number].cores[0]
         ]
         ends = operations.index(Phase.UPDATE)
         before = [one["gradients"] for one in found[:ends]]

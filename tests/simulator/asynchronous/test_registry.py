@@ -43,9 +43,9 @@ def test_every_method_names_its_source_and_does_its_iterations(method: str) -> N
 def test_time_is_spent_computing_or_waiting(method: str) -> None:
     """Of each worker: its steps and its waits fill the time until its last iteration ended."""
     ours = ran(method)
-    columns, stations = ours.timeline.columns, ours.timeline.stations
+    columns, all_resources = ours.timeline.columns, ours.timeline.all_resources
     for w in range(6):
-        core, last = stations.workers[w].cores[0], ours.run.ends[w][-1]
+        core, last = all_resources.workers[w].cores[0], ours.run.ends[w][-1]
         rows = zip(columns.resource, columns.start, columns.end, strict=True)
         computed = sum(end - start for r, start, end in rows if r == core and end <= last)
         waited = sum(ours.run.waits[w].values())

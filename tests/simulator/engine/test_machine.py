@@ -26,7 +26,7 @@ from workloads import load_network
 
 def test_every_core_hbm_and_link_of_the_array_is_there() -> None:
     machine = Machine(two_boards((), ()))
-    assert [tuple(resource) for resource in machine.stations.resources] == [
+    assert [tuple(resource) for resource in machine.all_resources.resources] == [
         ("link", "link0.0", 1, 5, None),
         ("core", "board0.chip0.core0", 1, 1, DEVICE),
         ("core", "board0.chip0.core1", 1, 1, DEVICE),

@@ -28,8 +28,8 @@ def kept(layers: int, axes: str, mode: str) -> float:
     """Bytes of activations that a core holds when forward is over."""
     network, execution = gpt(layers), replace(DEPLOYED, recompute=mode)
     rules = rules_of(network, planned(network, axes, execution), ARRAY, execution, folded=True)
-    script = Writer(rules).scripts[0]
-    use = rules.memory_use(script.device, script.shards, script.updated)
+    program = Writer(rules).programs[0]
+    use = rules.memory_use(program.device, program.shards, program.updated)
     assert use is not None
     last = max(i for i, (_, phase) in enumerate(use.products) if phase is Phase.FORWARD)
     return use.kept[last] - use.held_bytes

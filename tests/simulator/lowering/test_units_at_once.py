@@ -283,7 +283,7 @@ def test_scripts_without_units_are_left_alone() -> None:
     for item in rules.items:
         writer.write(item)
     writer.tree()
-    assert all(script.starts is None for script in writer.scripts)
-    assert all(task.operation.unit == 0 for script in writer.scripts for task in script.tasks)
-    phases = {task.operation.phase for script in writer.scripts for task in script.tasks}
+    assert all(program.starts is None for program in writer.programs)
+    assert all(task.operation.unit == 0 for program in writer.programs for task in program.tasks)
+    phases = {task.operation.phase for program in writer.programs for task in program.tasks}
     assert phases == set(Phase) - {Phase.RECOMPUTE}

@@ -35,7 +35,7 @@ def ran(
 
 def computed(timeline: Timeline, worker: int) -> list[tuple[str, int]]:
     """Phase and micro-batch of what a core did, in the order of time."""
-    core = timeline.resources[timeline.stations.workers[worker].cores[0]].name
+    core = timeline.resources[timeline.all_resources.workers[worker].cores[0]].name
     mine = [r for r in timeline if r.resource == core]
     return [(r.phase, r.micro_batch) for r in sorted(mine, key=lambda r: r.start_ps)]
 

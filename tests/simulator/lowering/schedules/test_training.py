@@ -65,7 +65,7 @@ class Trainer:
     def train(self, per_update: int, *, flush: bool) -> None:
         """``per_update`` gradients of all replicas of a stage are one update of all of them."""
         whose = {
-            self.timeline.stations.workers[w].cores[0]: w
+            self.timeline.all_resources.workers[w].cores[0]: w
             for w in range(len(self.timeline.program.workers))
         }
         columns = self.timeline.columns
