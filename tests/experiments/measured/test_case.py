@@ -62,3 +62,28 @@ def test_stacks_by_framework() -> None:
     assert stack_of(small(framework="Megatron-LM")) == ("megatron-2021", ())
     assert stack_of(small(framework="Megatron-LM 0.14+ TE2.11")) == ("megatron-lm-2025", ())
     assert stack_of(small(framework="Whatever"))[1] == ("stack megatron-2025",)
+
+
+@pytest.mark.parametrize(
+    ("hw", "framework", "model", "said", "stack"),
+    [
+        ("GB200", "26.06 + TE", "qwen3-235b-a22b", {}, "megatron-2026"),
+        ("GB300", "26.08 + TE", "gpt-oss-120b", {}, "megatron-2026"),
+        ("GB300", "26.04 + TE", "gpt-oss-120b", {}, "megatron-2025"),
+        ("GB300", "26.08 + TE", "gpt-oss-120b", {"precision": "bf16"}, "megatron-2025"),
+        ("B300", "26.06.01 + TE", "qwen3-30b-a3b", {}, "megatron-2026"),
+        ("B300", "26.06 + TE", "gpt-oss-120b", {}, "megatron-2025"),
+        ("GB300", "26.04 + TE", "qwen3-235b-a22b", {}, "megatron-2025-hybridep"),
+        ("H100", "25.11 + TE", "qwen3-235b-a22b", {"tp": 2}, "megatron-2025-overlap"),
+        ("B200", "26.04 + TE", "deepseek-v3", {"ep": 8}, "megatron-2025-hybridep"),
+        ("B200", "26.04 + TE", "deepseek-v3", {"ep": 32}, "megatron-2025-deepep"),
+        ("GB300", "26.08 + TE", "llama3-8b", {"experts": ""}, "megatron-2025"),
+    ],
+)
+def test_stacks_of_experts_by_recipe(
+    hw: str, framework: str, model: str, said: dict[str, object], stack: str
+) -> None:
+    changes = {"tp": 1, "precision": "fp8", "experts": 8} | said
+    row = small(hw=hw, framework=f"Megatron-Bridge {framework}", model=model, **changes)
+    assert stack_of(row) == (stack, ())
+    assert stack in catalog_names("stack")
