@@ -30,9 +30,9 @@ class Stack:
     where ``overlap``; of what layers exchange on their way (tensor parallelism)
     ``hidden_tensor`` goes on while cores compute, and of tokens on their way to experts and
     back ``hidden_experts``, of which the ``dispatcher`` says how many copies go. Links give
-    ``collectives`` of what they else do. Weights are updated in ``update_order``: that of the layers, once all gradients
-    are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
-    ends with what backward needs.
+    ``collectives`` of what they else do. Weights are updated in ``update_order``: that of the
+    layers, once all gradients are there, or as gradients arrive ("arrival"). With ``early_stop``
+    what is computed again ends with what backward needs.
     None: what is usual.
     """
 

@@ -248,7 +248,8 @@ class ExchangesOnWires(Rules):
         stack, k = self.array.stack, self._choices(nodes)
         if stack is None or stack.dispatcher != "once" or k <= 1:
             return 1.0
-        return ways * (1 - (1 - 1 / ways) ** k) / k
+        reached: float = 1 - (1 - 1 / ways) ** k
+        return ways * reached / k
 
     def _ways(self, request: Request) -> int:
         """Domains of the machine that have the members of a request's groups, or their number."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -32,15 +31,8 @@ def step(nodes: int, stack: Stack, axes: Axes | None = None) -> Timeline:
     return simulate(NETWORK, plan, array, how)
 
 
-def routed(timeline: Timeline) -> Iterable[tuple[float, int]]:
-    """Bytes and picoseconds of the four passes of tokens: there and back, and their errors."""
-    for record in timeline:
-        one = record.operation
-        if one.kind is Kind.BOUNDARY and ("dispatch" in one.layer or "combine" in one.layer):
-            yield sum(one.received), record.end_ps - record.start_ps
-
-
 def sent(timeline: Timeline) -> float:
+    """Bytes of the four passes of tokens: there and back, and their errors."""
     return sum(
         sum(one.received)
         for one in timeline.operations
@@ -63,7 +55,7 @@ def test_a_token_goes_once_to_each_rank_or_to_each_domain(nodes: int, ways: int)
 
 @pytest.mark.parametrize("stack", [Stack("s", hidden_experts=0.75), Stack("s", hidden_tensor=0.75)])
 def test_tokens_on_their_way_are_hidden_apart_from_tensors(stack: Stack) -> None:
-    """Three quarters of the links' bytes of experts are hidden, or of tensors, of which are none."""
+    """Three quarters of the links' bytes of experts are, or of tensors, of which are none."""
     whole, hidden = (step(1, one) for one in (Stack("s"), stack))
     assert sent(whole) == sent(hidden)
     less = whole.link_bytes.sum() - hidden.link_bytes.sum()
