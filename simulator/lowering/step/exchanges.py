@@ -228,14 +228,15 @@ class ExchangesOnWires(Rules):
 
     def _choices(self, nodes: Sequence[int]) -> float:
         """To how many experts each token goes between two nodes; 0 where none goes to any."""
-        ends = [self.graph[v] for v in nodes]
-        if len(ends) != 2 or ends[0].routes == ends[1].routes:
+        if len(nodes) != 2:
             return 0.0
-        route, other = sorted(ends, key=lambda node: not node.routes)
-        if other.groups == 1 or other.join:
-            return 0.0
-        sizes = route.reads[0].elements, route.out_channels * route.out_area
-        return max(sizes) / min(sizes)
+        first, last = (self.graph[v] for v in nodes)
+        if last.routes and last.out_channels < last.in_channels:  # and not its gates
+            out = last.out_channels * last.out_area
+            return last.reads[0].elements / out if last.producers[0] == nodes[0] else 0.0
+        if first.routes and first.out_channels > first.in_channels:
+            return first.out_channels * first.out_area / first.reads[0].elements
+        return 0.0
 
     def copies(self, nodes: Sequence[int], ways: int = 2) -> float:
         """Which part of the copies of a token for its experts goes, these being so many ``ways``.

@@ -15,6 +15,7 @@ from simulator.cost.roofline import core_of, cost, traffic
 from simulator.cost.training_operators import operators
 from tests.simulator.shapes import unsplit
 from workloads import Transformer, transformer
+from workloads.layer_types.other import EXPERT_BIAS, EXPERT_GLU
 
 EXPERTS, TOPK, SEQ, HIDDEN, WIDTH = 16, 4, 64, 128, 256
 NETWORK = transformer(
@@ -104,3 +105,26 @@ def test_gradients_of_experts_are_added_to_a_buffer() -> None:
         experts(Phase.FORWARD, f"arithmetic.gradient_buffer={x}")[1] for x in ("true", "false")
     ]
     assert forward[0] == forward[1]
+
+
+@pytest.mark.parametrize(("fused", "passes"), [(False, (36, 57)), (True, (14, 20))])
+def test_biased_experts_pass_over_their_rows(*, fused: bool, passes: tuple[int, int]) -> None:
+    """As often as Megatron-Core's kernels read and write rows of their width in 2 B."""
+    sizes = Transformer("g", 1, HIDDEN, 4, 256, SEQ, HIDDEN, True, experts=EXPERTS, topk=TOPK)
+    found = operators(transformer(replace(sizes, compiled=False, fused_experts=fused)))
+    core = core_of(load_array("dgx-h100", ["precision=bf16"]).group.kinds[0][0])
+    for phase, often in zip((Phase.FORWARD, Phase.BACKWARD), passes, strict=True):
+        moved = [
+            traffic(op, unsplit(found.graph[v], 2), core)
+            for v, node in enumerate(found.nodes)
+            for op in node.of(phase)
+            if op.name.startswith(("layer0.experts.glu", "layer0.experts.bias"))
+        ]
+        assert sum(moved) == often * 2 * SEQ * TOPK * HIDDEN * 2.0
+
+
+def test_experts_without_biases_or_with_a_compiler_have_no_such_kernels() -> None:
+    sizes = Transformer("g", 1, HIDDEN, 4, 256, SEQ, HIDDEN, True, experts=EXPERTS, topk=TOPK)
+    for one in (sizes, replace(sizes, compiled=False, biases=False)):
+        layers = transformer(one).layers
+        assert not {EXPERT_GLU, EXPERT_BIAS} & {layer.operator for layer in layers}
