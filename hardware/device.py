@@ -35,7 +35,8 @@ class Roofline:
     Chips of a kind differ in how long they take by ``variation`` (its standard deviation, of the
     mean), and all that are in an array wait for the slowest, which takes ``slowest`` times as
     long as the mean (``waiting``). Of a grouped product (experts) each group takes ``group_s``
-    besides: it is a chain of kernels of its own.
+    besides: it is a chain of kernels of its own. To start what a layer of experts does forward and
+    backward its host needs ``host_layer_s``.
     """
 
     matrix_efficiency: float = 1.0
@@ -46,6 +47,7 @@ class Roofline:
     attention_efficiency: float | None = None
     host_s: float = 0.0
     group_s: float = 0.0
+    host_layer_s: float = 0.0
     concurrent: float = 1.0
     winograd: float = 1.0
     align_bytes: float = 0.0
