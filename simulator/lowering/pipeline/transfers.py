@@ -39,6 +39,7 @@ from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from simulator.lowering.step.rules import Rules
 from simulator.sharding.regions import (
+    SIDES,
     Messages,
     Regions,
     Together,
@@ -47,7 +48,7 @@ from simulator.sharding.regions import (
     once_for_all,
     regions,
 )
-from simulator.sharding.spec import INPUT, OPERAND, Placement, made_by
+from simulator.sharding.spec import INPUT, OPERAND, POSITIONS, Placement, made_by
 
 BETWEEN = -2
 """The ``level`` of what goes between stages or replicas."""
@@ -88,6 +89,13 @@ class PublishedBetween:
         """
         del ends
         return [Handed(self._send(pair, elements, phase, layer)) for pair in pairs]
+
+    def by_positions(
+        self, source: Rules, target: Rules, producer: int, consumers: Sequence[int]
+    ) -> tuple[bool, set[int]]:
+        """Whether a tensor is sent by positions that its producer has not, and who gathers it."""
+        del source, target, producer, consumers
+        return False, set()
 
     def _send(self, pair: Replicas, elements: int, phase: Phase, layer: str) -> Operation:
         source, target = pair
@@ -151,23 +159,40 @@ class DeployedBetween(PublishedBetween):
         layer: str,
     ) -> list[Handed]:
         forward = phase is Phase.FORWARD
+        one, other = pairs[0]
+        gatherers = other.received_in_parts & {*ends[1]}, one.sent_in_parts & {ends[0]}
+        in_parts = bool(gatherers[0 if forward else 1])
         ways = []
         for source, target in pairs:
             size = float(source.plan.batch * elements) * self._element_bytes
             regions_ = self._layouts(source, target, *ends, forward=forward)
-            ways.append(deliveries(self.wires, regions_, size, self.execution.algorithm))
+            way = deliveries(self.wires, regions_, size, self.execution.algorithm)
+            ways.append(way[-1:] if in_parts else way)
         found = []
         for (source, target), way in zip(pairs, quicker(ways), strict=True):
             receiver = target if forward else source
             send = _operation(way.sent, Kind.SEND, phase, layer, BETWEEN, receiver)
             own = receiver.root.level
             gather = _operation(way.gathered, Kind.BOUNDARY, phase, layer, own, receiver)
+            if in_parts:  # as all that tensor parallelism exchanges
+                gather = receiver.hiding(gather)
             found.append(Handed(send, gather if gather.jobs else None))
         return found
 
     @property
     def _element_bytes(self) -> float:
         return self.array.group.arithmetic.activation_bytes
+
+    def by_positions(  # noqa: D102
+        self, source: Rules, target: Rules, producer: int, consumers: Sequence[int]
+    ) -> tuple[bool, set[int]]:
+        there = self._regions(source, producer, made_by(source.graph, producer), held=True)
+        products = [v for v in consumers if not target.graph[v].operand]
+        here = {v: self._regions(target, v, INPUT, held=False) for v in products}
+        pieces = {v: len(set(one.bounds[:, SIDES[POSITIONS][0]])) for v, one in here.items()}
+        own = len(set(there.bounds[:, SIDES[POSITIONS][0]]))
+        most = max([own, *pieces.values()])
+        return own < most, {v for v, number in pieces.items() if number < most}
 
     def _layouts(
         self,

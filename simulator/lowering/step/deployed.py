@@ -65,7 +65,7 @@ class Deployed(ExchangesOnWires):
         yield from wrapped.forward()
         for v in reversed(range(len(graph))):
             yield from wrapped.before(v)
-            yield from order.recompute(graph, self._operators.again(v))
+            yield from order.recompute(graph, self._operators.again(v), self._gathered)
             yield from order.gathered(v, self._gathered(v))
             yield from order.backward(graph, v)
             yield from wrapped.behind(v)
@@ -80,23 +80,23 @@ class Deployed(ExchangesOnWires):
             graph, self._shared, buckets.exchanged if self.updates_arrive else None
         )
 
-    def _gathered(self, v: int) -> Iterator[tuple[int, int]]:
+    def _gathered(self, v: int) -> list[tuple[int, int]]:
         """Edges whose tensor is gathered from positions, and is not kept for the gradient.
 
-        Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence. What
-        is computed again is gathered then.
+        Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence, and
+        gathers it for forward, for forward again, and for the gradient.
         """
         if not self._work[v].gradient or self.graph[v].operand:
-            return
-        segments = [s for s in self._operators.segments if v in s.products]
+            return []
+        found = []
         for e, u in enumerate(self.graph[v].producers):
-            again = any(u in segment.nodes for segment in segments)
             made, read = forward_change(self.graph, u, v, e)
-            if not again and any(
+            if any(
                 made.on(types) == POSITIONS and read.on(types) != POSITIONS
                 for types in self._all_types
             ):
-                yield e, u
+                found.append((e, u))
+        return found
 
     @cached_property
     def _all_types(self) -> list[Types]:
@@ -219,7 +219,12 @@ class Deployed(ExchangesOnWires):
         if (key := (device, held, tuple(updated))) not in self._uses:
             core = self._core(device)
             self._uses[key] = memory_use(
-                self._operators, held, core, updated=updated, parts=self._parts_held
+                self._operators,
+                held,
+                core,
+                updated=updated,
+                parts=self._parts_held,
+                received=self.received_in_parts,
             )
         return self._uses[key]
 

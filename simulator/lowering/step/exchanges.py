@@ -37,6 +37,7 @@ from simulator.sharding.spec import (
     Change,
     Layout,
     backward_change,
+    by_positions,
     forward_change,
     made_by,
     read_by,
@@ -127,9 +128,14 @@ class ExchangesOnWires(Rules):
         """How those who need the sums of a product want them."""
         v, graph = item.node, self.graph
         if item.phase.ahead:
-            return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]]
+            outside = (
+                [Layout(v, by_positions(made_by(graph, v)))] if v in self.sent_in_parts else []
+            )
+            return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]] + outside
         if item.bucket:
             return []
+        if v in self.received_in_parts and item.phase is Phase.BACKWARD:
+            return [Layout(v, by_positions(read_by(graph, v)))]
         return [
             Layout(u, made_by(graph, u))
             for e, u in enumerate(graph[v].producers)
@@ -223,25 +229,25 @@ class ExchangesOnWires(Rules):
         hidden = self.array.stack.hidden_tensor if self.array.stack else 0.0
         return 1 - hidden if phase.ahead or phase is Phase.BACKWARD else 1.0
 
-    def carry(self, exchange: Exchange) -> Operation:
-        """The jobs of the request, for all copies of the part.
+    def hiding(self, operation: Operation) -> Operation:
+        """Without the time that software hides behind products (``Stack.hidden_tensor``).
 
-        What software hides of them behind products (``Stack.hidden_tensor``) takes no time;
-        its bytes count, and are on no link.
+        Its bytes count, and are on no link.
         """
+        if (shown := self.shown(Phase(operation.phase))) == 1:
+            return operation
+        jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in operation.jobs)
+        return replace(operation, jobs=jobs)
+
+    def carry(self, exchange: Exchange) -> Operation:
+        """The jobs of the request, for all copies of the part."""
         part, kind, phase, layer, request, _ = exchange
         jobs, received = carried(request, self.wires, self.execution.algorithm)
-        if kind is not Kind.WEIGHTS and (shown := self.shown(phase)) < 1:
-            jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in jobs)
-        return Operation(
-            kind,
-            phase,
-            layer,
-            part.level,
-            received=received,
-            energy_j=receiving_j(part.group.halves(), received),
-            jobs=jobs,
+        energy_j = receiving_j(part.group.halves(), received)
+        made = Operation(
+            kind, phase, layer, part.level, received=received, energy_j=energy_j, jobs=jobs
         )
+        return made if kind is Kind.WEIGHTS else self.hiding(made)
 
     def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
         node = self.graph[v]
