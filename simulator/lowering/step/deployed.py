@@ -28,7 +28,7 @@ from simulator.lowering.step.order import Wrapped, units_of
 from simulator.lowering.step.products import Products, on_units, products_of
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Counting, Division, Mesh
-from simulator.sharding.spec import POSITIONS, Types, forward_change
+from simulator.sharding.spec import POSITIONS, Layout, read_by
 from simulator.sharding.updates import Fractions, busy_cores, of_each_core, updated
 
 
@@ -90,24 +90,13 @@ class Deployed(ExchangesOnWires):
             return []
         found = []
         for e, u in enumerate(self.graph[v].producers):
-            made, read = forward_change(self.graph, u, v, e)
+            made, read = self.made(u), Layout(v, read_by(self.graph, v, e))
             if any(
                 made.on(types) == POSITIONS and read.on(types) != POSITIONS
                 for types in self._all_types
             ):
                 found.append((e, u))
         return found
-
-    @cached_property
-    def _all_types(self) -> list[Types]:
-        """The types of all nodes at each split."""
-        found: list[Types] = []
-        for part in self._parts:
-            if part.halves:
-                found.append(tuple(one.type for one in part.partitions))
-            else:
-                found += part.types
-        return list(dict.fromkeys(found))
 
     def _gathers(self) -> Iterator[Item]:
         """In buckets, in the order in which forward needs them."""
@@ -225,6 +214,7 @@ class Deployed(ExchangesOnWires):
                 updated=updated,
                 parts=self._parts_held,
                 received=self.received_in_parts,
+                scattered=self.scattered,
             )
         return self._uses[key]
 

@@ -33,9 +33,12 @@ from simulator.sharding.mesh import Mesh, exchanged_alike, working
 from simulator.sharding.redistribute import PartialSums, Request, redistribute
 from simulator.sharding.spec import (
     OPERAND_ERROR,
+    PARTIAL,
+    POSITIONS,
     RESULT,
     Change,
     Layout,
+    Types,
     backward_change,
     by_positions,
     forward_change,
@@ -84,6 +87,17 @@ class ExchangesOnWires(Rules):
         """Where somebody works; idle blocks have shards, too, with all of a layer's weights."""
         return [part for part in working(self.root) if not part.idle]
 
+    @cached_property
+    def _all_types(self) -> list[Types]:
+        """The types of all nodes at each split."""
+        found: list[Types] = []
+        for part in self._parts:
+            if part.halves:
+                found.append(tuple(one.type for one in part.partitions))
+            else:
+                found += part.types
+        return list(dict.fromkeys(found))
+
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """Collectives where all cores of a block do the same, swaps where halves differ."""
         if item.kind is Kind.WEIGHTS:
@@ -128,19 +142,38 @@ class ExchangesOnWires(Rules):
         """How those who need the sums of a product want them."""
         v, graph = item.node, self.graph
         if item.phase.ahead:
-            outside = (
-                [Layout(v, by_positions(made_by(graph, v)))] if v in self.sent_in_parts else []
-            )
-            return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]] + outside
+            if v in self.scattered:
+                return [self.made(v)]
+            return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]]
         if item.bucket:
             return []
         if v in self.received_in_parts and item.phase is Phase.BACKWARD:
             return [Layout(v, by_positions(read_by(graph, v)))]
         return [
-            Layout(u, made_by(graph, u))
+            self.made(u)
             for e, u in enumerate(graph[v].producers)
             if is_operand(graph[v], e) == (item.phase is Phase.GRADIENT)
         ]
+
+    @cached_property
+    def scattered(self) -> frozenset[int]:
+        """Nodes whose partial sums are scattered by positions although a reader wants the whole.
+
+        Another one wants a part: so Megatron's embedding under sequence parallelism.
+        """
+        found = {v for v in self.sent_in_parts if not self._readers[v]}
+        for v, readers in enumerate(self._readers):
+            partial = [t for t in self._all_types if RESULT[Phase.FORWARD][t[v]] == PARTIAL]
+            reads = [Layout(w, read_by(self.graph, w, e)) for w, e in readers]
+            parts = [[one.on(t) == POSITIONS for one in reads] for t in partial]
+            if all(map(any, parts)) and not all(map(all, parts)):
+                found.add(v)
+        return frozenset(found)
+
+    def made(self, v: int) -> Layout:
+        """How a node's output lies once its partial sums are completed."""
+        by_type = made_by(self.graph, v)
+        return Layout(v, by_positions(by_type) if v in self.scattered else by_type)
 
     def _weights(self, item: Item) -> Iterator[Exchange]:
         """Weights, as operators read them, of those who updated, or keep, a piece each."""
@@ -198,6 +231,8 @@ class ExchangesOnWires(Rules):
         whole = self.plan.batch * self.graph[item.consumer].reads[item.edge].elements
         find = forward_change if item.phase.ahead else backward_change
         change = find(self.graph, item.node, item.consumer, item.edge)
+        if item.phase.ahead:
+            change = self.made(item.node), change[1]
         nodes = [item.node, item.consumer]
         size = whole * self._arithmetic.activation_bytes
         return self._redistributed(item.phase, change, nodes, size)
