@@ -214,7 +214,7 @@ class Deployed(ExchangesOnWires):
                 updated=updated,
                 parts=self._parts_held,
                 received=self.received_in_parts,
-                scattered=self.scattered,
+                scattered=self.scattered_sums,
             )
         return self._uses[key]
 

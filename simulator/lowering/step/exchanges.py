@@ -142,7 +142,7 @@ class ExchangesOnWires(Rules):
         """How those who need the sums of a product want them."""
         v, graph = item.node, self.graph
         if item.phase.ahead:
-            if v in self.scattered:
+            if v in self.scattered_sums:
                 return [self.made(v)]
             return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]]
         if item.bucket:
@@ -156,7 +156,7 @@ class ExchangesOnWires(Rules):
         ]
 
     @cached_property
-    def scattered(self) -> frozenset[int]:
+    def scattered_sums(self) -> frozenset[int]:
         """Nodes whose partial sums are scattered by positions although a reader wants the whole.
 
         Another one wants a part: so Megatron's embedding under sequence parallelism.
@@ -173,7 +173,7 @@ class ExchangesOnWires(Rules):
     def made(self, v: int) -> Layout:
         """How a node's output lies once its partial sums are completed."""
         by_type = made_by(self.graph, v)
-        return Layout(v, by_positions(by_type) if v in self.scattered else by_type)
+        return Layout(v, by_positions(by_type) if v in self.scattered_sums else by_type)
 
     def _weights(self, item: Item) -> Iterator[Exchange]:
         """Weights, as operators read them, of those who updated, or keep, a piece each."""
