@@ -133,9 +133,13 @@ class PublishedBetween:
 
     def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
         """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
-        size = owner.gradient_bytes(ends[0], owner.root.shards[ends[0]])
+        size = self._copied(owner, ends[0])
         joules = size * sum(transfer_j_per_byte(one.array.group) for one in (owner, user))
         return _sum(layer, size, joules, *self._swapped(owner, user, size))
+
+    def _copied(self, owner: Rules, v: int) -> float:
+        """Bytes of the gradients of a weight that all of a stage exchange with another one."""
+        return owner.gradient_bytes(v, owner.root.shards[v])
 
     def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
         """How long two stages take to send each other so many bytes, or the jobs that do it."""
@@ -230,6 +234,10 @@ class DeployedBetween(PublishedBetween):
         moved = 2.0 * (many - 1) / many * size * each * many
         joules = moved * transfer_j_per_byte(replicas[0].array.group)
         return _sum(layer, moved / 2, joules, jobs=jobs)
+
+    def _copied(self, owner: Rules, v: int) -> float:
+        """Each core's own part, as in Megatron-LM: ways of data do not share it out."""
+        return owner.tied_largest(v) * owner.array.group.size
 
     def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
         arrays = owner.array, user.array

@@ -309,6 +309,11 @@ class ExchangesOnWires(Rules):
         """Gradients of the weights that a node uses and another brings."""
         return self._matrix_bytes(self._work[v].shared_parameters, shard)
 
+    def tied_largest(self, v: int) -> float:  # noqa: D102
+        shards = (part.block.largest[v] for part in self._parts if part.block is not None)
+        pairs = self._work[v].pair_parameters
+        return max((self._matrix_bytes(pairs, shard) for shard in shards), default=0.0)
+
     def _used_bytes(self, v: int, shard: Shard) -> float:
         """The same of all parameters that a node uses, those that another one brings, too."""
         return self.gradient_bytes(v, shard) + self.tied_bytes(v, self.held(v, shard))

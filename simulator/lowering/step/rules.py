@@ -181,6 +181,10 @@ class Rules(ABC):
     def gradient_bytes(self, v: int, shard: Shard) -> float:
         """Bytes of the gradients of the parameters that a node brings."""
 
+    def tied_largest(self, v: int) -> float:
+        """The most bytes that a worker has of the gradient of a node's matrix alone."""
+        return self.gradient_bytes(v, self.root.shards[v])
+
     def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
         """What a worker with these shards holds of what some nodes read; 0 where nobody says."""
         del nodes, shards
