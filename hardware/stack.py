@@ -32,7 +32,8 @@ class EfficiencyTable(Table):
 
     ``host`` is the least time of an operator, ``overhead`` what each takes besides;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
-    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how many
+    by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
+    much longer computing takes beside exchanges; ``align`` of how many
     bytes rows of unfused attention are a multiple that matrix units compute.
     """
 
@@ -52,6 +53,7 @@ class EfficiencyTable(Table):
     concurrent: Annotated[float, number(0, 1)] | None = None
     winograd: Annotated[float, number(1, 16)] | None = None
     variation: Annotated[float, number(0, 0.5)] | None = None
+    contention: Annotated[float, number(0, 0.9)] | None = None
     align: Bytes | None = None
 
 
@@ -125,7 +127,9 @@ _KEYS = {
     "memory": "roofline.memory_efficiency",
     **{
         key: f"roofline.{key}"
-        for key in ("overhead", "host", "concurrent", "winograd", "variation", "align")
+        for key in (
+            *("overhead", "host", "concurrent", "winograd", "variation", "contention", "align"),
+        )
     },
 }
 """A key of a stack's efficiencies to that of a device."""

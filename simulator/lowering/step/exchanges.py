@@ -234,8 +234,22 @@ class ExchangesOnWires(Rules):
         if item.phase.ahead:
             change = self.made(item.node), change[1]
         nodes = [item.node, item.consumer]
-        size = whole * self._arithmetic.activation_bytes
-        return self._redistributed(item.phase, change, nodes, size)
+        return self._redistributed(item.phase, change, nodes, whole * self._moved_bytes(item))
+
+    def _moved_bytes(self, item: Item) -> float:
+        """Of a number on its way to a product: what it was cast to, where that was done before.
+
+        So Transformer Engine gathers what sequence parallelism splits (NVIDIA,
+        module/layernorm_linear.py and base.py: ``grad_output_preprocess``), and torchtitan.
+        Experts' tokens go as they are.
+        """
+        ahead = item.phase.ahead
+        v, phase = (item.consumer, Phase.FORWARD) if ahead else (item.node, Phase.BACKWARD)
+        narrow = self.array.group.kinds[0][0].product_bytes
+        of = next((one for one in self._work[v].of(phase) if one.narrow), None)
+        if narrow and of and not of.casts and self.graph[v].groups == 1:
+            return min(narrow, self._arithmetic.activation_bytes)
+        return self._arithmetic.activation_bytes
 
     def _redistributed(
         self, phase: Phase, change: Change, nodes: Sequence[int], whole: float
