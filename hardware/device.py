@@ -34,9 +34,11 @@ class Roofline:
     attention whose rows are no multiple of ``align_bytes`` does without the matrix units.
     Chips of a kind differ in how long they take by ``variation`` (its standard deviation, of the
     mean), and all that are in an array wait for the slowest, which takes ``slowest`` times as
-    long as the mean (``waiting``). Of a grouped product (experts) each group takes ``group_s``
-    besides: it is a chain of kernels of its own. To start what a layer of experts does forward and
-    backward its host needs ``host_layer_s``.
+    long as the mean (``waiting``). While exchanges go on beside it computing takes
+    ``contention`` longer (0.19: 1.19 times as long), as they take compute units and bandwidth.
+    Of a grouped product (experts) each group takes ``group_s`` besides: it is a chain of
+    kernels of its own. To start what a layer of experts does forward and backward its host
+    needs ``host_layer_s``.
     """
 
     matrix_efficiency: float = 1.0
@@ -52,6 +54,7 @@ class Roofline:
     winograd: float = 1.0
     align_bytes: float = 0.0
     variation: float = 0.0
+    contention: float = 0.0
     slowest: float = 1.0
 
     def waiting(self, chips: int) -> Roofline:

@@ -33,7 +33,8 @@ class EfficiencyTable(Table):
     ``host`` is the least time of an operator, ``overhead`` what each takes besides, ``group``
     what each expert of a layer's product does, ``host_layer`` the least time of a layer of experts;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
-    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how many
+    by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
+    much longer computing takes beside exchanges; ``align`` of how many
     bytes rows of unfused attention are a multiple that matrix units compute.
     """
 
@@ -55,6 +56,7 @@ class EfficiencyTable(Table):
     concurrent: Annotated[float, number(0, 1)] | None = None
     winograd: Annotated[float, number(1, 16)] | None = None
     variation: Annotated[float, number(0, 0.5)] | None = None
+    contention: Annotated[float, number(0, 0.9)] | None = None
     align: Bytes | None = None
 
 
@@ -131,14 +133,8 @@ _KEYS = {
     **{
         key: f"roofline.{key}"
         for key in (
-            "overhead",
-            "host",
-            "group",
-            "host_layer",
-            "concurrent",
-            "winograd",
-            "variation",
-            "align",
+            *("overhead", "host", "group", "host_layer", "concurrent"),
+            *("winograd", "variation", "contention", "align"),
         )
     },
 }

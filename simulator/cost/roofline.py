@@ -162,16 +162,17 @@ def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[Opera
 
 
 def casts(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost]:
-    """What is cast for a product with weights, by a kernel before it, where that computes narrower.
+    """What is cast at an operator, by a kernel of its own, where products compute narrower.
 
     The gradient of the weights reads what forward and backward have cast: they write it
     twice, once transposed. Of an activation in bfloat16 2 B are read for fp8 and 1 B
     written twice, which is 4 B. Weights are cast once a step, which is not counted.
     """
-    wide = operator.each_sample or operator.attention or operator.wide
-    if core.cast_bytes and operator.macs and not wide and operator.phase is not Phase.GRADIENT:
+    if not core.cast_bytes:
+        return
+    for tensor in operator.casts:
         each = core.cast_bytes / core.bytes.activation
-        moved = each * map_bytes(operator.reads[0], shard, core) * operator.reads[0].share
+        moved = each * map_bytes(tensor, shard, core) * tensor.share
         seconds = moved / core.hbm_bytes_per_s + core.overhead_s
         name = f"{operator.name} cast"
         yield OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
