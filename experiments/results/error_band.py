@@ -135,7 +135,7 @@ class Errors:
         needed = np.zeros(len(self.logs))
         for source in np.unique(self.sources):
             others = self.without(source)
-            for i in np.flatnonzero(self.sources == source):
+            for i in np.flatnonzero(self.sources == source).tolist():
                 needed[i] = _needed(self.logs[i], *others.quantiles(self.row(i)))
         return float(np.quantile(needed, INSIDE))
 

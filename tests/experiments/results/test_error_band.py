@@ -29,7 +29,7 @@ def test_four_in_five_rows_of_unseen_sources_lie_within() -> None:
     for source in np.unique(known.sources):
         others = known.without(source)
         widening = others.widening()
-        for i in np.flatnonzero(known.sources == source):
+        for i in np.flatnonzero(known.sources == source).tolist():
             band = others.band(known.row(i), widening)
             inside += band.low <= math.exp(known.logs[i]) <= band.high
     assert 0.75 <= inside / len(known.logs) <= 0.85

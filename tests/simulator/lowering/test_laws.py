@@ -34,7 +34,7 @@ def case(seed: int) -> dict[str, Any]:
     draw = np.random.default_rng(seed)
 
     def one(of: Sequence[str]) -> str:
-        return of[draw.integers(len(of))]
+        return of[int(draw.integers(len(of)))]
 
     network = one(NETWORKS)
     axes = one([axes for axes in AXES if "ep" not in axes or "mixtral" in network])
