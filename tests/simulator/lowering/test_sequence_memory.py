@@ -78,7 +78,7 @@ def test_what_is_gathered_is_gathered_again() -> None:
     ]
     gathered = [f"layer{i}.add1 to layer{i}.fc1" for i in range(3)]
     gathered += [f"layer{i}.add2 to layer{i + 1}.attention.qkv" for i in range(2)]
-    gathered += ["layer2.add2 to head"]
+    gathered += ["embedding to layer0.attention.qkv", "layer2.add2 to head"]
     assert sorted(again) == sorted(gathered)
     assert set(again) <= set(forward)
     assert moved(run("none", "tp=8"), Phase.RECOMPUTE) == 0
