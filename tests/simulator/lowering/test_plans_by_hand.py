@@ -31,7 +31,7 @@ S = 512
 ARRAY = load_array("h100-cluster", ["nodes=1", "precision=bf16", "optimizer=adam"])
 
 
-def run(network: str, axes: str, batch: int, micro: int | None = None, **more: str) -> Timeline:
+def run(network: str, axes: str, batch: int, micro: int = 0, **more: str) -> Timeline:
     kernels = more.pop("attention", "unfused")
     net = transformed(load_network(f"{network}:seq={S}"), [f"attention={kernels}"])
     execution = replace(DEPLOYED, **more)  # type: ignore[arg-type]
