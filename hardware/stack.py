@@ -65,6 +65,7 @@ class HabitsTable(Table):
     gradients: Literal["2 B", "4 B"] | None = None
     gradients_fp16: Literal["2 B", "4 B"] | None = None
     gradient_buffer: bool | None = None
+    gradient_copy: bool | None = None
     dummy_gradients: bool | None = None
     overlap: Literal["full", "none"] | None = None
     bucket: Bytes | None = None
@@ -181,7 +182,7 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        for habit in ("gradients", "gradient_buffer", "dummy_gradients"):
+        for habit in ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients"):
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
         return found
