@@ -141,6 +141,15 @@ def test_llama3_70b_computed_again() -> None:
     assert found["recompute boundary"] == (8 + 9) * one
 
 
+def test_blocks_that_begin_with_what_another_normed_gather_it_as_well() -> None:
+    """BERT's norms end its blocks: 24, each with two gathers of forward again and of gradients."""
+    net, execution = load_network("bert-large:seq=128"), replace(DEPLOYED, recompute="full")
+    plan = planned_by_axes(net, execution.planned(ARRAY), 2, Axes.parse("tp=8,sp"), Staging())
+    found = bytes_of(simulate(net, plan, ARRAY, execution))
+    one = 7 * (2 * 128 * 1024 * 2)
+    assert found["recompute boundary"] == pytest.approx((48 + 48 + 1) * one, rel=1e-3)  # the head's
+
+
 def test_llama3_405b_in_stages() -> None:
     """Eight layers in four stages at two places: three cuts, each sends and keeps a t-th."""
     step = run("llama3-405b:layers=8", "tp=4,sp,pp=2,vp=2", 4, 1)

@@ -119,3 +119,8 @@ def test_folded_is_unfolded(axes: str, mode: str) -> None:
     folded, whole = (run(mode, axes, folded=f) for f in (True, False))
     assert folded.iteration_s == whole.iteration_s
     assert folded.totals() == whole.totals()
+
+
+def test_nothing_that_is_kept_is_whole() -> None:
+    """The embedding's sums and its norm are kept in parts, too: 2 and 16 of 2 sbh / t otherwise."""
+    assert kept(3, "tp=8,sp", "full") < 10 * 2 * S * B * H / 8
