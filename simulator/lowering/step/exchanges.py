@@ -234,8 +234,22 @@ class ExchangesOnWires(Rules):
         if item.phase.ahead:
             change = self.made(item.node), change[1]
         nodes = [item.node, item.consumer]
-        size = whole * self._arithmetic.activation_bytes
-        return self._redistributed(item.phase, change, nodes, size)
+        return self._redistributed(item.phase, change, nodes, whole * self._moved_bytes(item))
+
+    def _moved_bytes(self, item: Item) -> float:
+        """Of a number on its way to a product: what it was cast to, where that was done before.
+
+        So Transformer Engine gathers what sequence parallelism splits (NVIDIA,
+        module/layernorm_linear.py and base.py: ``grad_output_preprocess``), and torchtitan.
+        Experts' tokens go as they are.
+        """
+        ahead = item.phase.ahead
+        v, phase = (item.consumer, Phase.FORWARD) if ahead else (item.node, Phase.BACKWARD)
+        narrow = self.array.group.kinds[0][0].product_bytes
+        of = next((one for one in self._work[v].of(phase) if one.narrow), None)
+        if narrow and of and not of.casts and self.graph[v].groups == 1:
+            return min(narrow, self._arithmetic.activation_bytes)
+        return self._arithmetic.activation_bytes
 
     def _redistributed(
         self, phase: Phase, change: Change, nodes: Sequence[int], whole: float
@@ -256,33 +270,77 @@ class ExchangesOnWires(Rules):
         for request in requests:
             yield Exchange(request.mesh, kind, phase, layer, request, nodes)
 
-    def shown(self, phase: Phase) -> float:
+    def shown(self, phase: Phase, nodes: Sequence[int] = ()) -> float:
         """Which part of what layers exchange is not hidden behind products, by their software.
 
-        Gradients are hidden as far as the engine finds them to be.
+        Gradients are hidden as far as the engine finds them to be; between two ``nodes`` may be
+        tokens on their way to experts, or back.
         """
-        hidden = self.array.stack.hidden_tensor if self.array.stack else 0.0
-        return 1 - hidden if phase.ahead or phase is Phase.BACKWARD else 1.0
+        stack = self.array.stack
+        if stack is None or not (phase.ahead or phase is Phase.BACKWARD):
+            return 1.0
+        return 1 - (stack.hidden_experts if self._choices(nodes) else stack.hidden_tensor)
 
-    def hiding(self, operation: Operation) -> Operation:
+    def _choices(self, nodes: Sequence[int]) -> float:
+        """To how many experts each token goes between two nodes; 0 where none goes to any."""
+        if len(nodes) != 2:
+            return 0.0
+        first, last = (self.graph[v] for v in nodes)
+        if last.routes and last.out_channels < last.in_channels:  # and not its gates
+            out = last.out_channels * last.out_area
+            return last.reads[0].elements / out if last.producers[0] == nodes[0] else 0.0
+        if first.routes and first.out_channels > first.in_channels:
+            return first.out_channels * first.out_area / first.reads[0].elements
+        return 0.0
+
+    def copies(self, nodes: Sequence[int], ways: int = 2) -> float:
+        """Which part of the copies of a token for its experts goes, these being so many ``ways``.
+
+        To each of k experts one, of which 1 - 1/n leave one of n ranks; or ("once") one to each
+        other rank that has any of them, (n - 1) (1 - (1 - 1/n)^k) of n: 4.6 of 7 for k = 8 on 8
+        ranks. Ranks that are far from each other count by domains: DeepEP and HybridEP send
+        each token once to a domain, which spreads it. Of 2 ways it is the least.
+        """
+        stack, k = self.array.stack, self._choices(nodes)
+        if stack is None or stack.dispatcher != "once" or k <= 1:
+            return 1.0
+        reached: float = 1 - (1 - 1 / ways) ** k
+        return ways * reached / k
+
+    def _ways(self, request: Request) -> int:
+        """Domains of the machine that have the members of a request's groups, or their number."""
+        copies = request.mesh.copies
+        first = np.concatenate([some.at(copies).rows()[0] for some in request.groups])
+        regions = [subnet.region[first] for subnet in self.wires.subnets]
+        counts = [len(np.unique(one)) for one in regions if one.min() >= 0]
+        return min((many for many in counts if many > 1), default=len(first))
+
+    def hiding(self, operation: Operation, nodes: Sequence[int] = ()) -> Operation:
         """Without the time that software hides behind products (``Stack.hidden_tensor``).
 
         Its bytes count, and are on no link.
         """
-        if (shown := self.shown(Phase(operation.phase))) == 1:
+        if (shown := self.shown(Phase(operation.phase), nodes)) == 1:
             return operation
         jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in operation.jobs)
         return replace(operation, jobs=jobs)
 
     def carry(self, exchange: Exchange) -> Operation:
-        """The jobs of the request, for all copies of the part."""
-        part, kind, phase, layer, request, _ = exchange
+        """The jobs of the request, for all copies of the part.
+
+        Copies of tokens for experts that are not sent do not count.
+        """
+        part, kind, phase, layer, request, nodes = exchange
         jobs, received = carried(request, self.wires, self.execution.algorithm)
+        if kind is Kind.BOUNDARY and self.copies(nodes) < 1:
+            sent = self.copies(nodes, self._ways(request))
+            jobs = tuple(replace(job, flow_bytes=sent * job.flow_bytes) for job in jobs)
+            received = sent * received[0], sent * received[1]
         energy_j = receiving_j(part.group.halves(), received)
         made = Operation(
             kind, phase, layer, part.level, received=received, energy_j=energy_j, jobs=jobs
         )
-        return made if kind is Kind.WEIGHTS else self.hiding(made)
+        return made if kind is Kind.WEIGHTS else self.hiding(made, nodes)
 
     def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
         node = self.graph[v]
