@@ -29,7 +29,8 @@ class Stack:
     ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
     they else do. Weights are updated in ``update_order``: that of the layers, once all gradients
     are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
-    ends with what backward needs.
+    ends with what backward needs. With ``tensor_waits`` a layer's gradient of weights waits until
+    the errors of its input are summed (tensor parallelism), which goes on beside it elsewhere.
     None: what is usual.
     """
 
@@ -42,6 +43,7 @@ class Stack:
     collectives: float = 1.0
     early_stop: bool = False
     update_order: str = "layers"
+    tensor_waits: bool = False
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

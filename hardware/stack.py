@@ -72,6 +72,7 @@ class HabitsTable(Table):
     collectives: Share = 1.0
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
+    tensor_waits: bool = False
 
 
 class StackTable(Table):
@@ -149,6 +150,7 @@ class Chosen:
             habits.collectives,
             habits.recompute == "needed",
             habits.update_order,
+            habits.tensor_waits,
         )
 
     @classmethod
