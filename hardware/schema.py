@@ -138,9 +138,11 @@ class RooflineTable(Table):
     pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = _DEFAULT.pad_matrix_unit
     attention_efficiency: Share | None = None
     host_s: Duration = Field(default=_DEFAULT.host_s, alias="host")
+    group_s: Duration = Field(default=_DEFAULT.group_s, alias="group")
     concurrent: Annotated[float, number(0, 1)] = _DEFAULT.concurrent
     winograd: Annotated[float, number(1, 16)] = _DEFAULT.winograd
     variation: Annotated[float, number(0, 0.5)] = _DEFAULT.variation
+    contention: Annotated[float, number(0, 0.9)] = _DEFAULT.contention
     align_bytes: Bytes = Field(default=_DEFAULT.align_bytes, alias="align")
 
 
@@ -300,8 +302,9 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
     arithmetic, peaks = table.arithmetic, table.chip.peaks
     if table.units is not None:
         yield from units_faults(table.units, arithmetic.element_bytes)
-        if table.roofline.variation:
-            yield "roofline.variation", "a device with [units] has none; leave it out"
+        for key in ("variation", "contention"):
+            if getattr(table.roofline, key):
+                yield f"roofline.{key}", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
     if arithmetic.dummy_gradients and not arithmetic.gradient_buffer:

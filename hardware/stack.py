@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hardware.array import Attention, SpecError, Stack
+from hardware.array import Attention, Dispatcher, SpecError, Stack
 from hardware.reader import Bytes, Duration, Share, Table, Text, number, whole
 from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
 from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
@@ -30,9 +30,11 @@ _PEAKS = "chip.peak_by_format."
 class EfficiencyTable(Table):
     """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
 
-    ``host`` is the least time of an operator, ``overhead`` what each takes besides;
+    ``host`` is the least time of an operator, ``overhead`` what each takes besides, ``group``
+    what each expert of a layer's product does;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
-    by how much alike chips differ in time, all of which wait for the slowest; ``align`` of how many
+    by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
+    much longer computing takes beside exchanges; ``align`` of how many
     bytes rows of unfused attention are a multiple that matrix units compute.
     """
 
@@ -49,9 +51,11 @@ class EfficiencyTable(Table):
     memory: Share | None = None
     overhead: Duration | None = None
     host: Duration | None = None
+    group: Duration | None = None
     concurrent: Annotated[float, number(0, 1)] | None = None
     winograd: Annotated[float, number(1, 16)] | None = None
     variation: Annotated[float, number(0, 0.5)] | None = None
+    contention: Annotated[float, number(0, 0.9)] | None = None
     align: Bytes | None = None
 
 
@@ -69,6 +73,8 @@ class HabitsTable(Table):
     overlap: Literal["full", "none"] | None = None
     bucket: Bytes | None = None
     hidden_tensor: Annotated[float, number(0, 1)] = 0.0
+    hidden_experts: Annotated[float, number(0, 1)] = 0.0
+    dispatcher: Dispatcher = "alltoall"
     collectives: Share = 1.0
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
@@ -126,7 +132,10 @@ _KEYS = {
     "memory": "roofline.memory_efficiency",
     **{
         key: f"roofline.{key}"
-        for key in ("overhead", "host", "concurrent", "winograd", "variation", "align")
+        for key in (
+            *("overhead", "host", "group", "concurrent", "winograd", "variation", "contention"),
+            "align",
+        )
     },
 }
 """A key of a stack's efficiencies to that of a device."""
@@ -150,6 +159,8 @@ class Chosen:
             habits.collectives,
             habits.recompute == "needed",
             habits.update_order,
+            habits.hidden_experts,
+            habits.dispatcher,
             habits.tensor_waits,
         )
 

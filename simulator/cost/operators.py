@@ -86,7 +86,9 @@ class Operator:
     output channel; a product of ``each_sample`` has no operand that samples share, one with a
     ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
     spectra, the others transforms; ``attention`` is a fused kernel. A product is ``wide``
-    that computes in the format of activations, however narrow that of the others is.
+    that computes in the format of activations, however narrow that of the others is, and
+    ``grouped`` where each of its groups has weights of its own, as experts have; ``casts``
+    are made narrow here, for this product or for all that read what is written.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -108,6 +110,13 @@ class Operator:
     spectral: float = 0.0
     attention: bool = False
     wide: bool = False
+    grouped: bool = False
+    casts: tuple[Map, ...] = ()
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it computes in the format of products, where that is narrower."""
+        return bool(self.macs) and not (self.each_sample or self.attention or self.wide)
 
     def updating(self, fraction: float) -> Operator:
         """An update of so much of the parameters."""
@@ -224,6 +233,8 @@ def _numbers_of_operator(operator: Operator) -> Operator:
         operator,
         name="",
         node=0,
-        reads=tuple(replace(tensor, tensor="") for tensor in operator.reads),
-        writes=tuple(replace(tensor, tensor="") for tensor in operator.writes),
+        **{
+            each: tuple(replace(tensor, tensor="") for tensor in getattr(operator, each))
+            for each in ("reads", "writes", "casts")
+        },
     )

@@ -7,7 +7,7 @@ read, is a compiler's doing: the table of docs/roofline.md, found to predict mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from planners.order import Phase
@@ -19,6 +19,9 @@ from workloads import RECEIVED, SENT, Layer, Network
 from workloads.cache import once_for_each
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.tensors import INPUT
+
+NORMS = frozenset({"layer_norm", "rms_norm"})
+"""Operators whose kernels write narrow numbers, too."""
 
 
 def operators(
@@ -40,6 +43,8 @@ def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
     sends = any(layer.operator == SENT for layer in network.layers)
     found = with_wide_head(Operators(step.all.graph, tuple(nodes), sends=sends))
+    norms = {layer.name for layer in network.layers if layer.operator in NORMS}
+    found = with_casts(found, norms)
     return found if inference else recomputed(found, network, recompute, early_stop=early_stop)
 
 
@@ -225,6 +230,7 @@ class _TrainingOperators:
             block=layer.block,
             attention=layer.type.softmax_kernel,
             spectral=step.products * spectral / pairs,
+            grouped=layer.groups > 1 and layer.type.fully_connected,
         )
 
 
@@ -248,3 +254,36 @@ def with_wide_head(of: Operators) -> Operators:
         gradient=wide(head.gradient),
     )
     return replace(of, nodes=(*of.nodes[: of.logits], head, *of.nodes[of.logits + 1 :]))
+
+
+def with_casts(of: Operators, norms: Set[str]) -> Operators:
+    """The same, each tensor cast once for all products that read it, right where it is written.
+
+    ``norms`` write narrow numbers in place of wide ones, both ways round, where all of their
+    readers are such products: nothing more is moved. So do Transformer Engine's LayerNormLinear
+    (NVIDIA, module/layernorm_linear.py: one input for q, k and v, quantized by the norm's kernel,
+    before sequence parallelism gathers it) and compilers, which make equal casts once
+    (torchao's float8). What a product or attention writes is cast before what reads it.
+    """
+    nodes = list(of.nodes)
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        own = [(v, i, op) for v, node in enumerate(nodes) for i, op in enumerate(node.of(phase))]
+        wide = {t.tensor for _, _, op in own if not op.narrow for t in op.reads}
+        writers = {
+            t.tensor: (v, i, t)
+            for v, i, op in own
+            if not op.macs and not op.attention
+            for t in op.writes
+        }
+        found: dict[tuple[int, int], list[Map]] = {}
+        done = set(norms - wide)
+        for v, i, op in own:
+            if op.narrow and (read := op.reads[0]).tensor not in done:
+                done |= {read.tensor} if read.share == 1 else set()
+                at, place, what = writers.get(read.tensor, (v, i, read))
+                found.setdefault((at, place), []).append(what)
+        for (v, i), maps in found.items():
+            ops = list(nodes[v].of(phase))
+            ops[i] = replace(ops[i], casts=tuple(maps))
+            nodes[v] = replace(nodes[v], **{phase: tuple(ops)})
+    return replace(of, nodes=tuple(nodes))

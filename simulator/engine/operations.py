@@ -327,7 +327,8 @@ class Worker:
     followed); before its first operation ``held_bytes`` are in it, of which weights as
     operators read them are ``weight_bytes``, and a buffer of gradients ``gradient_bytes``.
     Where a core has several ``units`` (their names), each does one operation at a time, and
-    all share that memory. In micro-batch n its cores take ``pace(n)`` times as long. With an
+    all share that memory. In micro-batch n its cores take ``pace(n)`` times as long, and
+    ``contention`` longer while it takes part in exchanges. With an
     ``rank_program`` it does not follow its template once, but parts of it, for many micro-batches.
     """
 
@@ -346,6 +347,7 @@ class Worker:
     pace: Callable[[int], float] | None = None
     rank_program: RankProgram | None = None
     units: tuple[str, ...] = ()
+    contention: float = 0.0
 
     @property
     def cores(self) -> int:

@@ -130,6 +130,10 @@ class Follower:
                 continue
             after = self._after(some[0], done)
             yield from self._until(self._template[some[0]].operation, after)
+            if not self._machine.alone(self._worker):
+                for line in some:
+                    yield from self._line(line, instruction, done)
+                continue
             found = self._machine.compute_block(self._worker, block, instruction.micro_batch, after)
             done.update(dict.fromkeys(some, found))
             yield found
@@ -229,6 +233,7 @@ def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
             for event in after:
                 if event.callbacks is not None:
                     yield event
+        if block is not None and machine.alone(worker):
             found = machine.compute_block(worker, block, micro_batch, after)
             yield found
             done.update(dict.fromkeys(lines, found))

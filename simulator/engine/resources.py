@@ -198,6 +198,32 @@ class Span(Done):
     """The number of its first core."""
 
 
+class Beside:
+    """A worker's exchanges: how many were ``given`` and are not over, and how long any went on."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.given = 0
+        self._env = env
+        self._going, self._since_ps, self._total_ps = 0, 0, 0
+
+    @property
+    def ps(self) -> int:
+        """Picoseconds up to now in which an exchange went on."""
+        return self._total_ps + (int(self._env.now) - self._since_ps if self._going else 0)
+
+    def begins(self) -> None:
+        """One more goes on."""
+        if not self._going:
+            self._since_ps = int(self._env.now)
+        self._going += 1
+
+    def ends(self, _: simpy.Event) -> None:
+        """One that began is over."""
+        self._total_ps, self._since_ps = self.ps, int(self._env.now)
+        self._going -= 1
+        self.given -= 1
+
+
 class Cores:
     """Cores that run the same operations together.
 

@@ -45,7 +45,7 @@ def test_other_products_are_twice_as_fast(model: str) -> None:
     assert others
     for v in others:
         fast, slow = dict(made(found, v, core("fp8"))), dict(made(found, v, core("bf16")))
-        assert fast.keys() > slow.keys()  # casts
+        assert fast.keys() >= slow.keys()  # casts
         for name, seconds in slow.items():
             assert fast[name] == pytest.approx(seconds / 2, rel=1e-3)
 

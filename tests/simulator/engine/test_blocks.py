@@ -103,10 +103,11 @@ def programs(draw: st.DrawFn) -> Program:
     """Two cores that compute, and exchange now and then, with an HBM each.
 
     Exchanges are of both, or of one with itself at a site of its own; in some programs
-    every line waits for the one before, in some the second core is slow.
+    every line waits for the one before, in some the second core is slow, or exchanges slow both.
     Nothing takes no time: of what ends at once either may be named as waited for.
     """
     count, in_turn, slow = draw(st.integers(1, 12)), draw(st.booleans()), draw(st.booleans())
+    contention = draw(st.sampled_from((0.0, 0.5)))
     some = st.lists(st.integers(0, count - 1), max_size=4)
     together, alone = {*draw(some)}, {*draw(some)}
     shared = [sent(f"x{i}") for i in range(count)]
@@ -127,7 +128,16 @@ def programs(draw: st.DrawFn) -> Program:
             tasks.append(Task(operation, needs))
         above, pace = (0, 1 + number), (lambda _: 1.5) if number and slow else None
         workers.append(
-            Worker(CORE, tuple(tasks), above, first=number, unit="core", hbm=number, pace=pace)
+            Worker(
+                CORE,
+                tuple(tasks),
+                above,
+                first=number,
+                unit="core",
+                hbm=number,
+                pace=pace,
+                contention=contention,
+            )
         )
     return Program(
         tuple(workers), (Communicator(0), Communicator(1), Communicator(1)), hbms=(2e12, 3e12)
@@ -160,6 +170,7 @@ def pipelines(draw: st.DrawFn) -> Program:
     Some are of one worker on a link of its own, some on one that both use; sums of the
     last micro-batch are under way while it computes. No line takes no time.
     """
+    contention = draw(st.sampled_from((0.0, 0.5)))
     micro_batches, count = draw(st.integers(1, 5)), draw(st.integers(2, 9))
     workers = []
     for number in range(2):
@@ -191,7 +202,14 @@ def pipelines(draw: st.DrawFn) -> Program:
         above = (number,)
         workers.append(
             Worker(
-                CORE, tuple(tasks), above, first=number, hbm=number, unit="core", rank_program=way
+                CORE,
+                tuple(tasks),
+                above,
+                first=number,
+                hbm=number,
+                unit="core",
+                rank_program=way,
+                contention=contention,
             )
         )
     return Program(
