@@ -32,7 +32,9 @@ class Stack:
     back ``hidden_experts``, of which the ``dispatcher`` says how many copies go. Links give
     ``collectives`` of what they else do. Weights are updated in ``update_order``: that of the
     layers, once all gradients are there, or as gradients arrive ("arrival"). With ``early_stop``
-    what is computed again ends with what backward needs.
+    what is computed again ends with what backward needs. With ``tensor_waits`` a layer's gradient
+    of weights waits until the errors of its input are summed (tensor parallelism), which goes on
+    beside it elsewhere.
     None: what is usual.
     """
 
@@ -47,6 +49,7 @@ class Stack:
     update_order: str = "layers"
     hidden_experts: float = 0.0
     dispatcher: Dispatcher = "alltoall"
+    tensor_waits: bool = False
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -79,6 +79,7 @@ class HabitsTable(Table):
     collectives: Share = 1.0
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
+    tensor_waits: bool = False
 
 
 class StackTable(Table):
@@ -161,6 +162,7 @@ class Chosen:
             habits.update_order,
             habits.hidden_experts,
             habits.dispatcher,
+            habits.tensor_waits,
         )
 
     @classmethod

@@ -155,6 +155,9 @@ class Writer:
 
     def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
         v, phase = item.node, item.phase
+        stack = self.rules.array.stack
+        if phase is Phase.GRADIENT and stack and stack.tensor_waits and self.rules.overlap:
+            after = [*after, (MADE[Phase.BACKWARD], v)]
         if phase is Phase.BACKWARD:
             self._behind = (MADE[phase], v)
         made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
