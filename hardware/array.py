@@ -27,7 +27,9 @@ class Stack:
     Gradients are exchanged in buckets of ``bucket_bytes``, beside the backward pass
     where ``overlap``; of what layers exchange on their way (tensor parallelism)
     ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
-    they else do. Weights are updated in ``update_order``: that of the layers, once all gradients
+    they else do. A reduce-scatter or an all-gather over several nodes is a ring, whose steps take
+    ``ring_steps_s`` inside a node and between nodes at least (none: as links have it), and a
+    bucket has ``bucket_rank_bytes`` at least for each member. Weights are updated in ``update_order``: that of the layers, once all gradients
     are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
     ends with what backward needs.
     None: what is usual.
@@ -42,6 +44,8 @@ class Stack:
     collectives: float = 1.0
     early_stop: bool = False
     update_order: str = "layers"
+    bucket_rank_bytes: float = 0.0
+    ring_steps_s: tuple[float, ...] = ()
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -74,6 +74,8 @@ class HabitsTable(Table):
     collectives: Share = 1.0
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
+    bucket_rank: Bytes = 0.0
+    ring_steps: Annotated[list[Duration], Field(min_length=2, max_length=2)] | None = None
 
 
 class StackTable(Table):
@@ -153,6 +155,8 @@ class Chosen:
             habits.collectives,
             habits.recompute == "needed",
             habits.update_order,
+            habits.bucket_rank,
+            tuple(habits.ring_steps or ()),
         )
 
     @classmethod
