@@ -136,15 +136,18 @@ class Joints:
 
     def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:
         """Replicas of a stage sum their gradients, bucket by bucket."""
-        rules = [chunk.writer.rules for chunk in chunks] * self._copies
-        if len(rules) < 2:
+        rules = [chunk.writer.rules for chunk in chunks]
+        each = rules[0].array.group.size
+        firsts = [one.array.first + k * each for one in rules for k in range(self._copies)]
+        if len(firsts) < 2:
             return
+        arrays = [self._between.array.part(first, each) for first in firsts]
         parties = sum(chunk.writer.workers() for chunk in chunks)
         communicator = self._site(f"replicas of stage {chunks[0].stage}", once=True)
         for nodes, size in chunks[0].writer.buckets():
             graph = rules[0].graph
             more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-            operation = self._between.sums(rules, size, f"{graph[nodes[0]].name}{more}")
+            operation = self._between.sums(arrays, size, f"{graph[nodes[0]].name}{more}")
             for chunk in chunks:
                 chunk.writer.sums.append(Sum(nodes, operation, parties, communicator))
 

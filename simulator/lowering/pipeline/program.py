@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import gcd
 
 from hardware import Array
-from planners import Place, Plan, PlanError
+from planners import Plan, PlanError
 from planners.legality import check_nodes
 from planners.plan import COPIES, Pipeline
 from planners.plan.updates import kept_in_parts
@@ -30,6 +29,7 @@ from simulator.engine.operations import (
     overflow,
 )
 from simulator.lowering.execution import Execution
+from simulator.lowering.pipeline.alike import alike_pipelines, one_pipeline
 from simulator.lowering.pipeline.connections import Chunk, Joints
 from simulator.lowering.pipeline.places import merged, stage_memory
 from simulator.lowering.pipeline.stage_writer import StageWriter
@@ -285,32 +285,3 @@ def check_places(pipeline: Pipeline, array: Array) -> None:
             f"the stages need {end} accelerators; {array.name!r} has {size} (cores, under the "
             "deployed model)"
         )
-
-
-def alike_pipelines(
-    pipeline: Pipeline, schedule: Schedule, array: Array, execution: Execution
-) -> int:
-    """Into how many pipelines this one falls apart that do the same at the same time.
-
-    Replicas of 4 and 2 take micro-batches in turn: those of even number meet the first
-    and third replica of the one and the first of the other, and no others. On the papers'
-    links such pipelines do not meet but to sum gradients. On wires they may.
-    """
-    if execution.model == "deployed" or not schedule.flushes or execution.inference:
-        return 1
-    for place in pipeline.places:
-        firsts = range(place.first, place.first + place.count, place.each)
-        if len({array.part(first, place.each).group for first in firsts}) > 1:
-            return 1
-    return gcd(*pipeline.replicas, pipeline.micro_batches)
-
-
-def one_pipeline(pipeline: Pipeline, copies: int) -> Pipeline:
-    """One of the alike pipelines: its replicas, and its micro-batches."""
-    if copies == 1:
-        return pipeline
-    places = tuple(
-        Place(place.first, place.count // copies, place.replicas // copies)
-        for place in pipeline.places
-    )
-    return replace(pipeline, places=places, micro_batches=pipeline.micro_batches // copies)

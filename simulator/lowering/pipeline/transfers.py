@@ -114,13 +114,13 @@ class PublishedBetween:
         """How many share a link: on a bus all boundaries, in both directions."""
         return 2 * max(self.boundaries, 1) if self.array.topology.shared else 1
 
-    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:
+    def sums(self, replicas: Sequence[Array], size: float, layer: str) -> Operation:
         """Replicas sum ``size`` bytes of gradients that each core has (the most that one has)."""
         many = len(replicas)
         each = 2.0 * (many - 1) / many * size
-        rate = min(_port(one.array) for one in replicas) / self._streams
-        moved = each * many * replicas[0].array.group.size
-        joules = moved * transfer_j_per_byte(replicas[0].array.group)
+        rate = min(_port(one) for one in replicas) / self._streams
+        moved = each * many * replicas[0].group.size
+        joules = moved * transfer_j_per_byte(replicas[0].group)
         return _sum(layer, moved / 2, joules, duration_ps(each, rate))
 
     def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
@@ -195,15 +195,15 @@ class DeployedBetween(PublishedBetween):
         whole = self.execution.whole_shards
         return regions(rules.root, rules.array.first, node, by_type, whole=whole, once=held)
 
-    def sums(self, replicas: Sequence[Rules], size: float, layer: str) -> Operation:  # noqa: D102
-        firsts = np.array([one.array.first for one in replicas])
-        each = replicas[0].array.group.size
+    def sums(self, replicas: Sequence[Array], size: float, layer: str) -> Operation:  # noqa: D102
+        firsts = np.array([one.first for one in replicas])
+        each = replicas[0].group.size
         rows = np.add.outer(np.arange(each), firsts)
         members = Lattice.of(rows) or Rows(rows)
         jobs = offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
         many = len(replicas)
         moved = 2.0 * (many - 1) / many * size * each * many
-        joules = moved * transfer_j_per_byte(replicas[0].array.group)
+        joules = moved * transfer_j_per_byte(replicas[0].group)
         return _sum(layer, moved / 2, joules, jobs=jobs)
 
     def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:

@@ -1,10 +1,22 @@
 """Replicas that do the same are followed once: against all of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from hardware import Array, load_array
-from planners import Pipeline, Place, Plan, Stage, load_planner
+from planners import (
+    Axes,
+    Pipeline,
+    Place,
+    Plan,
+    Stage,
+    Staging,
+    load_planner,
+    planned_by_axes,
+)
 from simulator import PUBLISHED, Timeline, simulate
+from simulator.lowering.execution import deployed
 from workloads import cut, load_network, partition_graph
 
 BATCH = 96
@@ -35,6 +47,12 @@ def steps(
     return once, simulate(network, plan, array, PUBLISHED, folded=False)
 
 
+def followed(timeline: Timeline) -> int:
+    """How many replicas of places are simulated."""
+    programs = [worker.rank_program for worker in timeline.program.workers]
+    return len({(one.rank, one.replica) for one in programs if one})
+
+
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble"])
 @pytest.mark.parametrize(
     ("replicas", "copies"), [((2, 2), 2), ((4, 4, 4), 4), ((4, 2), 2), ((3, 1), 1), ((2, 4, 2), 2)]
@@ -54,12 +72,7 @@ def test_alike_pipelines_are_one(
         assert ours[key].bytes == pytest.approx(total.bytes)
         assert ours[key].flops == pytest.approx(total.flops)
     assert once.cores == all_.cores
-    itineraries = {
-        (w.rank_program.rank, w.rank_program.replica)
-        for w in once.program.workers
-        if w.rank_program
-    }
-    assert len(itineraries) == sum(replicas) // copies
+    assert followed(once) == sum(replicas) // copies
 
 
 def test_unlike_devices_are_no_copies() -> None:
@@ -68,3 +81,44 @@ def test_unlike_devices_are_no_copies() -> None:
     once, all_ = steps(array, (2, 2), 1, "1f1b", 8)
     assert once.makespan_ps == all_.makespan_ps
     assert len(once.program.workers) == 4
+
+
+def wired(nodes: int, axes: str, *changes: str) -> tuple[Timeline, Timeline]:
+    """A small transformer by named axes on nodes of eight GPUs, folded and not."""
+    array = load_array("h100-cluster", [f"nodes={nodes}", "stack=nemo-2024", *changes])
+    execution = replace(deployed(array), staging=Staging(parallel=Axes.parse(axes), micro_batch=1))
+    network = load_network("gpt2-medium:layers=4")
+    plan = planned_by_axes(
+        network, execution.planned(array), 48, Axes.parse(axes), execution.staging
+    )
+    made = execution.planned(array)
+    once = simulate(network, plan, made, execution)
+    return once, simulate(network, plan, made, execution, folded=False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "axes", "stages"),
+    [(3, "dp=3,tp=8", 1), (6, "dp=3,pp=2,tp=8", 2), (6, "dp=6,pp=2,tp=4", 2), (3, "dp=6,tp=4", 1)],
+)
+def test_replicas_on_wires_of_their_own_are_one(nodes: int, axes: str, stages: int) -> None:
+    once, all_ = wired(nodes, axes)
+    assert once.makespan_ps == all_.makespan_ps
+    assert once.traffic_bytes == pytest.approx(all_.traffic_bytes)
+    assert (followed(once), followed(all_)) == (stages, 3 * stages)
+    peaks = [{one.peak_bytes for one in timeline.memory} for timeline in (once, all_)]
+    assert peaks[0] == peaks[1]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "changes"),
+    [
+        (6, ["topology.levels.1.oversubscription=4"]),
+        (3, ["topology.levels.1.rails=1", "devices.0.count=16"]),
+        (8, ["devices.0.count=6"]),
+    ],
+)
+def test_replicas_that_share_wires_are_followed_each(nodes: int, changes: list[str]) -> None:
+    """Of a switch, of a node's port; or nodes of 6 that part the 8 of a replica differently."""
+    once, all_ = wired(nodes, "dp=3,pp=2,tp=8", *changes)
+    assert once.makespan_ps == all_.makespan_ps
+    assert followed(once) == followed(all_) == 6
