@@ -29,9 +29,9 @@ class Stack:
     ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
     they else do. A reduce-scatter or an all-gather over several nodes is a ring, whose steps take
     ``ring_steps_s`` inside a node and between nodes at least (none: as links have it), and a
-    bucket has ``bucket_rank_bytes`` at least for each member. Weights are updated in ``update_order``: that of the layers, once all gradients
-    are there, or as gradients arrive ("arrival"). With ``early_stop`` what is computed again
-    ends with what backward needs.
+    bucket has ``bucket_rank_bytes`` at least for each member. Weights are updated in
+    ``update_order``: that of the layers, once all gradients are there, or as gradients arrive
+    ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
     None: what is usual.
     """
 
