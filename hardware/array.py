@@ -18,6 +18,8 @@ Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
 Attention = Literal["fused", "unfused"]
+Dispatcher = Literal["alltoall", "once"]
+"""How tokens go to experts: a copy to each, or one to each rank (or domain) that has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,13 @@ class Stack:
 
     Gradients are exchanged in buckets of ``bucket_bytes``, beside the backward pass
     where ``overlap``; of what layers exchange on their way (tensor parallelism)
-    ``hidden_tensor`` goes on while cores compute. Links give ``collectives`` of what
-    they else do. A reduce-scatter or an all-gather over several nodes is a ring, whose steps take
-    ``ring_steps_s`` inside a node and between nodes at least (none: as links have it), and a
-    bucket has ``bucket_rank_bytes`` at least for each member. Weights are updated in
-    ``update_order``: that of the layers, once all gradients are there, or as gradients arrive
-    ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
+    ``hidden_tensor`` goes on while cores compute, and of tokens on their way to experts and
+    back ``hidden_experts``, of which the ``dispatcher`` says how many copies go. Links give
+    ``collectives`` of what they else do. A reduce-scatter or an all-gather over several nodes is
+    a ring, whose steps take ``ring_steps_s`` inside a node and between nodes at least (none: as
+    links have it), and a bucket has ``bucket_rank_bytes`` at least for each member. Weights are
+    updated in ``update_order``: that of the layers, once all gradients are there, or as gradients
+    arrive ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
     None: what is usual.
     """
 
@@ -44,6 +47,8 @@ class Stack:
     collectives: float = 1.0
     early_stop: bool = False
     update_order: str = "layers"
+    hidden_experts: float = 0.0
+    dispatcher: Dispatcher = "alltoall"
     bucket_rank_bytes: float = 0.0
     ring_steps_s: tuple[float, ...] = ()
 

@@ -36,6 +36,8 @@ class Roofline:
     mean), and all that are in an array wait for the slowest, which takes ``slowest`` times as
     long as the mean (``waiting``). While exchanges go on beside it computing takes
     ``contention`` longer (0.19: 1.19 times as long), as they take compute units and bandwidth.
+    Of a grouped product (experts) each group takes ``group_s`` besides: it is a chain of
+    kernels of its own.
     """
 
     matrix_efficiency: float = 1.0
@@ -45,6 +47,7 @@ class Roofline:
     pad_matrix_unit: int = 0
     attention_efficiency: float | None = None
     host_s: float = 0.0
+    group_s: float = 0.0
     concurrent: float = 1.0
     winograd: float = 1.0
     align_bytes: float = 0.0

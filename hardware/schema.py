@@ -36,7 +36,7 @@ from hardware.reader import (
     whole,
 )
 from hardware.spec import Settings, unflatten
-from hardware.topology import TIERS, Tier, Topology
+from hardware.topology import TIERS, Protocol, Tier, Topology, protocol
 from hardware.units import Dataflow, MatrixUnit, Units, VectorUnit
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
@@ -73,6 +73,8 @@ Shape = Annotated[
 ]
 
 CableText = Annotated[list[Cable], BeforeValidator(cables)]
+ProtocolText = Annotated[Protocol, BeforeValidator(protocol)]
+MOST_PROTOCOLS = 8
 
 
 class ChipTable(Table):
@@ -136,6 +138,7 @@ class RooflineTable(Table):
     pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = _DEFAULT.pad_matrix_unit
     attention_efficiency: Share | None = None
     host_s: Duration = Field(default=_DEFAULT.host_s, alias="host")
+    group_s: Duration = Field(default=_DEFAULT.group_s, alias="group")
     concurrent: Annotated[float, number(0, 1)] = _DEFAULT.concurrent
     winograd: Annotated[float, number(1, 16)] = _DEFAULT.winograd
     variation: Annotated[float, number(0, 0.5)] = _DEFAULT.variation
@@ -242,6 +245,8 @@ class LevelTable(LinkTable):
     dimensions: Annotated[int, whole(1, 3)] = 2
     reduces: Share = 0.0
     cables: list[CableText] = Field(default=[], min_length=1, max_length=MOST_CABLES)
+    copy_bytes_per_s: ByteRate = Field(default=0.0, alias="copy")
+    protocols: list[ProtocolText] = Field(default=[], min_length=1, max_length=MOST_PROTOCOLS)
 
 
 class TopologyTable(Table):
@@ -431,4 +436,6 @@ def _tier(table: LevelTable, share: float) -> Tier:
         table.dimensions,
         table.reduces,
         cables=tuple(cable for some in table.cables for cable in some),
+        copy_bytes_per_s=table.copy_bytes_per_s,
+        protocols=tuple(table.protocols),
     )

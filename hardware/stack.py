@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hardware.array import Attention, SpecError, Stack
+from hardware.array import Attention, Dispatcher, SpecError, Stack
 from hardware.reader import Bytes, Duration, Share, Table, Text, number, whole
 from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
 from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
@@ -30,7 +30,8 @@ _PEAKS = "chip.peak_by_format."
 class EfficiencyTable(Table):
     """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
 
-    ``host`` is the least time of an operator, ``overhead`` what each takes besides;
+    ``host`` is the least time of an operator, ``overhead`` what each takes besides, ``group``
+    what each expert of a layer's product does;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
     by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
     much longer computing takes beside exchanges; ``align`` of how many
@@ -50,6 +51,7 @@ class EfficiencyTable(Table):
     memory: Share | None = None
     overhead: Duration | None = None
     host: Duration | None = None
+    group: Duration | None = None
     concurrent: Annotated[float, number(0, 1)] | None = None
     winograd: Annotated[float, number(1, 16)] | None = None
     variation: Annotated[float, number(0, 0.5)] | None = None
@@ -71,6 +73,8 @@ class HabitsTable(Table):
     overlap: Literal["full", "none"] | None = None
     bucket: Bytes | None = None
     hidden_tensor: Annotated[float, number(0, 1)] = 0.0
+    hidden_experts: Annotated[float, number(0, 1)] = 0.0
+    dispatcher: Dispatcher = "alltoall"
     collectives: Share = 1.0
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
@@ -130,7 +134,8 @@ _KEYS = {
     **{
         key: f"roofline.{key}"
         for key in (
-            *("overhead", "host", "concurrent", "winograd", "variation", "contention", "align"),
+            *("overhead", "host", "group", "concurrent", "winograd", "variation", "contention"),
+            "align",
         )
     },
 }
@@ -155,6 +160,8 @@ class Chosen:
             habits.collectives,
             habits.recompute == "needed",
             habits.update_order,
+            habits.hidden_experts,
+            habits.dispatcher,
             habits.bucket_rank,
             tuple(habits.ring_steps or ()),
         )

@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+
+from hardware.quantity import parse_quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """A way to send small messages, as LL and LL128 of NCCL, beside that of large ones.
+
+    A collective by ``algorithm`` ("ring", or "direct", which is all-to-all) takes
+    ``start_s``, ``step_s`` for each step, and its bytes at a ``share`` of the bandwidth.
+    """
+
+    name: str
+    algorithm: str
+    start_s: float
+    step_s: float
+    share: float
+
+
+_PROTOCOL = re.compile(
+    r"(\w{1,20}) (ring|direct): (.+) \+ (.+) a step at (\d?\.?\d{1,4})", re.ASCII
+)
+
+
+def protocol(written: object) -> Protocol:
+    """Reads "LL ring: 6.6 us + 0.6 us a step at 0.25"; raises ValueError."""
+    found = _PROTOCOL.fullmatch(written) if isinstance(written, str) else None
+    if found is None or not 0 < (share := float(found[5])) <= 1:
+        raise ValueError('must be like "LL ring: 6.6 us + 0.6 us a step at 0.25" (ring or direct)')
+    start_s, step_s = (parse_quantity(found[i], "s") for i in (3, 4))
+    return Protocol(found[1], found[2], start_s, step_s, share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +49,8 @@ class Tier:
     sides of its ``dimensions`` that are nearest to each other. A switch that sums
     what passes it does so at ``reduces`` of the ports' bandwidth (0: it does not).
     ``cables`` are those of a tier of that kind: the two units that each joins.
+    In a collective of large messages a member copies the piece of its own at
+    ``copy_bytes_per_s`` (0: beside what it sends); small ones go by one of ``protocols``.
     """
 
     kind: str
@@ -29,6 +63,8 @@ class Tier:
     dimensions: int = 2
     reduces: float = 0.0
     cables: tuple[tuple[int, int], ...] = ()
+    copy_bytes_per_s: float = 0.0
+    protocols: tuple[Protocol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from experiments.measured.collectives import LatencyRow
     from experiments.measured.pods import PodRow
     from experiments.measured.section import Section
     from experiments.measured.steps import RingRow
 
 
 NETWORK = "resnet50"
+MOST_ROWS = 4000
+"""That a table of one's own may have."""
 LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use", "by", "stack")
 """Columns of measured steps that a narrow terminal goes without, the first ones first."""
 LEAST_OF_ROWS = ("share, recompute counted", "bias", "90 %")
@@ -32,7 +35,7 @@ def configure_validate(commands: Any) -> None:
         "--table",
         metavar="FILE",
         help="steps to predict, in the columns of the shipped table of measured ones (MLPerf) or "
-        "of that of another simulator (ASTRA-sim)",
+        "of that of another simulator (ASTRA-sim); or collectives' latencies (docs/collectives.md)",
     )
     parser.add_argument(
         "--set",
@@ -120,7 +123,7 @@ def _everything(args: argparse.Namespace) -> tuple[list[Section], Callable[[], F
     from hardware import load_device
     from workloads import load_network
 
-    measured, rings = _tables(args.table)
+    measured, rings, latencies = _tables(args.table)
     if args.plot:
         pods.check_drawable(len(measured))
     devices = {name: replace(load_device(name, args.set)[0], name=name) for name in pods.SYSTEMS}
@@ -136,21 +139,32 @@ def _everything(args: argparse.Namespace) -> tuple[list[Section], Callable[[], F
             steps.gpu_section(list(steps.gpu_steps(steps.shipped_gpus(), progress))),
             collectives.measured_section(list(nccl)),
         ]
+        if latencies:
+            found_too = collectives.measured(collectives.latencies(latencies), progress)
+            sections.append(collectives.latencies_section(list(found_too)))
     return sections, lambda: pods.plot(found)
 
 
-def _tables(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow]]:
-    """Measured steps and another simulator's, the shipped ones where ``path`` has none such."""
-    from experiments.measured import pods, steps
+def _tables(
+    path: str | None,
+) -> tuple[Sequence[PodRow], Sequence[RingRow], Sequence[LatencyRow]]:
+    """Measured steps and another simulator's, the shipped ones where ``path`` has none such.
+
+    Latencies of collectives are those of ``path`` alone.
+    """
+    from experiments.measured import collectives, pods, steps
     from experiments.output import UsageError
     from hardware.reader import checked_rows, parse_csv, read_text
 
     if path is None:
-        return pods.shipped(), steps.shipped_rings()
-    rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError)
+        return pods.shipped(), steps.shipped_rings(), ()
+    rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError, MOST_ROWS)
     if rows[0][1].keys() == steps.RingRow.model_fields.keys():
-        return pods.shipped(), checked_rows(steps.RingRow, rows, UsageError)
-    return pods.parse(rows), steps.shipped_rings()
+        return pods.shipped(), checked_rows(steps.RingRow, rows, UsageError), ()
+    if rows[0][1].keys() == collectives.LatencyRow.model_fields.keys():
+        found = checked_rows(collectives.LatencyRow, rows, UsageError)
+        return pods.shipped(), steps.shipped_rings(), found
+    return pods.parse(rows), steps.shipped_rings(), ()
 
 
 def configure_calibrate(commands: Any) -> None:

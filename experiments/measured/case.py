@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from experiments.measured.machine import changes_of, machine_of, stack_of
+from experiments.measured.machine import FUSED_EXPERTS, changes_of, machine_of, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.split import LeftOutError, Split, precision_of, split_of
 from experiments.studies.case import Case
@@ -30,6 +30,8 @@ is counted here."""
 COMPILED = ("MaxText", "torchtitan FSDP2 +compile")
 """Frameworks whose compiler does element-wise work in passing."""
 
+BIASED = "gpt-oss"
+"""Of models of llama's kind that which has biases (OpenAI 2025, gpt-oss model card)."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
 TOO_LARGE = "too_large"
@@ -101,7 +103,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             norm="rms_norm" if llama else "layer_norm",
             positions="rotary" if llama else "table",
             activation="silu" if row.gated else "gelu",
-            biases=not llama,
+            biases=not llama or row.model.startswith(BIASED),
             fused_qkv=not llama,
             tied=not llama,
             dropout=not llama and not row.framework.startswith("Composer"),
@@ -112,6 +114,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             dense_layers=row.dense_layers or 0,
             attention="fused" if split.fused_attention else "unfused",
             compiled=row.framework.startswith(COMPILED),
+            fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
             head_dim=128 if latent else row.head_dim or 0,
             kv_heads=0 if latent else row.kv_heads or 0,
             q_rank=1536 if latent else 0,

@@ -90,6 +90,49 @@ class CollectiveRow(Cells):
     source: str
 
 
+class LatencyRow(Cells):
+    """One collective's time in a table of latencies, a median of so many ``versions`` of NCCL."""
+
+    device: str
+    op_name: str
+    num_gpus: Annotated[int, whole(2, MOST_RANKS)]
+    latency_ms: Annotated[float, number(1e-6, 1e9)]
+    versions: str
+    bytes: Annotated[float, number(1, 1e15)]
+
+
+ARRAYS = {
+    "A100-SXM4": "a100-cluster",
+    "H100 80GB HBM3": "h100-cluster",
+    "H200": "h200-cluster",
+    "B200": "b200-cluster",
+    "B300 SXM6": "b300-cluster",
+    "GB200": "gb200-cluster",
+    "GB300": "gb300-cluster",
+}
+"""How names of devices begin, and one node of which array they are; others are left out."""
+
+
+def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
+    """Rows of a table of latencies, by arrays of the catalog."""
+    return [
+        CollectiveRow(
+            system=row.device,
+            array=array,
+            nodes=1,
+            collective=row.op_name.replace("_", "-").replace("alltoall", "all-to-all"),
+            algorithm="auto",
+            ranks=row.num_gpus,
+            bytes=row.bytes,
+            time_us=row.latency_ms * 1e3,
+            source="a table of latencies",
+        )
+        for row in rows
+        for begins, array in ARRAYS.items()
+        if row.device.removeprefix("NVIDIA ").startswith(begins)
+    ]
+
+
 def shipped() -> list[CollectiveRow]:
     """Return NCCL's times that come with accelarray."""
     return checked_rows(CollectiveRow, shipped_rows("nccl.csv"), UsageError)
@@ -201,6 +244,31 @@ def independent_section(found: list[Record]) -> Section:
     return Section("Another simulator", lines(found, THEIRS), (), {"independent": found})
 
 
+def latencies_section(found: list[Record]) -> Section:
+    """A line for each system and number of GPUs, small messages and large ones apart."""
+    groups = grouped(found, lambda case: (case["system"], case["ranks"]))
+    rows = [
+        {"system": system, "GPUs": ranks, "rows": len(cases), **_by_size(cases)}
+        for (system, ranks), cases in groups.items()
+    ]
+    every = grouped(found, lambda case: case["ranks"])
+    remarks = tuple(
+        f"{ranks} GPUs: median "
+        + ", ".join(f"{error} {size}" for size, error in _by_size(cases).items())
+        for ranks, cases in every.items()
+    )
+    title = "Collectives: a table of latencies, and ours"
+    return Section(title, rows, remarks, {"latencies": found})
+
+
+def _by_size(cases: list[Record]) -> Record:
+    parts = {
+        "4 kB to 16 MB": [c for c in cases if 4e3 <= c["size_bytes"] <= 1 << 24],
+        "above": [c for c in cases if c["size_bytes"] > 1 << 24],
+    }
+    return {size: f"{median_error(part):.1%}" for size, part in parts.items() if part}
+
+
 def measured_section(found: list[Record]) -> Section:
     """A line for each system and number of GPUs; JSON has every row."""
     large = [case for case in found if case["counted"]]
@@ -226,7 +294,7 @@ def measured_section(found: list[Record]) -> Section:
         f"Inside a node, above 16 MB: {len(inside)} rows, median {median_error(inside):.1%}; on "
         f"the mesh of a DGX-1 at most {largest_error(meshed):.1%}.",
         f"Not counted: {len(small)} rows of 16 MB and less, median {median_error(small):.1%} "
-        "(NCCL changes its protocol there).",
+        "(of eager calls, launches included).",
     )
     title = "Collectives: NCCL's measured times, and ours"
     return Section(title, rows, remarks, {"measured_collectives": found})

@@ -76,6 +76,10 @@ OF_FRAMEWORK = (
 )
 """How frameworks begin, and the catalog's stack for them; the first one that fits counts."""
 OTHERS = "megatron-2025"
+BRIDGE = "Megatron-Bridge "
+RACKS = ("GB200", "GB300")
+FUSED_EXPERTS = "megatron-2026"
+"""The stack that has one kernel for all experts, and their activation in it."""
 
 
 def machine_of(row: Row) -> Machine:
@@ -110,7 +114,29 @@ def _domain(row: Row, machine: Machine) -> int:
 
 def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
     """The catalog's stack of a row, and what is assumed where its framework is not known."""
+    if row.experts and row.framework.startswith(BRIDGE):
+        return _recipe(row), ()
     for begins, stack in OF_FRAMEWORK:
         if row.framework.startswith(begins):
             return stack, ()
     return OTHERS, (f"stack {OTHERS}",)
+
+
+def _recipe(row: Row) -> str:
+    """The stack of Megatron-Bridge's recipe for experts, by release, chip, model and format.
+
+    NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs: from 26.06 on steps in MXFP8 are
+    whole CUDA graphs with one kernel for all experts on GB200 and GB300 (on B300 of Qwen3-30B and
+    DeepSeek-V3). Before, these two use HybridEP, racks for Qwen3-235B, too, and DeepSeek-V3 over
+    several nodes DeepEP; else it is all-to-all, where tp is on H100 beside other products.
+    """
+    racks, small = row.hw in RACKS, row.model.startswith("qwen3-30b")
+    fused = racks or (row.hw == "B300" and row.model.startswith(("qwen3-30b", "deepseek")))
+    later = row.framework.removeprefix(BRIDGE) >= "26.06"
+    if later and row.precision == "fp8" and fused:
+        return FUSED_EXPERTS
+    if row.model.startswith("deepseek") and not racks and (row.ep or 1) > MACHINES[row.hw].domain:
+        return "megatron-2025-deepep"
+    if small or row.model.startswith("deepseek") or (racks and row.model.startswith("qwen3")):
+        return "megatron-2025-hybridep"
+    return "megatron-2025-overlap" if row.hw == "H100" and (row.tp or 1) > 1 else OTHERS

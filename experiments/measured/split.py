@@ -24,6 +24,9 @@ RECOMPUTE = {
     "full": "full",
 }
 """What rows call it, to what is computed again here (--recompute)."""
+WHOLE_EXPERTS = ("Megatron-Bridge",)
+"""Frameworks whose recipes leave experts whole: expert_tensor_parallel_size=1 in
+NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs."""
 HALF = ("selective-op", "custom", "offload", "qkv_offload", "offload_qkv")
 """Some products are kept (or fetched from the host), which is not told: half of the blocks."""
 
@@ -81,8 +84,9 @@ def split_of(row: Row, machine: Machine) -> Split:
             f"a batch of {row.gbs} is no multiple of dp {dp} x micro-batches of {micro}"
         )
     recompute, more = _recompute(row, machine, pp * vp, assumed)
+    whole = row.framework.startswith(WHOLE_EXPERTS) and ep % tp == 0
     return Split(
-        axes=Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1),
+        axes=Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1, etp=int(whole)),
         zero=_zero(row, assumed),
         micro_batch=micro,
         recompute=recompute,

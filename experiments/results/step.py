@@ -17,6 +17,7 @@ from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.lanes import chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
+from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.explanation import explained
 from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
@@ -85,6 +86,11 @@ class StepResult(Result):
         return self.timeline.traffic_bytes
 
     @property
+    def error_band(self) -> ErrorBand | None:
+        """How far measured steps like it are off; None for machines of which none is known."""
+        return error_band(self.case)
+
+    @property
     def overflow(self) -> str | None:
         """What does not fit in memory, a sentence; None where all fits, or has no memory."""
         name = self.case.planner_name
@@ -133,6 +139,7 @@ class StepResult(Result):
             "devices": case.array.group.size,
             "cores": case.array.group.cores,
             "iteration_s": timeline.iteration_s,
+            "error_band": band.to_json(timeline.iteration_s) if (band := self.error_band) else None,
             **asdict(throughput(case, timeline.iteration_s)),
             **computed(case, timeline),
             "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
@@ -257,6 +264,9 @@ def _table(result: dict[str, Any]) -> Table:
         table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("iteration", f"{result['iteration_s']:.9f} s")
+    if (band := result["error_band"]) is not None:
+        said = f"{band['low_s']:.4g} to {band['high_s']:.4g} s, four in five measured steps like it"
+        table.add_row("error band", f"{said} (nearest: {band['nearest']})")
     if (bound_s := result["lower_bound_s"]) is not None:
         table.add_row("lower bound", f"{bound_s:.9f} s; the step is {result['step_gap']:.1%} above")
     for row in throughput_rows(result):

@@ -55,7 +55,6 @@ class Ports(Fabric):
 
     Where a switch is oversubscribed (``over`` 1), its own links are one more, which every
     message through it crosses: as fast as all its ports together, divided by that.
-    One that sums what passes it does so at ``reduces`` of the ports' bandwidth.
     """
 
     def __init__(
@@ -66,10 +65,8 @@ class Ports(Fabric):
         members: int,
         *,
         over: float = 1.0,
-        reduces: float = 0.0,
     ) -> None:
         self._ports, self._members, self._over = len(ports), members, over
-        self.reduces = reduces
         self._label = label
         many = len(ports) // members if over > 1 else 0
         inside = np.full(many, members * ports[0] / over)

@@ -18,7 +18,7 @@ from hardware.interconnect.faults import faults_of
 from hardware.interconnect.one_hop import Switch
 from hardware.interconnect.topologies import DESIGNS, joined
 from hardware.interconnect.torus import Grid
-from hardware.topology import near_square
+from hardware.topology import Tier, near_square
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,8 @@ class Subnet:
     """One fabric of the wires: it joins cores of one region that are on different nodes.
 
     ``region`` and ``node`` are per core; cores that it does not join have region -1.
-    ``joins`` says in words what it is between.
+    ``joins`` says in words what it is between; ``tier`` is the one of the topology's levels
+    that it is.
     """
 
     fabric: Fabric
@@ -34,6 +35,7 @@ class Subnet:
     region: Ints
     node: Ints
     joins: str
+    tier: Tier | None = None
 
 
 class Wires:
@@ -101,7 +103,8 @@ class Wires:
         here = of >= 0
         for number, tier in enumerate(joined(self.topology, nodes)):
             region, port = (np.where(here, what[of], -1) for what in (tier.region, tier.port))
-            self._add(tier.fabric, region, port, self._between(number))
+            level = self.topology.levels[number] if self.topology.levels else None
+            self._add(tier.fabric, region, port, self._between(number), level)
             if number < len(self._groups):  # all but the outermost
                 group = self._groups[number]
                 group[here] = region[here] + group.max() + 1
@@ -112,10 +115,12 @@ class Wires:
             return f"between {self.topology.joins}, {self.topology.kind}"
         return f"tier {number}, {self.topology.levels[number].kind}"
 
-    def _add(self, fabric: Fabric, region: Ints, node: Ints, joins: str) -> None:
+    def _add(
+        self, fabric: Fabric, region: Ints, node: Ints, joins: str, tier: Tier | None = None
+    ) -> None:
         first = self.subnets[-1].links.stop if self.subnets else 0
         links = slice(first, first + len(fabric.bandwidth))
-        self.subnets.append(Subnet(fabric, links, region, node, joins))
+        self.subnets.append(Subnet(fabric, links, region, node, joins, tier))
 
     def _board_ports(self) -> tuple[Floats, Floats]:
         """Bandwidth and latency of every board's network port."""

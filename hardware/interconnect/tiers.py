@@ -59,8 +59,7 @@ def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
         return f"{name}{node}"
 
     if tier.kind == "switch":
-        over = tier.oversubscription
-        return Ports(ports, latency_s, label, members, over=over, reduces=tier.reduces)
+        return Ports(ports, latency_s, label, members, over=tier.oversubscription)
     if tier.kind == "cables":
         return Cables(tier.cables, members, copies, tier.bytes_per_s, tier.latency_s, label)
     if tier.kind == "fully_connected":

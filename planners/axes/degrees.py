@@ -19,6 +19,7 @@ MEANING = {
     "cp": "positions",
     "vp": "stages at each place of a pipeline",
     "ep": "experts, within dp",
+    "etp": "features of each expert: 1 leaves them whole, else as tp",
 }
 FLAG = "sp"
 MOST = 1 << 20
@@ -30,7 +31,8 @@ class Axes:
 
     ``dp`` splits samples, ``pp`` layers into stages (``vp`` of them at each place), ``tp``
     heads and features, ``ep`` experts: among devices of the axis ``dp``, which it divides, or
-    (``over_tp``) of ``dp`` and ``tp`` together, where experts are whole on each device.
+    (``over_tp``) of ``dp`` and ``tp`` together, where experts are whole on each device: where
+    ``ep`` does not divide ``dp``, or ``etp`` is 1 (0: as many as ``tp``, if that can be).
     ``cp`` splits the positions of a sequence in all layers, ``sp`` among the devices of
     ``tp`` in those that ``tp`` leaves whole. A ``dp`` of 0 is as many as the array has
     devices left.
@@ -43,6 +45,7 @@ class Axes:
     ep: int = 1
     cp: int = 1
     sp: bool = False
+    etp: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Axes:
@@ -85,6 +88,8 @@ class Axes:
             raise PlanError(f"parallel={self}: vp={axes.vp} stages at each place need pp, as pp=2")
         if axes.sp and axes.tp == 1:
             raise PlanError(f"parallel={self}: sp is among the devices of tp; say tp, as tp=8")
+        if axes.etp not in (0, 1, axes.tp):
+            raise PlanError(f"parallel={self}: etp={axes.etp}: 1, or as many as tp={axes.tp}")
         if axes.over_tp and (axes.ep % axes.tp or axes.dp % axes.ep_of_dp):
             raise PlanError(
                 f"parallel={self}: ep={axes.ep} does not divide dp={axes.dp}, among whose devices "
@@ -94,8 +99,8 @@ class Axes:
 
     @property
     def over_tp(self) -> bool:
-        """Whether experts are split among devices of ``tp`` too, as one ``dp`` has too few."""
-        return self.dp % self.ep != 0
+        """Whether experts, each whole, are split among devices of ``tp`` too."""
+        return self.dp % self.ep != 0 or (self.etp == 1 < self.tp and self.ep > 1)
 
     @property
     def ep_of_dp(self) -> int:

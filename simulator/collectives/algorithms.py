@@ -245,6 +245,11 @@ class Algorithm:
     needs: Callable[[Groups], str | None] = nothing
     asked: bool = False
 
+    @property
+    def copies(self) -> bool:
+        """Whether members pass pieces on to each other, and copy one of their own."""
+        return "broadcast" not in self.does and self.steps is not in_switch
+
     def refusal(self, collective: str, groups: Groups) -> str | None:
         """Why it does not apply, if it does not; groups of one have nothing to do."""
         if groups.size == 1:

@@ -113,7 +113,7 @@ def _place(wires: Wires, groups: Ints) -> _Place | None:
     if len(distinct(subnet.node[groups])) < groups.size or _meet_inside(wires, subnet, groups):
         return None
     bandwidth, latency_s = _alike(subnet)
-    if bandwidth is None or latency_s is None:
+    if bandwidth is None or latency_s is None or (subnet.tier and subnet.tier.protocols):
         return None
     if isinstance(fabric, Grid):
         return _on_grid(wires, fabric, groups, bandwidth, latency_s)

@@ -5,8 +5,8 @@ On a symmetric array an offer is timed on the links that stand for all (``symmet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, floor, sqrt
 from typing import Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s, summed
+from simulator.collectives.wired import subnet_of_ports
 from simulator.engine.jobs import Job
 from simulator.engine.picoseconds import whole_ps
 
@@ -27,17 +28,26 @@ MOST_DIRECT = 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """A phase on wires of known speeds: seconds per byte of every flow, and a step's latency."""
+    """A phase on wires of known speeds: seconds per byte of every flow, and a step's latency.
+
+    ``start_s`` comes once, and ``copy_s`` for each byte of the tensor: links idle meanwhile.
+    """
 
     phase: CollectivePhase
     byte_s: float
     latency_s: float
+    start_s: float = 0.0
+    copy_s: float = 0.0
 
-    def wait_s(self, size_bytes: float) -> float:
-        """Seconds besides the bytes of a collective of that size."""
+    def latencies_s(self, size_bytes: float) -> float:
+        """Seconds besides all bytes of a collective of that size."""
         if self.phase.stages:
             return self._fill_s(size_bytes)
-        return self.phase.count * self.latency_s
+        return self.start_s + self.phase.count * self.latency_s
+
+    def wait_s(self, size_bytes: float) -> float:
+        """Seconds besides the bytes on links."""
+        return self.latencies_s(size_bytes) + self.copy_s * size_bytes
 
     def alone_ps(self, size_bytes: float) -> int:
         """What ``Job.alone_ps`` will be of its job."""
@@ -87,10 +97,11 @@ class Flat:
     how: Algorithm
     timed: tuple[Timed, ...]
     size_bytes: float
+    protocol: str = ""
 
     @property
     def algorithm(self) -> str:  # noqa: D102
-        return self.how.name
+        return f"{self.how.name} {self.protocol}".rstrip()
 
     @property
     def phases(self) -> int:  # noqa: D102
@@ -102,10 +113,9 @@ class Flat:
 
     def jobs(self) -> Jobs:  # noqa: D102
         name, size = f"{self.collective} {self.algorithm}", self.size_bytes
-        pattern = self.how.pattern(self.collective, self.groups)
         return tuple(
-            Job(name, phase.load, phase.share * size, timed.wait_s(size), phase.count)
-            for phase, timed in zip(pattern, self.timed, strict=True)
+            Job(name, one.phase.load, one.phase.share * size, one.wait_s(size), one.phase.count)
+            for one in self.timed
         )
 
 
@@ -120,7 +130,7 @@ def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Flat
     many = counted * groups.size**2 > MOST_DIRECT
     key = groups.wires.key, groups.key, collective, many
     ways = cached("ways", key, lambda: _ways(groups, collective, many=many))
-    return [Flat(groups, collective, *way, size_bytes) for way in ways]
+    return [Flat(groups, collective, how, timed, size_bytes, by) for how, timed, by in ways]
 
 
 def flat_offer(
@@ -129,33 +139,49 @@ def flat_offer(
     """What an algorithm takes, or why it does not apply."""
     if (why := algorithm.refusal(collective, groups)) is not None:
         return why
-    timed = _timed(groups, collective, algorithm)
-    return Flat(groups, collective, algorithm, timed, size_bytes)
+    ways = _by_protocols(groups, collective, algorithm)
+    return cheapest(Flat(groups, collective, how, timed, size_bytes, by) for how, timed, by in ways)
 
 
-Way = tuple[Algorithm, tuple[Timed, ...]]
+Way = tuple[Algorithm, tuple[Timed, ...], str]
+"""By which protocol: "" is that of large messages."""
 
 
 def _ways(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
     shared = groups.wires.topology.kind != "fully_connected" and collective != "all-to-all"
     return tuple(
-        (algorithm, _timed(groups, collective, algorithm))
+        way
         for algorithm in FLAT.values()
         if not (algorithm.asked or (algorithm.name == "direct" and shared and many))
         and algorithm.refusal(collective, groups) is None
+        for way in _by_protocols(groups, collective, algorithm)
     )
 
 
-def _timed(groups: Groups, collective: str, algorithm: Algorithm) -> tuple[Timed, ...]:
-    wires = groups.wires
-    return tuple(
-        Timed(
-            phase,
-            byte_s(phase.load, wires),
-            wires.message_latency_s(*phase.far),
-        )
-        for phase in algorithm.pattern(collective, groups)
-    )
+RINGS = ("ring", "cable-rings")
+
+
+def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iterator[Way]:
+    """An algorithm as large messages go, and by each protocol that the groups' tier has for it.
+
+    A protocol has a share of the bandwidth. A member copies one piece of n, which links
+    do not carry, while it passes the others on.
+    """
+    wires, pattern = groups.wires, algorithm.pattern(collective, groups)
+    made = [(p, byte_s(p.load, wires), wires.message_latency_s(*p.far)) for p in pattern]
+    subnet = subnet_of_ports(wires, groups.rows) if wires.topology.levels and made else None
+    tier = subnet.tier if subnet else None
+    copy_s = 0.0
+    if tier and tier.copy_bytes_per_s and algorithm.copies:
+        copy_s = 1 / groups.size / tier.copy_bytes_per_s
+    last = len(made) - 1
+    yield algorithm, tuple(Timed(*one, 0.0, copy_s * (i == last)) for i, one in enumerate(made)), ""
+    kind = "ring" if algorithm.name in RINGS else "direct" if collective == "all-to-all" else ""
+    for by in tier.protocols if tier else ():
+        if by.algorithm == kind:
+            ((phase, each_s, _),) = made
+            slower = replace(phase, share=phase.share / by.share)
+            yield algorithm, (Timed(slower, each_s, by.step_s, by.start_s, copy_s),), by.name
 
 
 TIER_BY_TIER = "hierarchical"
@@ -260,8 +286,11 @@ def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     tiers = [one for tier in found.tiers for one in zip(tier.timed, tier.jobs(), strict=True)]
     together = summed([(job.load, job.flow_bytes / size_bytes) for _, job in tiers])
     busy_s = byte_s(together, groups.wires)
-    bytes_s = [timed.byte_s * job.flow_bytes for timed, job in tiers]
-    waits_s = [job.latency_s for _, job in tiers]
+    waits_s = [one.latencies_s(tier.size_bytes) for tier in found.tiers for one in tier.timed]
+    bytes_s = [
+        timed.byte_s * job.flow_bytes + job.latency_s - wait_s
+        for (timed, job), wait_s in zip(tiers, waits_s, strict=True)
+    ]
     busiest_s = busy_s * size_bytes
     chunks = _chunks(bytes_s, waits_s, busiest_s)
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)

@@ -47,7 +47,7 @@ def strung(wires: Wires, rows: Ints) -> Strung | None:
     One flow of each ring goes each way (of two members there is one way). Groups must
     have equally many rings.
     """
-    subnet = _subnet_of_ports(wires, rows)
+    subnet = subnet_of_ports(wires, rows)
     if subnet is None or not isinstance(subnet.fabric, Cables):
         return None
     fabric = subnet.fabric
@@ -66,7 +66,7 @@ def strung(wires: Wires, rows: Ints) -> Strung | None:
     return Strung(number, flows, (rows[:1, :1].ravel(), rows[:1, 1:2].ravel()))
 
 
-def _subnet_of_ports(wires: Wires, rows: Ints) -> Subnet | None:
+def subnet_of_ports(wires: Wires, rows: Ints) -> Subnet | None:
     """The nearest subnet that joins all members of each group, if each has a port of its own."""
     for subnet in wires.subnets:
         region, node = subnet.region[rows], np.sort(subnet.node[rows])
@@ -170,8 +170,8 @@ def _reduces(groups: Groups) -> float:
 
     Of members on one switch, each with a port of its own.
     """
-    subnet = _subnet_of_ports(groups.wires, groups.rows)
-    return getattr(subnet.fabric, "reduces", 0.0) if subnet is not None else 0.0
+    subnet = subnet_of_ports(groups.wires, groups.rows)
+    return subnet.tier.reduces if subnet and subnet.tier else 0.0
 
 
 def cable_rings(groups: Groups) -> Pattern:

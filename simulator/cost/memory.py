@@ -114,13 +114,16 @@ def memory_use(
     order: Iterable[Operator] | None = None,
     updated: Sequence[float] = (),
     parts: InParts = WHOLE,
+    received: frozenset[int] = frozenset(),
+    scattered: frozenset[int] = frozenset(),
 ) -> MemoryUse:
     """One core's HBM over a step; ``shards`` are its parts of each node, in the graph's order.
 
     ``order`` is the order in which it runs its operators, where it is not
     that of ``operators.schedule()``. Of the weights that it holds of each node it
     updates the fraction ``updated`` (none: all of them); that is what it keeps of gradients and
-    weights that are kept in ``parts``.
+    weights that are kept in ``parts``. What nodes ``received`` from another stage by positions, or
+    ``scattered`` when they had summed it, is kept so, and gathered for each product.
     """
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
@@ -128,7 +131,7 @@ def memory_use(
     rest = [*(1.0 - part for part in updated), *[0.0] * (len(own) - len(updated))]
     gradients, passing = _gradients(operators, mine, shards, core, parts, rest)
     gradients = [] if core.bytes.buffer else gradients
-    held = [*_maps(operators, mine, shards, core), *gradients, *passing]
+    held = [*_maps(operators, mine, shards, core, received, scattered), *gradients, *passing]
 
     def whole(v: int) -> float:
         """Bytes of a node's weights, as they are gathered to be used."""
@@ -214,29 +217,45 @@ def _lent(operators: Operators, node: int, shard: Shard) -> float:
 
 
 def _maps(
-    operators: Operators, mine: Sequence[Operator], shards: Sequence[Shard], core: Core
+    operators: Operators,
+    mine: Sequence[Operator],
+    shards: Sequence[Shard],
+    core: Core,
+    received: frozenset[int],
+    scattered: frozenset[int],
 ) -> list[_Held]:
     """Every copy of an activation or of its gradient.
 
-    What is gathered from the positions of several cores is not kept from forward on: of it
-    there is another copy in backward, gathered again.
+    What is gathered from the positions of several cores, where it was ``received`` or
+    ``scattered`` too, is not kept from forward on: of it there is another copy in backward,
+    gathered again.
     """
-    copies: dict[tuple[str, float, float, bool], _Held] = {}
+    copies: dict[tuple[str, float, float, Phase | None], _Held] = {}
     written: dict[str, _Held] = {}
     positions: dict[str, float] = {}
     for i, op in enumerate(mine):
         shard = shards[op.node]
         for tensor in (*op.reads, *op.writes):
             name = tensor.tensor
+            part = 1.0
+            if op.node in received and tensor in op.reads and name not in written:
+                part = shard.outputs * shard.groups / operators.graph[op.node].out_channels
+            elif op.node in scattered and tensor in op.writes and op.phase is Phase.FORWARD:
+                part = shard.inputs * shard.groups / operators.graph[op.node].in_channels
+            if part < 1.0:
+                size = part * map_bytes(tensor, shard, core)
+                copies[name, part, 0.0, None] = written[name] = _Held(i, i, size)
+                positions[name] = part * shard.positions
             gathered = positions.get(name, 1.0) < shard.positions and not tensor.whole
-            again = gathered and op.phase is not Phase.FORWARD
+            again = op.phase if gathered and op.phase is not Phase.FORWARD else None
+            again = Phase.GRADIENT if again is Phase.BACKWARD else again
             key = (name, map_rows(tensor, shard), _elements(tensor, shard), again)
             if key not in copies:
                 copies[key] = _Held(i, i, map_bytes(tensor, shard, core))
                 if tensor.tensor in written:
                     written[tensor.tensor].last = i
             copies[key].last = i
-            if tensor in op.writes:
+            if tensor in op.writes and part == 1.0:
                 written[tensor.tensor] = copies[key]
                 positions[tensor.tensor] = shard.positions
     found = list(copies.values())

@@ -86,7 +86,8 @@ class Operator:
     output channel; a product of ``each_sample`` has no operand that samples share, one with a
     ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
     spectra, the others transforms; ``attention`` is a fused kernel. A product is ``wide``
-    that computes in the format of activations, however narrow that of the others is; ``casts``
+    that computes in the format of activations, however narrow that of the others is, and
+    ``grouped`` where each of its groups has weights of its own, as experts have; ``casts``
     are made narrow here, for this product or for all that read what is written.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
@@ -109,6 +110,7 @@ class Operator:
     spectral: float = 0.0
     attention: bool = False
     wide: bool = False
+    grouped: bool = False
     casts: tuple[Map, ...] = ()
 
     @property

@@ -58,6 +58,7 @@ class Core:
     of ``align`` numbers have ``vector_flops_per_s`` (0: all are alike). Convolutions of 3 x 3
     are ``winograd`` times as fast. ``concurrent`` is as in ``hardware.Roofline``. To cast an
     activation for a product moves ``cast_bytes`` (0: it computes on activations as they are).
+    Each group of a grouped product takes ``group_s`` besides (``hardware.Roofline``).
     """
 
     flops_per_s: float
@@ -74,6 +75,7 @@ class Core:
     vector_flops_per_s: float = 0.0
     align: float = 0.0
     host_s: float = 0.0
+    group_s: float = 0.0
     concurrent: float = 1.0
     cast_bytes: float = 0.0
     winograd: float = 1.0
@@ -128,6 +130,7 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         vector_flops_per_s=share * (device.chip_vector_flops_per_s or 0.0) / of_chip,
         align=model.align_bytes / each.activation,
         host_s=model.host_s,
+        group_s=model.group_s,
         concurrent=1.0 if device.units else model.concurrent,  # units have their own rule
         winograd=model.winograd,
         cast_bytes=each.activation + 2 * narrow if narrow < each.activation else 0.0,
@@ -185,6 +188,8 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
         compute_s, moved = of.busy_s, moved + of.missed_bytes
     shorter_s, busy_s = sorted((compute_s, moved / core.hbm_bytes_per_s))
     overhead_s = operator.steps * core.overhead_s + (1 - core.concurrent) * shorter_s
+    if operator.grouped and operator.macs:
+        overhead_s += core.group_s * shard.groups
     if core.units is not None:  # several at once: each waits for its own start
         overhead_s = max(overhead_s, operator.steps * core.host_s - busy_s)
     seconds = busy_s + overhead_s
@@ -230,6 +235,8 @@ def traffic(operator: Operator, shard: Shard, core: Core) -> float:
     used, each = (*operator.reads, *operator.writes), core.bytes
     maps = sum(tensor.share * map_bytes(tensor, shard, core) for tensor in used)
     pair = operator.pair.bytes(each) + operator.row.bytes(each) * shard.rows
+    if operator.grouped and each.buffer:  # what a micro-batch adds to is read, too
+        pair += operator.pair.gradients * each.gradient
     parameters = pair * shard.inputs + operator.channel.bytes(each)
     return maps + parameters * shard.outputs * shard.groups
 

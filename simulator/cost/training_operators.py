@@ -230,6 +230,7 @@ class _TrainingOperators:
             block=layer.block,
             attention=layer.type.softmax_kernel,
             spectral=step.products * spectral / pairs,
+            grouped=layer.groups > 1 and layer.type.fully_connected,
         )
 
 

@@ -248,7 +248,8 @@ class Tables:
     def whole_bytes(self, edge: int, consumer: int) -> float:
         """Bytes of the tensor that a node reads through an edge."""
         elements = self.batch * self.graph[consumer].reads[edge].elements
-        shown = self.rules.shown(Phase.FORWARD)
+        ends = self.graph[consumer].producers[edge], consumer
+        shown = self.rules.shown(Phase.FORWARD, ends) * self.rules.copies(ends)
         return shown * elements * self.cores.array.group.arithmetic.activation_bytes
 
     def _relay(

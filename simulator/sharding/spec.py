@@ -90,6 +90,11 @@ RESULT = {
 OPERAND_ERROR = by_type("bi", made=True)
 
 
+def by_positions(placements: Sequence[Placement]) -> tuple[Placement, ...]:
+    """The same where what all would have whole lies by positions (sequence parallelism)."""
+    return tuple(POSITIONS if one == REPLICATE else one for one in placements)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a ``node``'s partitions lay out a tensor: its placement by the partition's type.

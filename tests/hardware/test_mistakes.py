@@ -89,6 +89,7 @@ def test_on_the_command_line(spec: str, change: str, says: str) -> None:
 RING = 'kind = "ring"'
 HERE = "# here"
 LEVEL = "topology.levels"
+LOW = f"{LEVEL}.1.protocols.0"
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,15 @@ LEVEL = "topology.levels"
         (CABLES, '["0-1"]', '["0-1 x0"]', f"{LEVEL}.0.cables.0", "'0-1 x0': must be the two nodes"),
         (CABLES, '["0-1"]', "[]", f"{LEVEL}.0.cables", "[]: must have at least 1 item"),
         (CABLES, 'cables = ["0-1"]', "", f"{LEVEL}.0.cables", "are missing"),
+        (TIERS, RING, f'{RING}\nprotocols = ["LL 5 us"]', LOW, "must be like"),
+        (TIERS, RING, f'{RING}\nprotocols = ["A ring: 5 + 1 s a step at 1"]', LOW, "write it like"),
+        (
+            TIERS,
+            RING,
+            f'{RING}\nprotocols = ["A ring: 0 s + 1 s a step at 9"]',
+            LOW,
+            "must be like",
+        ),
         (POD, HERE, 'kind = "taurus"', "topology.kind", "'torus'"),
         (POD, HERE, 'kind = "torus"\nshape = [3, 3]', "topology.shape", "[3, 3] is 9 nodes; there"),
         (POD, HERE, 'kind = "torus"\nshape = [2, 2, 1, 1]', "topology.shape", "must have at most"),

@@ -23,6 +23,15 @@ RECEIVED, SENT = "received", "sent"
 """Operators of what enters a stage of a network from another one, and of what leaves it."""
 DISPATCH, COMBINE = "dispatch", "combine"
 """Operators that bring tokens to the experts a router chose for them, and their results back."""
+EXPERT_GLU, EXPERT_BIAS = "expert_glu", "expert_bias"
+KERNELS = {EXPERT_GLU: ((11, 11), (23, 14)), EXPERT_BIAS: ((7, 7), (12, 8))}
+"""What biased, clamped experts do in kernels of their own: how often they read and write what a
+product makes, in 2 B, forward and backward; of the gated product besides ``mul``. Counted in
+NVIDIA/Megatron-LM, core/transformer/moe/experts.py: each row of the gated product gets its bias
+(a sum and a copy, of twice the width), two clamps, quick GELU, an offset, and its probability, in
+float32 and back. What the second product makes gets bias x probability: a sum and a copy in
+float32, cast back. Backward has the same, sums for each bias and probability, and no copies that
+are views."""
 LOSS = "cross_entropy"
 """The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
 DROPOUT = "dropout"
@@ -58,6 +67,9 @@ class Other(LayerType):
         """A loss casts its logits to float32, then makes probabilities of them in place."""
         if layer.operator in (RECEIVED, SENT):
             return ()
+        if layer.operator in KERNELS:
+            reads, writes = KERNELS[layer.operator][0]
+            return (Step((Role.INPUTS,) * reads, (Role.OUTPUT,) * writes),)
         if layer.operator == LOSS:
             kept = _probabilities(layer)
             return Step((Role.INPUTS,), (kept,), what="forward cast"), Step((kept, kept))
@@ -70,6 +82,9 @@ class Other(LayerType):
         if layer.operator == LOSS:
             kept = _probabilities(layer)
             return Step((kept, kept)), Step((kept,), (Role.ERRORS,), what="backward cast")
+        if layer.operator in KERNELS:
+            reads, writes = KERNELS[layer.operator][1]
+            return (Step((Role.ERROR,) * reads, (Role.ERRORS,) * writes),)
         if layer.apart and layer.operator in LINEAR:
             return (Step((Role.ERROR,), (Role.ERRORS,)),)
         return super().backward(layer, needed=needed)

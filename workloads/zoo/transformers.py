@@ -7,7 +7,7 @@ from math import ceil
 
 from workloads.attention import FORMS, with_attention
 from workloads.builder import Builder
-from workloads.layer_types.other import COMBINE, DISPATCH
+from workloads.layer_types.other import COMBINE, DISPATCH, EXPERT_BIAS, EXPERT_GLU
 from workloads.network import Network
 from workloads.tensors import NetworkError, Tensor
 from workloads.transforms import apart
@@ -35,7 +35,9 @@ class Transformer:
     are made of ``q_rank`` and ``kv_rank`` features; ``head_dim`` is the part of a head
     without positions, ``rope_dim`` that with, and ``value_dim`` (``head_dim``) a value's.
 
-    Not ``compiled``, element-wise work is in kernels of its own (``workloads.kernels``).
+    Not ``compiled``, element-wise work is in kernels of its own (``workloads.transforms.apart``),
+    and so is what gated experts with ``biases`` do, but what is in a kernel with their products
+    (``fused_experts``).
     ``source`` says who published the sizes.
     """
 
@@ -72,6 +74,7 @@ class Transformer:
     value_dim: int = 0
     attention: str = "unfused"
     compiled: bool = True
+    fused_experts: bool = False
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -261,4 +264,8 @@ def _feed_forward(
     gate = net.other(f"{name}.{of.activation}", of.activation)
     up = net.linear(f"{name}.up", inner, bias=of.biases, groups=groups, after=entry)
     net.mul(f"{name}.mul", gate, up)
-    return net.linear(f"{name}.down", outer, bias=of.biases, groups=groups)
+    apart = groups > 1 and of.biases and not of.compiled
+    if apart and not of.fused_experts:
+        net.other(f"{name}.glu", EXPERT_GLU)
+    made = net.linear(f"{name}.down", outer, bias=of.biases, groups=groups)
+    return net.other(f"{name}.bias", EXPERT_BIAS) if apart else made

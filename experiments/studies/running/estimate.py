@@ -62,6 +62,9 @@ WRITTEN = 400e-6
 PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
 """Seconds of a micro-batch in a stage, there and back: 0.2 to 0.7 ms with llama3-70b and
 llama3-405b in 64 stages (23 November 2026)."""
+NODE_PASSED = {"published": (5e-6, 5e-6), "deployed": (10e-6, 60e-6)}
+"""Of a node in a micro-batch: where layers exchange nothing within a stage, and where they do, by
+tensor, context or expert parallelism (measured rows of large models, 24 November 2026)."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
 
@@ -90,7 +93,10 @@ def estimate(case: Case) -> Estimate:
         if staging.parallel and stages > 1 and case.folded:
             found = found._replace(seconds=EACH.seconds + nodes * WRITTEN)
         held = nodes * turns * PIPELINED_BYTES[model]
-        found = found.plus(1, Estimate(stages * turns * PASSED[model], held))
+        axes = staging.parallel
+        each_s = NODE_PASSED[model][bool(axes and axes.tp * axes.cp * axes.ep > 1)]
+        passed_s = turns * (stages * PASSED[model] + nodes * each_s)
+        found = found.plus(1, Estimate(passed_s, held))
     if not case.folded or (deployed and _told_apart(case)):
         found = found.plus(nodes * levels * group.size, UNFOLDED[model])
     return found

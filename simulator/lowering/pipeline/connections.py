@@ -11,6 +11,7 @@ from planners.order import Phase
 from simulator.engine.operations import Communicator, Operation, Sent
 from simulator.lowering.pipeline.stage_writer import Port, StageWriter, Sum
 from simulator.lowering.pipeline.transfers import Handed, PublishedBetween
+from simulator.lowering.step.rules import Rules
 from workloads import Crossing, Cut
 
 
@@ -21,6 +22,23 @@ class Chunk:
     stage: int
     replica: int
     writer: StageWriter
+
+
+def share_out(cut: Cut, rules: Sequence[Sequence[Rules]], between: PublishedBetween) -> None:
+    """Tell every stage what of that which crosses the cuts lies by positions (``Rules``).
+
+    With sequence parallelism 1/t of a tensor is sent and kept, and gathered for each product
+    (Korthikanti et al. 2022, section 4.2.2).
+    """
+    for crossing in cut.crossings:
+        source, target = crossing.source, crossing.target
+        node = crossing.producer - cut.firsts[source]
+        readers = [v - cut.firsts[target] for v in crossing.consumers]
+        sent, received = between.by_positions(rules[source][0], rules[target][0], node, readers)
+        for one in rules[source]:
+            one.sent_in_parts |= {node} if sent else set()
+        for one in rules[target]:
+            one.received_in_parts |= received
 
 
 class Joints:

@@ -40,8 +40,13 @@ def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
             for part, mine in tree.programs[number].by_part().items():
                 lines[stage, part] = tuple(i + behind for i in mine)
         communicators = max((w.communicators for w in same), key=len)
-        held = sum(w.held_bytes for w in same)
-        found.append(Merged(replace(same[0], held_bytes=held), tuple(tasks), lines, communicators))
+        worker = replace(
+            same[0],
+            held_bytes=sum(w.held_bytes for w in same),
+            weight_bytes=sum(w.weight_bytes for w in same),
+            gradient_bytes=sum(w.gradient_bytes for w in same),
+        )
+        found.append(Merged(worker, tuple(tasks), lines, communicators))
     return found
 
 

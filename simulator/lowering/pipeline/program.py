@@ -30,10 +30,10 @@ from simulator.engine.operations import (
 )
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.alike import alike_pipelines, one_pipeline
-from simulator.lowering.pipeline.connections import Chunk, Joints
+from simulator.lowering.pipeline.connections import Chunk, Joints, share_out
 from simulator.lowering.pipeline.places import merged, stage_memory
 from simulator.lowering.pipeline.stage_writer import StageWriter
-from simulator.lowering.pipeline.transfers import between
+from simulator.lowering.pipeline.transfers import PublishedBetween, between
 from simulator.lowering.schedules.instructions import (
     check,
     forward_instructions,
@@ -105,15 +105,23 @@ class _Writing:
 
     @cached_property
     def _chunks(self) -> list[list[Chunk]]:
-        return [self._replicas(stage) for stage in range(len(self._pipeline.stages))]
+        rules = [self._replicas(stage) for stage in range(len(self._pipeline.stages))]
+        share_out(self._cut, rules, self._links)
+        return [
+            [Chunk(stage, replica, StageWriter(one)) for replica, one in enumerate(some)]
+            for stage, some in enumerate(rules)
+        ]
+
+    @cached_property
+    def _links(self) -> PublishedBetween:
+        return between(self._array, self._execution, len(self._pipeline.places) - 1)
 
     @cached_property
     def _joints(self) -> Joints:
-        links = between(self._array, self._execution, len(self._pipeline.places) - 1)
-        return Joints(self._cut, self._chunks, links, self._copies)
+        return Joints(self._cut, self._chunks, self._links, self._copies)
 
-    def _replicas(self, stage: int) -> list[Chunk]:
-        """A stage's chunks, one for each replica."""
+    def _replicas(self, stage: int) -> list[Rules]:
+        """A stage's rules, one for each replica."""
         of = self._pipeline.stages[stage]
         place = self._pipeline.places[of.place]
         network = self._cut.networks[stage]
@@ -122,7 +130,7 @@ class _Writing:
             first = place.first + replica * self._copies * place.each
             array = self._array.part(first, place.each)
             rules = self._rules(network, of.plan, array, self._execution, folded=self._folded)
-            found.append(Chunk(stage, replica, StageWriter(rules)))
+            found.append(rules)
         return found
 
     def program(self, batches: int) -> Program:

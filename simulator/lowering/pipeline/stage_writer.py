@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from planners.order import Item, Kind, Phase
@@ -28,6 +28,8 @@ class Port:
     errors: Sent
     gather: Operation | None = None
     done: set[Phase] = field(default_factory=set)
+    again: set[bool] = field(default_factory=set)
+    """Whether that is done again for gradients, and for what runs again before them."""
 
     @property
     def name(self) -> Key:
@@ -105,6 +107,7 @@ class StageWriter(Writer):
             self._forward_to(node)
             return
         self._forward_to(len(self.rules.graph))
+        self._gather_again(item)
         if item.phase is Phase.RECOMPUTE:  # from what is kept, so that nothing is received
             return
         whole = item.phase is Phase.GRADIENT and not self.rules.graph[node].operand
@@ -128,6 +131,21 @@ class StageWriter(Writer):
         for v in (*sorted((u for u in passed if u > node), reverse=True), node):
             self._send(Phase.BACKWARD, (p for p in self.entering if min(p.nodes) > v))
             self._receive(Phase.BACKWARD, (p for p in self.leaving if max(p.nodes) >= v))
+
+    def _gather_again(self, item: Item) -> None:
+        """What was received by positions is kept so: once for its products again, and gradients."""
+        if item.kind is not Kind.COMPUTE or item.node not in self.rules.received_in_parts:
+            return
+        gradients = item.phase is not Phase.RECOMPUTE
+        after = self.flow.errors(item.node) if gradients else [self._behind]
+        self._turn_to(Part.BACKWARD)
+        for port in self.entering:
+            if port.gather and item.node in port.nodes and gradients not in port.again:
+                port.again.add(gradients)
+                gather = replace(port.gather, phase=Phase.RECOMPUTE)
+                takers = self._holders(port)
+                for program in takers:
+                    program.exchange(gather, after, [port.name], self._parties(takers))
 
     def _send_what_is_left(self) -> None:
         self._forward_to(len(self.rules.graph))
@@ -165,10 +183,14 @@ class StageWriter(Writer):
 
     def received(self, item: Item) -> Sequence[Key]:
         """Of a product: features that a node reads, errors of what it makes."""
-        if item.phase in (Phase.UPDATE, Phase.RECOMPUTE):
+        if item.phase is Phase.UPDATE:
             return ()
-        ports = self.entering if item.phase is Phase.FORWARD else self.leaving
-        return [port.name for port in ports if item.node in port.nodes]
+        gathers = item.node in self.rules.received_in_parts and item.phase is not Phase.BACKWARD
+        if item.phase is Phase.RECOMPUTE and not gathers:
+            return ()
+        found = [*(self.entering if gathers or item.phase is Phase.FORWARD else [])]
+        found += self.leaving if item.phase in (Phase.BACKWARD, Phase.GRADIENT) else []
+        return [port.name for port in found if item.node in port.nodes]
 
     def _sum(self) -> None:
         """Sums with other replicas, then with other stages, each behind the one before it."""

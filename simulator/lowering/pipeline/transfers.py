@@ -39,6 +39,7 @@ from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from simulator.lowering.step.rules import Rules
 from simulator.sharding.regions import (
+    SIDES,
     Messages,
     Regions,
     Together,
@@ -47,7 +48,7 @@ from simulator.sharding.regions import (
     once_for_all,
     regions,
 )
-from simulator.sharding.spec import INPUT, OPERAND, Placement, made_by
+from simulator.sharding.spec import INPUT, OPERAND, POSITIONS, Placement, made_by
 
 BETWEEN = -2
 """The ``level`` of what goes between stages or replicas."""
@@ -89,6 +90,13 @@ class PublishedBetween:
         del ends
         return [Handed(self._send(pair, elements, phase, layer)) for pair in pairs]
 
+    def by_positions(
+        self, source: Rules, target: Rules, producer: int, consumers: Sequence[int]
+    ) -> tuple[bool, set[int]]:
+        """Whether a tensor is sent by positions that its producer has not, and who gathers it."""
+        del source, target, producer, consumers
+        return False, set()
+
     def _send(self, pair: Replicas, elements: int, phase: Phase, layer: str) -> Operation:
         source, target = pair
         receiver = target if phase is Phase.FORWARD else source
@@ -125,9 +133,13 @@ class PublishedBetween:
 
     def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
         """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""
-        size = owner.gradient_bytes(ends[0], owner.root.shards[ends[0]])
+        size = self._copied(owner, ends[0])
         joules = size * sum(transfer_j_per_byte(one.array.group) for one in (owner, user))
         return _sum(layer, size, joules, *self._swapped(owner, user, size))
+
+    def _copied(self, owner: Rules, v: int) -> float:
+        """Bytes of the gradients of a weight that all of a stage exchange with another one."""
+        return owner.gradient_bytes(v, owner.root.shards[v])
 
     def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
         """How long two stages take to send each other so many bytes, or the jobs that do it."""
@@ -151,23 +163,40 @@ class DeployedBetween(PublishedBetween):
         layer: str,
     ) -> list[Handed]:
         forward = phase is Phase.FORWARD
+        one, other = pairs[0]
+        gatherers = other.received_in_parts & {*ends[1]}, one.sent_in_parts & {ends[0]}
+        in_parts = bool(gatherers[0 if forward else 1])
         ways = []
         for source, target in pairs:
             size = float(source.plan.batch * elements) * self._element_bytes
             regions_ = self._layouts(source, target, *ends, forward=forward)
-            ways.append(deliveries(self.wires, regions_, size, self.execution.algorithm))
+            way = deliveries(self.wires, regions_, size, self.execution.algorithm)
+            ways.append(way[-1:] if in_parts else way)
         found = []
         for (source, target), way in zip(pairs, quicker(ways), strict=True):
             receiver = target if forward else source
             send = _operation(way.sent, Kind.SEND, phase, layer, BETWEEN, receiver)
             own = receiver.root.level
             gather = _operation(way.gathered, Kind.BOUNDARY, phase, layer, own, receiver)
+            if in_parts:  # as all that tensor parallelism exchanges
+                gather = receiver.hiding(gather)
             found.append(Handed(send, gather if gather.jobs else None))
         return found
 
     @property
     def _element_bytes(self) -> float:
         return self.array.group.arithmetic.activation_bytes
+
+    def by_positions(  # noqa: D102
+        self, source: Rules, target: Rules, producer: int, consumers: Sequence[int]
+    ) -> tuple[bool, set[int]]:
+        there = self._regions(source, producer, made_by(source.graph, producer), held=True)
+        products = [v for v in consumers if not target.graph[v].operand]
+        here = {v: self._regions(target, v, INPUT, held=False) for v in products}
+        pieces = {v: len(set(one.bounds[:, SIDES[POSITIONS][0]])) for v, one in here.items()}
+        own = len(set(there.bounds[:, SIDES[POSITIONS][0]]))
+        most = max([own, *pieces.values()])
+        return own < most, {v for v, number in pieces.items() if number < most}
 
     def _layouts(
         self,
@@ -205,6 +234,10 @@ class DeployedBetween(PublishedBetween):
         moved = 2.0 * (many - 1) / many * size * each * many
         joules = moved * transfer_j_per_byte(replicas[0].group)
         return _sum(layer, moved / 2, joules, jobs=jobs)
+
+    def _copied(self, owner: Rules, v: int) -> float:
+        """Each core's own part, as in Megatron-LM: ways of data do not share it out."""
+        return owner.tied_largest(v) * owner.array.group.size
 
     def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
         arrays = owner.array, user.array

@@ -70,10 +70,10 @@ class Dataflow:
         What is gathered again was there all the time: it goes when errors come.
         """
         if item.phase is Phase.RECOMPUTE and item.bucket:
-            return self._errors(item.consumer)
+            return self.errors(item.consumer)
         return [(MADE[item.phase], item.node if item.phase.ahead else item.consumer)]
 
-    def _errors(self, v: int) -> list[Key]:
+    def errors(self, v: int) -> list[Key]:
         """Those of a node's output that its readers send; of the last node there are none."""
         errors: list[Key] = [("moved", Phase.BACKWARD, v, w, e) for w, e in self._consumers[v]]
         return errors or [("features", v)]
@@ -85,7 +85,7 @@ class Dataflow:
             return [*reads, *self._weights(v, self._gathered)], [(MADE[phase], v)]
         if phase is Phase.UPDATE:
             return [("gradient", v), *self._tied.get(v, ())], [("weights", v)]
-        inputs = [*self._errors(v), (MADE[Phase.RECOMPUTE], v)]
+        inputs = [*self.errors(v), (MADE[Phase.RECOMPUTE], v)]
         node = self._graph[v]
         if phase is Phase.GRADIENT or node.join or node.computed:  # errors need weights alone
             inputs += [("moved", Phase.RECOMPUTE, u, v, e) for e, u in edges]

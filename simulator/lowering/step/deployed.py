@@ -28,7 +28,7 @@ from simulator.lowering.step.order import Wrapped, units_of
 from simulator.lowering.step.products import Products, on_units, products_of
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Counting, Division, Mesh
-from simulator.sharding.spec import POSITIONS, Types, forward_change
+from simulator.sharding.spec import POSITIONS, Layout, read_by
 from simulator.sharding.updates import Fractions, busy_cores, of_each_core, updated
 
 
@@ -66,7 +66,7 @@ class Deployed(ExchangesOnWires):
         yield from wrapped.forward()
         for v in reversed(range(len(graph))):
             yield from wrapped.before(v)
-            yield from order.recompute(graph, self._operators.again(v))
+            yield from order.recompute(graph, self._operators.again(v), self._gathered)
             yield from order.gathered(v, self._gathered(v))
             yield from order.backward(graph, v)
             yield from wrapped.behind(v)
@@ -81,34 +81,23 @@ class Deployed(ExchangesOnWires):
             graph, self._shared, buckets.exchanged if self.updates_arrive else None
         )
 
-    def _gathered(self, v: int) -> Iterator[tuple[int, int]]:
+    def _gathered(self, v: int) -> list[tuple[int, int]]:
         """Edges whose tensor is gathered from positions, and is not kept for the gradient.
 
-        Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence. What
-        is computed again is gathered then.
+        Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence, and
+        gathers it for forward, for forward again, and for the gradient.
         """
         if not self._work[v].gradient or self.graph[v].operand:
-            return
-        segments = [s for s in self._operators.segments if v in s.products]
+            return []
+        found = []
         for e, u in enumerate(self.graph[v].producers):
-            again = any(u in segment.nodes for segment in segments)
-            made, read = forward_change(self.graph, u, v, e)
-            if not again and any(
+            made, read = self.made(u), Layout(v, read_by(self.graph, v, e))
+            if any(
                 made.on(types) == POSITIONS and read.on(types) != POSITIONS
                 for types in self._all_types
             ):
-                yield e, u
-
-    @cached_property
-    def _all_types(self) -> list[Types]:
-        """The types of all nodes at each split."""
-        found: list[Types] = []
-        for part in self._parts:
-            if part.halves:
-                found.append(tuple(one.type for one in part.partitions))
-            else:
-                found += part.types
-        return list(dict.fromkeys(found))
+                found.append((e, u))
+        return found
 
     def _gathers(self) -> Iterator[Item]:
         """In buckets, in the order in which forward needs them."""
@@ -237,7 +226,13 @@ class Deployed(ExchangesOnWires):
         if (key := (device, held, tuple(updated))) not in self._uses:
             core = self._core(device)
             self._uses[key] = memory_use(
-                self._operators, held, core, updated=updated, parts=self._parts_held
+                self._operators,
+                held,
+                core,
+                updated=updated,
+                parts=self._parts_held,
+                received=self.received_in_parts,
+                scattered=self.scattered_sums,
             )
         return self._uses[key]
 

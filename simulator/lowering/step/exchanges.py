@@ -34,10 +34,14 @@ from simulator.sharding.mesh import Mesh, exchanged_alike, working
 from simulator.sharding.redistribute import PartialSums, Request, redistribute
 from simulator.sharding.spec import (
     OPERAND_ERROR,
+    PARTIAL,
+    POSITIONS,
     RESULT,
     Change,
     Layout,
+    Types,
     backward_change,
+    by_positions,
     forward_change,
     made_by,
     read_by,
@@ -84,6 +88,17 @@ class ExchangesOnWires(Rules):
         """Where somebody works; idle blocks have shards, too, with all of a layer's weights."""
         return [part for part in working(self.root) if not part.idle]
 
+    @cached_property
+    def _all_types(self) -> list[Types]:
+        """The types of all nodes at each split."""
+        found: list[Types] = []
+        for part in self._parts:
+            if part.halves:
+                found.append(tuple(one.type for one in part.partitions))
+            else:
+                found += part.types
+        return list(dict.fromkeys(found))
+
     def exchanges(self, item: Item) -> Iterator[Exchange]:
         """Collectives where all cores of a block do the same, swaps where halves differ."""
         if item.kind is Kind.WEIGHTS:
@@ -128,14 +143,38 @@ class ExchangesOnWires(Rules):
         """How those who need the sums of a product want them."""
         v, graph = item.node, self.graph
         if item.phase.ahead:
+            if v in self.scattered_sums:
+                return [self.made(v)]
             return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]]
         if item.bucket:
             return []
+        if v in self.received_in_parts and item.phase is Phase.BACKWARD:
+            return [Layout(v, by_positions(read_by(graph, v)))]
         return [
-            Layout(u, made_by(graph, u))
+            self.made(u)
             for e, u in enumerate(graph[v].producers)
             if is_operand(graph[v], e) == (item.phase is Phase.GRADIENT)
         ]
+
+    @cached_property
+    def scattered_sums(self) -> frozenset[int]:
+        """Nodes whose partial sums are scattered by positions although a reader wants the whole.
+
+        Another one wants a part: so Megatron's embedding under sequence parallelism.
+        """
+        found = {v for v in self.sent_in_parts if not self._readers[v]}
+        for v, readers in enumerate(self._readers):
+            partial = [t for t in self._all_types if RESULT[Phase.FORWARD][t[v]] == PARTIAL]
+            reads = [Layout(w, read_by(self.graph, w, e)) for w, e in readers]
+            parts = [[one.on(t) == POSITIONS for one in reads] for t in partial]
+            if all(map(any, parts)) and not all(map(all, parts)):
+                found.add(v)
+        return frozenset(found)
+
+    def made(self, v: int) -> Layout:
+        """How a node's output lies once its partial sums are completed."""
+        by_type = made_by(self.graph, v)
+        return Layout(v, by_positions(by_type) if v in self.scattered_sums else by_type)
 
     def _weights(self, item: Item) -> Iterator[Exchange]:
         """Weights, as operators read them, of those who updated, or keep, a piece each."""
@@ -193,6 +232,8 @@ class ExchangesOnWires(Rules):
         whole = self.plan.batch * self.graph[item.consumer].reads[item.edge].elements
         find = forward_change if item.phase.ahead else backward_change
         change = find(self.graph, item.node, item.consumer, item.edge)
+        if item.phase.ahead:
+            change = self.made(item.node), change[1]
         nodes = [item.node, item.consumer]
         return self._redistributed(item.phase, change, nodes, whole * self._moved_bytes(item))
 
@@ -230,34 +271,78 @@ class ExchangesOnWires(Rules):
         for request in requests:
             yield Exchange(request.mesh, kind, phase, layer, request, nodes)
 
-    def shown(self, phase: Phase) -> float:
+    def shown(self, phase: Phase, nodes: Sequence[int] = ()) -> float:
         """Which part of what layers exchange is not hidden behind products, by their software.
 
-        Gradients are hidden as far as the engine finds them to be.
+        Gradients are hidden as far as the engine finds them to be; between two ``nodes`` may be
+        tokens on their way to experts, or back.
         """
-        hidden = self.array.stack.hidden_tensor if self.array.stack else 0.0
-        return 1 - hidden if phase.ahead or phase is Phase.BACKWARD else 1.0
+        stack = self.array.stack
+        if stack is None or not (phase.ahead or phase is Phase.BACKWARD):
+            return 1.0
+        return 1 - (stack.hidden_experts if self._choices(nodes) else stack.hidden_tensor)
+
+    def _choices(self, nodes: Sequence[int]) -> float:
+        """To how many experts each token goes between two nodes; 0 where none goes to any."""
+        if len(nodes) != 2:
+            return 0.0
+        first, last = (self.graph[v] for v in nodes)
+        if last.routes and last.out_channels < last.in_channels:  # and not its gates
+            out = last.out_channels * last.out_area
+            return last.reads[0].elements / out if last.producers[0] == nodes[0] else 0.0
+        if first.routes and first.out_channels > first.in_channels:
+            return first.out_channels * first.out_area / first.reads[0].elements
+        return 0.0
+
+    def copies(self, nodes: Sequence[int], ways: int = 2) -> float:
+        """Which part of the copies of a token for its experts goes, these being so many ``ways``.
+
+        To each of k experts one, of which 1 - 1/n leave one of n ranks; or ("once") one to each
+        other rank that has any of them, (n - 1) (1 - (1 - 1/n)^k) of n: 4.6 of 7 for k = 8 on 8
+        ranks. Ranks that are far from each other count by domains: DeepEP and HybridEP send
+        each token once to a domain, which spreads it. Of 2 ways it is the least.
+        """
+        stack, k = self.array.stack, self._choices(nodes)
+        if stack is None or stack.dispatcher != "once" or k <= 1:
+            return 1.0
+        reached: float = 1 - (1 - 1 / ways) ** k
+        return ways * reached / k
+
+    def _ways(self, request: Request) -> int:
+        """Domains of the machine that have the members of a request's groups, or their number."""
+        copies = request.mesh.copies
+        first = np.concatenate([some.at(copies).rows()[0] for some in request.groups])
+        regions = [subnet.region[first] for subnet in self.wires.subnets]
+        counts = [len(np.unique(one)) for one in regions if one.min() >= 0]
+        return min((many for many in counts if many > 1), default=len(first))
+
+    def hiding(self, operation: Operation, nodes: Sequence[int] = ()) -> Operation:
+        """Without the time that software hides behind products (``Stack.hidden_tensor``).
+
+        Its bytes count, and are on no link.
+        """
+        if (shown := self.shown(Phase(operation.phase), nodes)) == 1:
+            return operation
+        jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in operation.jobs)
+        return replace(operation, jobs=jobs)
 
     def carry(self, exchange: Exchange) -> Operation:
         """The jobs of the request, for all copies of the part.
 
-        What software hides of them behind products (``Stack.hidden_tensor``) takes no time;
-        its bytes count, and are on no link.
+        Copies of tokens for experts that are not sent do not count.
         """
-        part, kind, phase, layer, request, _ = exchange
+        part, kind, phase, layer, request, nodes = exchange
         steps_s = self.array.stack.ring_steps_s if self.array.stack else ()
         jobs, received = carried(request, self.wires, self.execution.algorithm, steps_s)
-        if kind is not Kind.WEIGHTS and (shown := self.shown(phase)) < 1:
-            jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in jobs)
-        return Operation(
-            kind,
-            phase,
-            layer,
-            part.level,
-            received=received,
-            energy_j=receiving_j(part.group.halves(), received),
-            jobs=jobs,
+        if kind is Kind.BOUNDARY and self.copies(nodes) < 1:
+            sent = self.copies(nodes, self._ways(request))
+            jobs = tuple(replace(job, flow_bytes=sent * job.flow_bytes) for job in jobs)
+            received = sent * received[0], sent * received[1]
+        energy_j = receiving_j(part.group.halves(), received)
+        made = Operation(
+            kind, phase, layer, part.level, received=received, energy_j=energy_j, jobs=jobs
         )
+        return made if kind is Kind.WEIGHTS else self.hiding(made, nodes)
 
     def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
         node = self.graph[v]
@@ -283,6 +368,11 @@ class ExchangesOnWires(Rules):
     def tied_bytes(self, v: int, shard: Shard) -> float:
         """Gradients of the weights that a node uses and another brings."""
         return self._matrix_bytes(self._work[v].shared_parameters, shard)
+
+    def tied_largest(self, v: int) -> float:  # noqa: D102
+        shards = (part.block.largest[v] for part in self._parts if part.block is not None)
+        pairs = self._work[v].pair_parameters
+        return max((self._matrix_bytes(pairs, shard) for shard in shards), default=0.0)
 
     def _used_bytes(self, v: int, shard: Shard) -> float:
         """The same of all parameters that a node uses, those that another one brings, too."""

@@ -55,12 +55,18 @@ def backward(graph: Graph, v: int) -> Iterator[Item]:
         yield Item(Kind.COMPUTE, Phase.GRADIENT, v)
 
 
-def recompute(graph: Graph, segments: Iterable[Segment]) -> Iterator[Item]:
-    """A forward pass again, with sums of products and the boundaries inside of each segment."""
+def recompute(
+    graph: Graph, segments: Iterable[Segment], gathered: Callable[[int], Iterable[tuple[int, int]]]
+) -> Iterator[Item]:
+    """A forward pass again, with sums of products and the boundaries inside of each segment.
+
+    Of what comes from outside, what a node has to have ``gathered``, by (edge, producer).
+    """
     for _, nodes, products in segments:
         for v in nodes:
             for edge, producer in enumerate(graph[v].producers):
-                if producer in nodes and v in products:
+                inside = producer in nodes or (edge, producer) in gathered(v)
+                if inside and v in products:
                     yield Item(Kind.BOUNDARY, Phase.RECOMPUTE, producer, v, edge)
             yield Item(Kind.COMPUTE, Phase.RECOMPUTE, v)
             if v in products and not graph[v].join:

@@ -71,6 +71,10 @@ class Rules(ABC):
         self.execution = execution
         self.folded = folded
         self.network = network
+        self.received_in_parts: frozenset[int] = frozenset()
+        """Nodes that read from another stage what lies by positions, and gather it themselves."""
+        self.sent_in_parts: frozenset[int] = frozenset()
+        """Nodes whose sums another stage wants by positions."""
         self.choices: dict[Operation, tuple[Operation, ...]] = {}
         """Of operations that several units of a core can do, what each of these would do."""
         self._prepare()
@@ -177,6 +181,10 @@ class Rules(ABC):
     def gradient_bytes(self, v: int, shard: Shard) -> float:
         """Bytes of the gradients of the parameters that a node brings."""
 
+    def tied_largest(self, v: int) -> float:
+        """The most bytes that a worker has of the gradient of a node's matrix alone."""
+        return self.gradient_bytes(v, self.root.shards[v])
+
     def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
         """What a worker with these shards holds of what some nodes read; 0 where nobody says."""
         del nodes, shards
@@ -197,6 +205,10 @@ class Rules(ABC):
     @abstractmethod
     def carry(self, exchange: Exchange) -> Operation:
         """An exchange as the array's links do it."""
+
+    def hiding(self, operation: Operation) -> Operation:
+        """An exchange of a layer without the time that software hides behind products."""
+        return operation
 
     def memory(
         self, classes: Iterable[tuple[Device, Shards, Sequence[float], int]]

@@ -117,6 +117,8 @@ class Writer:
             sources = self.flow.sources(item)
             if own != leads and item.phase.ahead:
                 sources = [self.flow.moved(replace(item, consumer=leads))]
+            if item.phase is Phase.RECOMPUTE:
+                sources = [*sources, self._behind]
             for program in self.programs:
                 program.hand_on(sources, makes)
         if own != leads:

@@ -9,6 +9,7 @@ from experiments.measured.machine import OF_FRAMEWORK, stack_of
 from experiments.measured.split import LeftOutError
 from hardware import catalog_names
 from tests.experiments.measured.some_rows import small
+from workloads.layer_types.other import EXPERT_BIAS, EXPERT_GLU
 
 
 def test_the_case_of_a_row() -> None:
@@ -62,3 +63,47 @@ def test_stacks_by_framework() -> None:
     assert stack_of(small(framework="Megatron-LM")) == ("megatron-2021", ())
     assert stack_of(small(framework="Megatron-LM 0.14+ TE2.11")) == ("megatron-lm-2025", ())
     assert stack_of(small(framework="Whatever"))[1] == ("stack megatron-2025",)
+
+
+@pytest.mark.parametrize(
+    ("hw", "framework", "model", "said", "stack"),
+    [
+        ("GB200", "26.06 + TE", "qwen3-235b-a22b", {}, "megatron-2026"),
+        ("GB300", "26.08 + TE", "gpt-oss-120b", {}, "megatron-2026"),
+        ("GB300", "26.04 + TE", "gpt-oss-120b", {}, "megatron-2025"),
+        ("GB300", "26.08 + TE", "gpt-oss-120b", {"precision": "bf16"}, "megatron-2025"),
+        ("B300", "26.06.01 + TE", "qwen3-30b-a3b", {}, "megatron-2026"),
+        ("B300", "26.06 + TE", "qwen3-235b-a22b", {}, "megatron-2025"),
+        ("B300", "26.06 + TE", "gpt-oss-120b", {}, "megatron-2025"),
+        ("GB300", "26.04 + TE", "qwen3-235b-a22b", {}, "megatron-2025-hybridep"),
+        ("H100", "25.11 + TE", "qwen3-235b-a22b", {"tp": 2}, "megatron-2025-overlap"),
+        ("B200", "26.04 + TE", "deepseek-v3", {"ep": 8}, "megatron-2025-hybridep"),
+        ("B200", "26.04 + TE", "deepseek-v3", {"ep": 32}, "megatron-2025-deepep"),
+        ("GB300", "26.08 + TE", "llama3-8b", {"experts": ""}, "megatron-2025"),
+    ],
+)
+def test_stacks_of_experts_by_recipe(
+    hw: str, framework: str, model: str, said: dict[str, object], stack: str
+) -> None:
+    changes = {"tp": 1, "precision": "fp8", "experts": 8} | said
+    row = small(hw=hw, framework=f"Megatron-Bridge {framework}", model=model, **changes)
+    assert stack_of(row) == (stack, ())
+    assert stack in catalog_names("stack")
+
+
+def test_experts_of_gpt_oss_have_biases_and_kernels_of_their_own() -> None:
+    """Of the fused stack only what adds the biases of the second product."""
+    sizes = {"model": "gpt-oss-120b", "experts": 8, "topk": 2, "precision": "fp8", "tp": 1, "dp": 8}
+    found = [
+        {
+            layer.operator
+            for layer in case_of(
+                small(framework=f"Megatron-Bridge {release}", hw="GB200", **sizes)
+            ).case.network.layers
+        }
+        & {EXPERT_GLU, EXPERT_BIAS}
+        for release in ("26.04", "26.06")
+    ]
+    assert found == [{EXPERT_GLU, EXPERT_BIAS}, {EXPERT_BIAS}]
+    other = case_of(small(framework="Megatron-Bridge 26.04", **sizes | {"model": "qwen3"}))
+    assert not {EXPERT_GLU, EXPERT_BIAS} & {one.operator for one in other.case.network.layers}

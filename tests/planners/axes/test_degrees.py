@@ -50,6 +50,8 @@ def test_what_is_no_axis(text: str, words: str) -> None:
         (Axes(tp=8, ep=128), "nor dp x tp into groups with all of tp"),
         (Axes(64, sp=True), "sp is among the devices of tp"),
         (Axes(8, cp=4), "dp 8 x cp 4 is 32"),
+        (Axes(tp=8, ep=4, etp=1), "nor dp x tp into groups with all of tp"),
+        (Axes(tp=8, ep=4, etp=4), "etp=4: 1, or as many as tp=8"),
         (Axes(64, vp=2), "vp=2 stages at each place need pp"),
     ],
 )

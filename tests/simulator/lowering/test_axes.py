@@ -56,16 +56,15 @@ STREAM = BATCH * TOKENS * HIDDEN * EACH
 def test_positions_beside_features_move_as_much_as_features_alone() -> None:
     """Two all-reduces a block and direction are two reduce-scatters and two all-gathers.
 
-    But for the embedding, whose first reader needs the whole: its sums, and the errors of
-    that reader, are all-reduced; those of the other one, which are by positions, gathered.
+    The embedding's sums are scattered, too, and its errors gathered (Megatron-LM).
     """
     plain, by_positions = moved("tp=4"), moved("tp=4,sp")
     ways = 3 * STREAM  # a ring of four: each byte of a whole tensor is received by three
     blocks = 2 * 2
     forward, backward = (Phase.FORWARD, Kind.SUMS), (Phase.BACKWARD, Kind.SUMS)
     assert plain[forward] == plain[backward] == 2 * (blocks + 1) * ways
-    assert by_positions[forward] == by_positions[backward] == (blocks + 2) * ways
-    assert by_positions[Phase.FORWARD, Kind.BOUNDARY] == blocks * ways
+    assert by_positions[forward] == by_positions[backward] == (blocks + 1) * ways
+    assert by_positions[Phase.FORWARD, Kind.BOUNDARY] == (blocks + 1) * ways
     assert by_positions[Phase.BACKWARD, Kind.BOUNDARY] == (blocks + 1) * ways
 
 

@@ -89,7 +89,7 @@ def wired(nodes: int, axes: str, *changes: str) -> tuple[Timeline, Timeline]:
     execution = replace(deployed(array), staging=Staging(parallel=Axes.parse(axes), micro_batch=1))
     network = load_network("gpt2-medium:layers=4")
     plan = planned_by_axes(
-        network, execution.planned(array), 48, Axes.parse(axes), execution.staging
+        network, execution.planned(array), 48, Axes.parse(axes), execution.staging or Staging()
     )
     made = execution.planned(array)
     once = simulate(network, plan, made, execution)

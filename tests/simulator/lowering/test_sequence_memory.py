@@ -84,9 +84,13 @@ def test_what_is_gathered_is_gathered_again() -> None:
     assert moved(run("none", "tp=8"), Phase.RECOMPUTE) == 0
 
 
-def test_blocks_that_are_computed_again_gather_once_for_that() -> None:
+def test_blocks_that_are_computed_again_gather_for_forward_and_for_gradients() -> None:
+    """Megatron's checkpoint runs forward with its two all-gathers, backward has its own two."""
     none, full = run("none"), run("full")
-    assert moved(full, Phase.RECOMPUTE) == moved(none, Phase.RECOMPUTE)
+    forward = moved(full, Phase.FORWARD)
+    assert forward == moved(none, Phase.RECOMPUTE)  # two a block, and the head's
+    heads = forward / 7
+    assert moved(full, Phase.RECOMPUTE) == pytest.approx(2 * forward - heads)
     # sums are scattered to positions again, as they were: half of what an all-reduce moves
     sums = moved(full, Phase.RECOMPUTE, Kind.SUMS)
     whole = moved(run("full", "tp=8"), Phase.RECOMPUTE, Kind.SUMS)

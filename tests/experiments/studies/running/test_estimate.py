@@ -14,7 +14,6 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.running.estimate import (
     LARGE_BYTES,
     LONG_S,
-    PASSED,
     Estimate,
     estimate,
     forewarning,
@@ -204,7 +203,7 @@ def by_axes(words: str, samples: int = 0) -> Estimate:
 def test_axes_make_stages_and_micro_batches() -> None:
     """Of 64 samples in two ways 32 go through each stage, or 16 pairs."""
     assert by_axes("pp=2,tp=8") == by_axes("dp=2,pp=2,tp=8")
-    one = by_axes("dp=2,pp=2,tp=8").seconds
-    for samples in (2, 8):
-        fewer = (32 - 32 // samples) * 2 * PASSED["deployed"]
-        assert by_axes("dp=2,pp=2,tp=8", samples).seconds == pytest.approx(one - fewer)
+    one, two, four = (by_axes("dp=2,pp=2,tp=8", samples).seconds for samples in (1, 2, 4))
+    assert one - two == pytest.approx(2 * (two - four))  # 16 and 8 turns fewer
+    alone, apart = (by_axes(axes, 1).seconds for axes in ("dp=16,pp=2", "dp=2,pp=2,tp=8"))
+    assert apart > 5 * alone  # 32 micro-batches for 4, and layers that exchange

@@ -1,0 +1,130 @@
+"""What a layer of experts sends, hides and launches by its stack, by closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.studies.case import Case, plan_of
+from hardware import Array, Stack, load_array
+from planners import Axes, Staging
+from planners.order import Kind, Phase
+from simulator import DEPLOYED, Timeline, simulate
+from simulator.cost.roofline import core_of, cost, traffic
+from simulator.cost.training_operators import operators
+from tests.simulator.shapes import unsplit
+from workloads import Transformer, transformer
+from workloads.layer_types.other import EXPERT_BIAS, EXPERT_GLU
+
+EXPERTS, TOPK, SEQ, HIDDEN, WIDTH = 16, 4, 64, 128, 256
+NETWORK = transformer(
+    Transformer("m", 1, HIDDEN, 4, 256, SEQ, 512, True, experts=EXPERTS, topk=TOPK, moe_ffn=WIDTH)
+)
+WIRES = ["precision=bf16", "topology.levels.0.latency=0 s", "topology.levels.0.half_size=1 B"]
+
+
+def step(nodes: int, stack: Stack, axes: Axes | None = None) -> Timeline:
+    array: Array = replace(load_array("h100-cluster", [f"nodes={nodes}", *WIRES]), stack=stack)
+    axes = axes or Axes(dp=8 * nodes, ep=8 * nodes)
+    how = replace(DEPLOYED, staging=Staging(parallel=axes))
+    plan = plan_of(Case(NETWORK, "axes", array, 16, execution=how))
+    return simulate(NETWORK, plan, array, how)
+
+
+def sent(timeline: Timeline) -> float:
+    """Bytes of the four passes of tokens: there and back, and their errors."""
+    return sum(
+        sum(one.received)
+        for one in timeline.operations
+        if one.kind is Kind.BOUNDARY and ("dispatch" in one.layer or "combine" in one.layer)
+    )
+
+
+COPIES = 16 * SEQ * TOPK * HIDDEN * 2.0
+"""Bytes of a copy of each token for each of its experts."""
+
+
+@pytest.mark.parametrize(("nodes", "ways"), [(1, 8), (2, 2)])
+def test_a_token_goes_once_to_each_rank_or_to_each_domain(nodes: int, ways: int) -> None:
+    """By the chance that none of k experts, evenly spread, is at a rank (or in a domain)."""
+    plain, once = (sent(step(nodes, Stack("s", dispatcher=one))) for one in ("alltoall", "once"))
+    assert plain == pytest.approx(4 * COPIES * (1 - 1 / (8 * nodes)))
+    kept = (ways - 1) * (1 - (1 - 1 / ways) ** TOPK) / (TOPK * (1 - 1 / ways))
+    assert once == pytest.approx(kept * plain)
+
+
+@pytest.mark.parametrize("stack", [Stack("s", hidden_experts=0.75), Stack("s", hidden_tensor=0.75)])
+def test_tokens_on_their_way_are_hidden_apart_from_tensors(stack: Stack) -> None:
+    """Three quarters of the links' bytes of experts are, or of tensors, of which are none."""
+    whole, hidden = (step(1, one) for one in (Stack("s"), stack))
+    assert sent(whole) == sent(hidden)
+    less = whole.link_bytes.sum() - hidden.link_bytes.sum()
+    of_experts = 2 * 0.75 * sent(whole) if stack.hidden_experts else 0.0
+    assert less == pytest.approx(of_experts)
+
+
+def test_whole_experts_lie_over_tp_where_that_is_said() -> None:
+    """Of ep=4 on dp=4, tp=2: parts of 4 experts each, or 4 whole ones on two of dp."""
+    parts, whole = (step(1, Stack("s"), Axes(dp=4, tp=2, ep=4, sp=True, etp=n)) for n in (0, 1))
+    matrices = [
+        sorted({one.flops for one in t.operations if one.layer == "layer0.experts.gate"})
+        for t in (parts, whole)
+    ]
+    assert matrices[0] == pytest.approx(matrices[1])
+    assert sent(whole) < sent(parts)  # no expert's results are summed over tp
+
+
+def experts(phase: Phase, *changes: str) -> tuple[float, float]:
+    """Seconds and bytes of the products of all experts of a phase on one core."""
+    said = [f"devices.0.{change}" for change in changes]
+    ((device, _),) = load_array("dgx-h100", ["precision=bf16", *said]).group.kinds
+    core, found = core_of(device), operators(NETWORK)
+    work = [
+        (op, unsplit(found.graph[v], 2))
+        for v, node in enumerate(found.nodes)
+        for op in node.of(phase)
+        if op.grouped and op.macs
+    ]
+    assert len(work) == 3  # gate, up, down
+    seconds = sum(cost(op, shard, core).seconds for op, shard in work)
+    return seconds, sum(traffic(op, shard, core) for op, shard in work)
+
+
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT])
+def test_each_expert_is_a_chain_of_kernels(phase: Phase) -> None:
+    eager, fused = experts(phase, "roofline.group=26 us")[0], experts(phase)[0]
+    assert eager - fused == pytest.approx(3 * EXPERTS * 26e-6)
+
+
+def test_gradients_of_experts_are_added_to_a_buffer() -> None:
+    """Read and written: of three matrices for each expert in float32 once more."""
+    buffered = experts(Phase.GRADIENT, "arithmetic.gradient_buffer=true")[1]
+    assert buffered - experts(Phase.GRADIENT)[1] == 3 * EXPERTS * HIDDEN * WIDTH * 4.0
+    forward = [
+        experts(Phase.FORWARD, f"arithmetic.gradient_buffer={x}")[1] for x in ("true", "false")
+    ]
+    assert forward[0] == forward[1]
+
+
+@pytest.mark.parametrize(("fused", "passes"), [(False, (36, 57)), (True, (14, 20))])
+def test_biased_experts_pass_over_their_rows(*, fused: bool, passes: tuple[int, int]) -> None:
+    """As often as Megatron-Core's kernels read and write rows of their width in 2 B."""
+    sizes = Transformer("g", 1, HIDDEN, 4, 256, SEQ, HIDDEN, True, experts=EXPERTS, topk=TOPK)
+    found = operators(transformer(replace(sizes, compiled=False, fused_experts=fused)))
+    core = core_of(load_array("dgx-h100", ["precision=bf16"]).group.kinds[0][0])
+    for phase, often in zip((Phase.FORWARD, Phase.BACKWARD), passes, strict=True):
+        moved = [
+            traffic(op, unsplit(found.graph[v], 2), core)
+            for v, node in enumerate(found.nodes)
+            for op in node.of(phase)
+            if op.name.startswith(("layer0.experts.glu", "layer0.experts.bias"))
+        ]
+        assert sum(moved) == often * 2 * SEQ * TOPK * HIDDEN * 2.0
+
+
+def test_experts_without_biases_or_with_a_compiler_have_no_such_kernels() -> None:
+    sizes = Transformer("g", 1, HIDDEN, 4, 256, SEQ, HIDDEN, True, experts=EXPERTS, topk=TOPK)
+    for one in (sizes, replace(sizes, compiled=False, biases=False)):
+        layers = transformer(one).layers
+        assert not {EXPERT_GLU, EXPERT_BIAS} & {layer.operator for layer in layers}
