@@ -1,0 +1,180 @@
+"""How far a predicted step may be off: what measured steps of large models say.
+
+Every measured row has an error, and lies more or less far from a case: by chip, format,
+software, axes, size and experts. The band is where, by the rows near to the case, four in
+five measured steps are. It is widened until it has four in five rows of every source that
+it has not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas
+from numpy.typing import NDArray
+
+from experiments.studies.case import Case
+from experiments.studies.published_values import shipped_rows
+from planners.axes.node_types import experts
+from workloads import partition_graph
+
+Floats = NDArray[np.float64]
+FILE = "measured_errors.csv"
+INSIDE = 0.8
+"""Of measured steps, how many the band is to have."""
+NEAR = 1.0
+"""The distance at which a row counts e^(-1/2) of one at no distance."""
+APART = {"experts": 3.0, "chip": 2.0, "bits": 1.0, "stack": 1.0, "zero3": 0.7, "cp": 1.0}
+"""By how far rows are apart in which these are not the same."""
+FLAGS = ("experts", "zero3", "cp")
+DOUBLINGS = {"gpus": 0.3, "parameters": 0.2, "tp": 0.3, "pp": 0.3, "ep": 0.2}
+"""And for each doubling of these."""
+COLUMNS = ("id", "source", "chip", "stack", "bits", "experts", "zero3", "cp")
+COLUMNS += ("gpus", "parameters", "tp", "pp", "ep", "measured_over_predicted")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBand:
+    """Four in five measured steps take ``low`` to ``high`` times the predicted one.
+
+    ``rows`` are how many measured steps say so, each weighed by its distance (the sum of the
+    weights, squared, over the sum of their squares); ``nearest`` is the source of the nearest.
+    """
+
+    low: float
+    high: float
+    rows: float
+    nearest: str
+
+    def to_json(self, step_s: float) -> dict[str, Any]:
+        """The band as scripts read it, in seconds too."""
+        return {
+            "share": INSIDE,
+            "low": self.low,
+            "high": self.high,
+            "low_s": self.low * step_s,
+            "high_s": self.high * step_s,
+            "rows": round(self.rows, 1),
+            "nearest": self.nearest,
+        }
+
+
+Features = dict[str, Any]
+"""What rows are told apart by: the keys of APART and DOUBLINGS."""
+
+
+def features_of(case: Case) -> Features | None:
+    """A case's features; None where it is no training step of one kind of chip with a stack."""
+    array, staging = case.array, case.execution.staging
+    if array.stack is None or len(array.group.kinds) > 1 or case.execution.inference:
+        return None
+    device, _ = array.group.kinds[0]
+    axes = staging.parallel if staging else None
+    axes = axes.on(case.execution.planned(array).group.size, array.name) if axes else None
+    return {
+        "chip": device.name.partition(",")[0],
+        "stack": array.stack.name,
+        "bits": 8 * (device.product_bytes or device.arithmetic.element_bytes),
+        "experts": any(experts(node) for node in partition_graph(case.network)),
+        "zero3": case.execution.update == "weights",
+        "cp": axes is not None and axes.cp > 1,
+        "gpus": array.group.size,
+        "parameters": case.network.parameters,
+        **{axis: getattr(axes, axis) if axes else 1 for axis in ("tp", "pp", "ep")},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Measured rows: sources, features by name, and logarithms of measured over predicted."""
+
+    sources: NDArray[np.str_]
+    features: Mapping[str, NDArray[Any]]
+    logs: Floats
+
+    def without(self, source: str) -> Errors:
+        """All rows of other sources."""
+        kept = self.sources != source
+        features = {name: column[kept] for name, column in self.features.items()}
+        return Errors(self.sources[kept], features, self.logs[kept])
+
+    def row(self, place: int) -> Features:
+        """The features of one of them."""
+        return {name: column[place] for name, column in self.features.items()}
+
+    def distances(self, of: Features) -> Floats:
+        """How far each row is from a case."""
+        squares = np.zeros(len(self.logs))
+        for name, apart in APART.items():
+            squares += apart**2 * (self.features[name] != of[name])
+        for name, each in DOUBLINGS.items():
+            squares += (each * np.log2(self.features[name] / of[name])) ** 2
+        return np.sqrt(squares)
+
+    def weights(self, of: Features) -> Floats:
+        """How much each row counts: by its distance, and no source by the number of its rows."""
+        near = np.exp(-0.5 * (self.distances(of) / NEAR) ** 2)
+        _, which = np.unique(self.sources, return_inverse=True)
+        return near / np.sqrt(np.maximum(np.bincount(which, near)[which], 1e-300))
+
+    def quantiles(self, of: Features) -> tuple[float, float, float]:
+        """The band's low end, middle and high end (logarithms), before it is widened."""
+        weights, order = self.weights(of), np.argsort(self.logs)
+        passed = np.cumsum(weights[order]) - weights[order] / 2
+        at = [(1 - INSIDE) / 2, 0.5, (1 + INSIDE) / 2]
+        low, middle, high = np.interp(at, passed / weights.sum(), self.logs[order])
+        return float(low), float(middle), float(high)
+
+    def widening(self) -> float:
+        """By how much bands have to be wider to have four in five rows of unseen sources."""
+        needed = np.zeros(len(self.logs))
+        for source in np.unique(self.sources):
+            others = self.without(source)
+            for i in np.flatnonzero(self.sources == source).tolist():
+                needed[i] = _needed(self.logs[i], *others.quantiles(self.row(i)))
+        return float(np.quantile(needed, INSIDE))
+
+    def band(self, of: Features, widening: float) -> ErrorBand:
+        """The band of a case."""
+        low, middle, high = self.quantiles(of)
+        weights, distances = self.weights(of), self.distances(of)
+        return ErrorBand(
+            math.exp(middle + widening * (low - middle)),
+            math.exp(middle + widening * (high - middle)),
+            float(weights.sum() ** 2 / (weights**2).sum()),
+            str(self.sources[distances.argmin()]),
+        )
+
+
+def _needed(log: float, low: float, middle: float, high: float) -> float:
+    """By how much a band has to be wider to have this error."""
+    side = high - middle if log > middle else middle - low
+    return abs(log - middle) / side if side else math.inf
+
+
+@cache
+def shipped() -> tuple[Errors, float]:
+    """The rows that come with accelarray, and by how much their bands are widened."""
+    rows = pandas.DataFrame([cells for _, cells in shipped_rows(FILE)])
+    numbers = ["measured_over_predicted", "bits", *FLAGS, *DOUBLINGS]
+    rows = rows.astype(dict.fromkeys(numbers, float))
+    features = {name: rows[name].to_numpy() for name in (*APART, *DOUBLINGS)}
+    logs = np.log(rows["measured_over_predicted"].to_numpy())
+    errors = Errors(rows["source"].to_numpy(), features, logs)
+    return errors, errors.widening()
+
+
+def error_band(case: Case) -> ErrorBand | None:
+    """What measured steps say of a case; None for a machine of which none is known."""
+    of = features_of(case)
+    if of is None:
+        return None
+    errors, widening = shipped()
+    if of["chip"] not in errors.features["chip"]:
+        return None
+    return errors.band(of, widening)

@@ -1,0 +1,79 @@
+"""The error band: honest on sources that it has not seen, narrow where measured rows are near."""
+
+import math
+
+import numpy as np
+import pytest
+
+from accelarray import simulate
+from experiments.output import text_of
+from experiments.results.error_band import APART, DOUBLINGS, INSIDE, Errors, Features, shipped
+
+
+def row(**changes: object) -> Features:
+    same: Features = {"chip": "h100-sxm", "stack": "nemo-2024", "bits": 8.0}
+    same |= {"experts": 0.0, "zero3": 0.0, "cp": 0.0}
+    return same | dict.fromkeys(DOUBLINGS, 1.0) | changes
+
+
+def errors(rows: list[tuple[str, Features, float]]) -> Errors:
+    columns = {name: np.array([of[name] for _, of, _ in rows]) for name in (*APART, *DOUBLINGS)}
+    sources = np.array([source for source, _, _ in rows])
+    return Errors(sources, columns, np.array([log for _, _, log in rows]))
+
+
+def test_four_in_five_rows_of_unseen_sources_lie_within() -> None:
+    """Neither their own errors nor their part in the widening is known of these."""
+    known, _ = shipped()
+    inside = 0
+    for source in np.unique(known.sources):
+        others = known.without(source)
+        widening = others.widening()
+        for i in np.flatnonzero(known.sources == source).tolist():
+            band = others.band(known.row(i), widening)
+            inside += band.low <= math.exp(known.logs[i]) <= band.high
+    assert 0.75 <= inside / len(known.logs) <= 0.85
+
+
+def test_a_band_is_that_of_the_rows_nearby() -> None:
+    draw = np.random.default_rng(7)
+    rows = [
+        (f"{chip} {source}", row(chip=chip), float(log))
+        for chip, spread in (("a100-80", 0.05), ("tpu-v5p", 0.4))
+        for source in range(10)
+        for log in draw.normal(0.1, spread, 20)
+    ]
+    near, wide = (
+        errors(rows).band(row(chip="a100-80"), 1.0),
+        errors(rows).band(row(chip="tpu-v5p"), 1.0),
+    )
+    assert near.low < math.exp(0.1) < near.high
+    assert (wide.high / wide.low) > 1.5 * (near.high / near.low)
+    assert (near.nearest[:4], wide.nearest[:4]) == ("a100", "tpu-")
+
+
+def test_quantiles_of_rows_alike_are_those_of_numpy() -> None:
+    logs = np.random.default_rng(3).normal(0, 0.1, 4001)
+    same = errors([(str(i), row(), float(log)) for i, log in enumerate(logs)])
+    wanted = np.quantile(logs, [(1 - INSIDE) / 2, 0.5, (1 + INSIDE) / 2])
+    assert same.quantiles(row()) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_source_of_many_rows_counts_by_the_root_of_their_number() -> None:
+    rows = [("many", row(), 0.2)] * 16 + [("few", row(), -0.2)]
+    weights = errors(rows).weights(row())
+    assert weights[:16].sum() == pytest.approx(4 * weights[16])
+
+
+def test_a_step_is_told_with_its_band() -> None:
+    trained = ["nodes=1", "precision=bf16", "optimizer=adam", "stack=nemo-2024"]
+    step = simulate(
+        "llama3-8b:layers=2", "axes", "h100-cluster", 8, set=trained, parallel="tp=2,sp"
+    )
+    band = step.to_dict()["error_band"]
+    assert band["low_s"] == pytest.approx(band["low"] * step.iteration_s)
+    assert 0.4 < band["low"] < band["high"] < 2.5
+    assert "error band" in text_of(*step.tables())
+    unknown = simulate("lenet", planner="accpar", array="accpar-mixed")
+    assert unknown.error_band is None
+    assert unknown.to_dict()["error_band"] is None
