@@ -73,6 +73,15 @@ def test_what_others_read_too_is_written_both_ways() -> None:
     assert set(found) == {"first forward", "norm forward", "sum forward"}
 
 
+def test_of_two_readers_one_casts() -> None:
+    net = Builder("two readers", 8, 4)
+    entry = net.add("entry", net.linear("first", 8), net.linear("second", 8, after="input"))
+    net.add("sum", net.linear("third", 8, after=entry), net.linear("fourth", 8, after=entry))
+    net.linear("last", 8)
+    found = cast(operators(net.build()), Phase.FORWARD, core("fp8"))
+    assert set(found) == {"first forward", "entry forward", "sum forward"}
+
+
 def test_nothing_is_cast_in_bf16() -> None:
     step = operators(load_network(LLAMA))
     assert not cast(step, Phase.FORWARD, core("bf16"))
