@@ -80,6 +80,8 @@ class HabitsTable(Table):
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
     tensor_waits: bool = False
+    bucket_rank: Bytes = 0.0
+    ring_steps: Annotated[list[Duration], Field(min_length=2, max_length=2)] | None = None
 
 
 class StackTable(Table):
@@ -163,6 +165,8 @@ class Chosen:
             habits.hidden_experts,
             habits.dispatcher,
             habits.tensor_waits,
+            habits.bucket_rank,
+            tuple(habits.ring_steps or ()),
         )
 
     @classmethod

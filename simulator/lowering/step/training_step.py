@@ -239,7 +239,7 @@ class Tree:
             program.weight_bytes,
             program.gradient_bytes,
             units=program.units,
-            contention=program.device.roofline.contention if self._rules.overlap else 0.0,
+            contention=program.device.roofline.contention,
         )
         self.hbms.extend([] if memory is None else [memory])
         return worker
