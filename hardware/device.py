@@ -37,7 +37,8 @@ class Roofline:
     long as the mean (``waiting``). While exchanges go on beside it computing takes
     ``contention`` longer (0.19: 1.19 times as long), as they take compute units and bandwidth.
     Of a grouped product (experts) each group takes ``group_s`` besides: it is a chain of
-    kernels of its own.
+    kernels of its own. To start what a layer of experts does forward and backward its host
+    needs ``host_layer_s``.
     """
 
     matrix_efficiency: float = 1.0
@@ -48,6 +49,7 @@ class Roofline:
     attention_efficiency: float | None = None
     host_s: float = 0.0
     group_s: float = 0.0
+    host_layer_s: float = 0.0
     concurrent: float = 1.0
     winograd: float = 1.0
     align_bytes: float = 0.0

@@ -139,6 +139,7 @@ class RooflineTable(Table):
     attention_efficiency: Share | None = None
     host_s: Duration = Field(default=_DEFAULT.host_s, alias="host")
     group_s: Duration = Field(default=_DEFAULT.group_s, alias="group")
+    host_layer_s: Duration = Field(default=_DEFAULT.host_layer_s, alias="host_layer")
     concurrent: Annotated[float, number(0, 1)] = _DEFAULT.concurrent
     winograd: Annotated[float, number(1, 16)] = _DEFAULT.winograd
     variation: Annotated[float, number(0, 0.5)] = _DEFAULT.variation

@@ -31,7 +31,7 @@ class EfficiencyTable(Table):
     """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
 
     ``host`` is the least time of an operator, ``overhead`` what each takes besides, ``group``
-    what each expert of a layer's product does;
+    what each expert of a layer's product does, ``host_layer`` the least time of a layer of experts;
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
     by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
     much longer computing takes beside exchanges; ``align`` of how many
@@ -52,6 +52,7 @@ class EfficiencyTable(Table):
     overhead: Duration | None = None
     host: Duration | None = None
     group: Duration | None = None
+    host_layer: Duration | None = None
     concurrent: Annotated[float, number(0, 1)] | None = None
     winograd: Annotated[float, number(1, 16)] | None = None
     variation: Annotated[float, number(0, 0.5)] | None = None
@@ -136,8 +137,8 @@ _KEYS = {
     **{
         key: f"roofline.{key}"
         for key in (
-            *("overhead", "host", "group", "concurrent", "winograd", "variation", "contention"),
-            "align",
+            *("overhead", "host", "group", "host_layer", "concurrent"),
+            *("winograd", "variation", "contention", "align"),
         )
     },
 }

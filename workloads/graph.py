@@ -66,6 +66,11 @@ class Node:
         return TYPES[self.kind]
 
     @property
+    def dispatches(self) -> bool:
+        """Whether it brings tokens to experts, of which there are several."""
+        return self.routes and self.out_channels > self.in_channels
+
+    @property
     def computed(self) -> bool:
         """Whether it multiplies what others compute, without weights."""
         return TYPES[self.kind].computed

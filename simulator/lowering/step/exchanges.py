@@ -290,7 +290,7 @@ class ExchangesOnWires(Rules):
         if last.routes and last.out_channels < last.in_channels:  # and not its gates
             out = last.out_channels * last.out_area
             return last.reads[0].elements / out if last.producers[0] == nodes[0] else 0.0
-        if first.routes and first.out_channels > first.in_channels:
+        if first.dispatches:
             return first.out_channels * first.out_area / first.reads[0].elements
         return 0.0
 

@@ -7,6 +7,7 @@ computing it takes, and which exchanges it needs.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -73,6 +74,7 @@ class Writer:
         self.apart = rules.shared and not rules.folded
         self.flow = Dataflow(rules.graph, rules.plan.updates)
         self._under: dict[Mesh, tuple[WorkerProgram, ...]] = {}
+        self._since: Counter[tuple[WorkerProgram, bool]] = Counter()
         self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
         """What lets units begin to compute again, who could as soon as forward is over."""
         self.programs = self._open(rules.root)
@@ -132,6 +134,7 @@ class Writer:
                 takers = [program for program in takers if program.holds(exchange.nodes)]
             parties = part.group.size if self.apart else len(takers)
             operation = self.rules.carry(exchange)
+            self._went_by(takers, operation)
             for program in takers:
                 program.exchange(operation, after, makes, parties)
 
@@ -172,10 +175,45 @@ class Writer:
                 joined = bool(self.rules.graph[v].operand)
                 compute_on_units(program, item, made[key], waits, makes, joined=joined)
                 continue
-            for operation in made[key]:
+            for operation in self._launched(program, v, phase, made[key]):
                 program.compute(v, operation, after, makes)
             if not made[key] and self.rules.overlap and not program.idle:
                 program.hand_on(after, makes)
+
+    def _launched(
+        self, program: WorkerProgram, v: int, phase: Phase, made: Sequence[Operation]
+    ) -> Sequence[Operation]:
+        """The same, and with the last of a pass what its host still needs to start it all.
+
+        For each layer of experts it needs ``host_layer_s``, a third of it forward: it has to know
+        how many tokens go where, so that it cannot have started what is behind. The core has
+        computed and waited meanwhile.
+        """
+        host_s = program.device.roofline.host_layer_s
+        if not host_s or phase is Phase.UPDATE or not made:
+            return made
+        forward, graph = phase is Phase.FORWARD, self.rules.graph
+        self._since[program, forward] += sum(one.duration_ps for one in made)
+        if v != (len(graph) - 1 if forward else 0):
+            return made
+        host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
+        late_ps = round(host_s * PICOSECONDS) - self._since[program, forward]
+        if late_ps <= 0:
+            return made
+        self._since[program, forward] += late_ps
+        *others, last = made
+        flops_s, moved_s, overhead_s = last.bound_s
+        bound_s = flops_s, moved_s, overhead_s + late_ps / PICOSECONDS
+        return [*others, replace(last, duration_ps=last.duration_ps + late_ps, bound_s=bound_s)]
+
+    def _went_by(self, takers: Sequence[WorkerProgram], operation: Operation) -> None:
+        """Count what an exchange takes on the way: hosts go on meanwhile."""
+        if operation.phase not in (Phase.FORWARD, Phase.BACKWARD):
+            return
+        waiting = [one for one in takers if one.device.roofline.host_layer_s]
+        took_ps = round(alone_s(self.rules, operation) * PICOSECONDS) if waiting else 0
+        for program in waiting:
+            self._since[program, operation.phase is Phase.FORWARD] += took_ps
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""

@@ -128,3 +128,54 @@ def test_experts_without_biases_or_with_a_compiler_have_no_such_kernels() -> Non
     for one in (sizes, replace(sizes, compiled=False, biases=False)):
         layers = transformer(one).layers
         assert not {EXPERT_GLU, EXPERT_BIAS} & {layer.operator for layer in layers}
+
+
+@pytest.mark.parametrize(("pp", "experts"), [(1, EXPERTS), (2, EXPERTS), (1, 0)])
+def test_a_layer_of_experts_takes_what_its_host_needs(pp: int, experts: int) -> None:
+    """Of two layers 2 x 30 ms a micro-batch, a third forward; a dense layer is not held up."""
+    network = transformer(
+        Transformer("h", 2, HIDDEN, 4, 256, SEQ, 512, True, experts=experts, topk=min(TOPK, 4))
+    )
+
+    def passes(host: str) -> dict[str, float]:
+        array = load_array("dgx-h100", ["precision=bf16", f"devices.0.roofline.host_layer={host}"])
+        axes = Axes(dp=8 // pp, pp=pp, ep=min(8 // pp, experts) or 1)
+        how = replace(DEPLOYED, staging=Staging(parallel=axes, micro_batch=1))
+        timeline = simulate(
+            network, plan_of(Case(network, "axes", array, 16, execution=how)), array, how
+        )
+        found = {"forward": 0.0, "backward": 0.0}
+        for one in timeline.operations:
+            if one.kind is Kind.COMPUTE and one.phase in (
+                Phase.FORWARD,
+                Phase.BACKWARD,
+                Phase.GRADIENT,
+            ):
+                found["forward" if one.phase is Phase.FORWARD else "backward"] += (
+                    one.duration_ps / 1e12
+                )
+        return found | {"step": timeline.iteration_s}
+
+    slow, fast = passes("30 ms"), passes("0 s")
+    if not experts:
+        assert slow == fast
+        return
+    assert slow["forward"] == pytest.approx(2 * 10e-3, rel=0.05)
+    assert slow["backward"] == pytest.approx(2 * 20e-3, rel=0.05)
+    micro_batches = 16 // (8 // pp)
+    passes_s = 30e-3 * (2 * micro_batches if pp == 1 else micro_batches + 1)
+    assert slow["step"] == pytest.approx(passes_s, rel=0.05)
+    assert passes("10 us")["step"] == fast["step"]  # a core that is slower than its host
+
+
+def test_a_host_goes_on_while_tokens_are_on_their_way() -> None:
+    """With links of 1 MB/s exchanges alone take longer than 5 ms of launches."""
+
+    def took_ps(host: str) -> int:
+        links = ["topology.levels.0.bandwidth=8 MB/s", f"devices.0.roofline.host_layer={host}"]
+        array = load_array("dgx-h100", ["precision=bf16", *links])
+        how = replace(DEPLOYED, staging=Staging(parallel=Axes(dp=8, ep=8)))
+        plan = plan_of(Case(NETWORK, "axes", array, 16, execution=how))
+        return simulate(NETWORK, plan, array, how).iteration_ps
+
+    assert took_ps("5 ms") == took_ps("0 s")
