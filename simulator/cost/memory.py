@@ -139,9 +139,8 @@ def memory_use(
 
     held += [_Held(*window, "buffers") for window in gathered(parts, mine, whole)]
     apart, dummy = parts.gradients, core.bytes.dummy
-    if dummy:
-        made = dummies.made(operators, mine, shards, apart)
-        held += [_Held(i, i, dummy * elements) for i, elements in made]
+    made = dummies.made(operators, mine, shards, apart) if dummy else ()
+    held += [_Held(i, i, dummy * elements) for i, elements in made]
     accumulated: dict[tuple[int, Phase], float] = {}
     for item in gradients:
         begins = mine[item.first].node, mine[item.first].phase
