@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pandas
 
+from experiments.measured.case import RowCase
 from experiments.measured.section import Column, Record, Section, grouped, lines
-from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted
+from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted, ready
 from experiments.output import UsageError
 from experiments.pictures.figures import COLOURS, panels
+from experiments.results.error_band import INSIDE, share_within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,14 +98,18 @@ def sections(study: Study) -> list[Section]:
     outcomes, errors = study.outcomes, errors_of(study.outcomes)
     groups = {f"by_{group}": spreads(errors, group) for group in ("model", "source", "chip")}
     controls = {name: spread(errors[name].tolist()) for name in CONTROLS if len(errors)}
+    banded, share = within_bands(outcomes)
     data = {
         "rows": [outcome.to_json() for outcome in outcomes],
         "constants": study.constants.to_json(),
         "factors": dict(study.factors),
         "errors": groups | {"controls": controls},
+        "within_band": {"rows": banded, "share": share if banded else None},
     }
     parts = [
-        Section("Measured steps of large models", _models(errors), _remarks(study), data),
+        Section(
+            "Measured steps of large models", _models(errors), _remarks(study, banded, share), data
+        ),
         Section("By source", _grouped(errors, "source"), (), {}),
         Section("By chip", _grouped(errors, "chip"), (), {}),
     ]
@@ -205,7 +211,7 @@ def _memory(outcomes: Sequence[Outcome]) -> list[Section]:
     return [Section("Memory of a chip", lines(records, MEMORY), (said,), data)]
 
 
-def _remarks(study: Study) -> tuple[str, ...]:
+def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
     constants = ", ".join(
         f"{name} {value:.3f}" for name, value in study.constants.to_json().items()
     )
@@ -219,6 +225,11 @@ def _remarks(study: Study) -> tuple[str, ...]:
         "median, 90 %: of the errors' sizes; bias: their median with its sign (negative: "
         "predicted too fast)."
     )
+    if banded:
+        said.append(
+            f"Within their error bands, of measured steps of other sources alone: {share:.0%} of "
+            f"{banded} rows; {INSIDE:.0%} are to be."
+        )
     without = (one for one in study.outcomes if one.left_out is not None)
     for why, left_out in grouped(without, lambda one: one.left_out).items():
         ids, more = ", ".join(one.row.id for one in left_out[:FEW]), len(left_out) - FEW
@@ -228,6 +239,21 @@ def _remarks(study: Study) -> tuple[str, ...]:
         named = ", ".join(f"{word} ({many})" for word, many in assumed.most_common(8))
         said.append(f"Taken where rows do not say: {named}.")
     return tuple(said)
+
+
+def within_bands(outcomes: Sequence[Outcome]) -> tuple[int, float]:
+    """How many rows have an error band, and which share of them is in it (``error_band``)."""
+    by_source = grouped(counted(outcomes), lambda one: one.row.source)
+    return share_within(
+        {
+            source: [
+                (case.case, 1 / (1 + one.error))
+                for one in own
+                if isinstance(case := ready(one.row), RowCase)
+            ]
+            for source, own in by_source.items()
+        }
+    )
 
 
 def plot(outcomes: Sequence[Outcome]) -> Figure:

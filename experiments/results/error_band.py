@@ -9,7 +9,7 @@ it has not seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -34,8 +34,10 @@ APART = {"experts": 3.0, "chip": 2.0, "bits": 1.0, "stack": 1.0, "zero3": 0.7, "
 FLAGS = ("experts", "zero3", "cp")
 DOUBLINGS = {"gpus": 0.3, "parameters": 0.2, "tp": 0.3, "pp": 0.3, "ep": 0.2}
 """And for each doubling of these."""
-COLUMNS = ("id", "source", "chip", "stack", "bits", "experts", "zero3", "cp")
-COLUMNS += ("gpus", "parameters", "tp", "pp", "ep", "measured_over_predicted")
+COLUMNS = (
+    *("id", "source", "chip", "stack", "bits", *FLAGS),
+    *(*DOUBLINGS, "measured_over_predicted"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,25 @@ def shipped() -> tuple[Errors, float]:
     logs = np.log(rows["measured_over_predicted"].to_numpy())
     errors = Errors(rows["source"].to_numpy(), features, logs)
     return errors, errors.widening()
+
+
+def share_within(cases: Mapping[str, Sequence[tuple[Case, float]]]) -> tuple[int, float]:
+    """How many of some sources' cases have a band, and which share of their errors is in it.
+
+    ``cases`` has by source each case with measured over predicted; rows of the same source are
+    not asked. NaN where none has a band.
+    """
+    known, _ = shipped()
+    inside = list[bool]()
+    for source, own in cases.items():
+        others = known.without(source)
+        widening = others.widening()
+        for case, ratio in own:
+            of = features_of(case)
+            if of is not None and of["chip"] in others.features["chip"]:
+                band = others.band(of, widening)
+                inside.append(band.low <= ratio <= band.high)
+    return len(inside), sum(inside) / len(inside) if inside else math.nan
 
 
 def error_band(case: Case) -> ErrorBand | None:
