@@ -30,9 +30,14 @@ class Stack:
     where ``overlap``; of what layers exchange on their way (tensor parallelism)
     ``hidden_tensor`` goes on while cores compute, and of tokens on their way to experts and
     back ``hidden_experts``, of which the ``dispatcher`` says how many copies go. Links give
-    ``collectives`` of what they else do. Weights are updated in ``update_order``: that of the
-    layers, once all gradients are there, or as gradients arrive ("arrival"). With ``early_stop``
-    what is computed again ends with what backward needs.
+    ``collectives`` of what they else do. A reduce-scatter or an all-gather over several nodes is
+    a ring, whose steps take ``ring_steps_s`` inside a node and between nodes at least (none: as
+    links have it), and a bucket has ``bucket_rank_bytes`` at least for each member. Weights are
+    updated in ``update_order``: that of the layers, once all gradients are there, or as gradients
+    arrive ("arrival"). With ``early_stop``
+    what is computed again ends with what backward needs. With ``tensor_waits`` a layer's gradient
+    of weights waits until the errors of its input are summed (tensor parallelism), which goes on
+    beside it elsewhere.
     None: what is usual.
     """
 
@@ -47,6 +52,9 @@ class Stack:
     update_order: str = "layers"
     hidden_experts: float = 0.0
     dispatcher: Dispatcher = "alltoall"
+    tensor_waits: bool = False
+    bucket_rank_bytes: float = 0.0
+    ring_steps_s: tuple[float, ...] = ()
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -82,7 +82,8 @@ class Arithmetic:
     gradients, and what the optimizer keeps of each weight: a master copy, which
     is the weight itself where both have as many bytes, and its moments. Gradients come and
     go, or have a ``gradient_buffer`` that is there all the time (Megatron-LM's), beside which
-    there may be ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). With
+    there may be a ``gradient_copy`` in the format of weights where that is narrower (DeepSpeed's),
+    and ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). With
     ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
     without, it costs 2n - 1 (AccPar).
     """
@@ -96,6 +97,7 @@ class Arithmetic:
     moment_bytes: tuple[float, ...]
     gradient_buffer: bool = False
     dummy_gradients: bool = False
+    gradient_copy: bool = False
 
     @classmethod
     def of(
@@ -110,6 +112,7 @@ class Arithmetic:
         moment_bytes: Sequence[float] | None = None,
         gradient_buffer: bool = False,
         dummy_gradients: bool = False,
+        gradient_copy: bool = False,
     ) -> Arithmetic:
         """What is not said follows the element.
 
@@ -128,6 +131,7 @@ class Arithmetic:
             (wide,) if moment_bytes is None else tuple(moment_bytes),
             gradient_buffer,
             dummy_gradients,
+            gradient_copy,
         )
 
 

@@ -165,6 +165,7 @@ class ArithmeticTable(Table):
         default=None, alias="moments"
     )
     gradient_buffer: bool = False
+    gradient_copy: bool = False
     dummy_gradients: bool = False
 
 
@@ -312,6 +313,12 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
         yield (
             "arithmetic.dummy_gradients",
             "there are dummies beside a buffer of gradients alone; write "
+            "arithmetic.gradient_buffer = true",
+        )
+    if arithmetic.gradient_copy and not arithmetic.gradient_buffer:
+        yield (
+            "arithmetic.gradient_copy",
+            "there is a copy beside a buffer of gradients alone; write "
             "arithmetic.gradient_buffer = true",
         )
     if table.roofline.align_bytes and "fp32" not in peaks:

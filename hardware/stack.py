@@ -70,6 +70,7 @@ class HabitsTable(Table):
     gradients: Literal["2 B", "4 B"] | None = None
     gradients_fp16: Literal["2 B", "4 B"] | None = None
     gradient_buffer: bool | None = None
+    gradient_copy: bool | None = None
     dummy_gradients: bool | None = None
     overlap: Literal["full", "none"] | None = None
     bucket: Bytes | None = None
@@ -79,6 +80,9 @@ class HabitsTable(Table):
     collectives: Share = 1.0
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
+    tensor_waits: bool = False
+    bucket_rank: Bytes = 0.0
+    ring_steps: Annotated[list[Duration], Field(min_length=2, max_length=2)] | None = None
 
 
 class StackTable(Table):
@@ -161,6 +165,9 @@ class Chosen:
             habits.update_order,
             habits.hidden_experts,
             habits.dispatcher,
+            habits.tensor_waits,
+            habits.bucket_rank,
+            tuple(habits.ring_steps or ()),
         )
 
     @classmethod
@@ -193,7 +200,7 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        for habit in ("gradients", "gradient_buffer", "dummy_gradients"):
+        for habit in ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients"):
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
         return found

@@ -15,6 +15,7 @@ class Machine:
     """An array of the catalog; ``domain`` chips at most are joined without the network.
 
     ``cores`` names the chip whose cores it has, too, and ``watts`` is what its board may take.
+    So many network ports of a node are shared by its chips (0: each has one).
     """
 
     array: str
@@ -22,6 +23,7 @@ class Machine:
     tpu: bool = False
     cores: str = ""
     watts: float = 0.0
+    ports: int = 0
 
     def peak(self, precision: str) -> float:
         """A chip's FLOP/s in a format; raises SpecError for one that it has not.
@@ -38,7 +40,7 @@ class Machine:
 
 
 MACHINES = {
-    "V100-32": Machine("v100-cluster", 8),
+    "V100-32": Machine("v100-cluster", 8, ports=4),
     "A100-40": Machine("a100-40-cluster", 8, cores="A100-80", watts=400),
     "A100-80": Machine("a100-cluster", 8, watts=400),
     "H100": Machine("h100-cluster", 8, watts=700),
@@ -99,6 +101,8 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
     """
     each = _domain(row, machine)
     changes = [f"devices.0.count={each}", f"nodes={row.gpus // each}"]
+    if each < machine.ports:
+        changes.append(f"topology.levels.1.rails={each}")
     if row.nic_gbps_per_gpu and not machine.tpu:
         changes.append(f"topology.levels.1.bandwidth={row.nic_gbps_per_gpu:g} Gbit/s")
     return changes

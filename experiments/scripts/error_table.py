@@ -1,9 +1,9 @@
 """Errors of measured rows, as ``error_band`` reads them: run again when predictions change.
 
-    python -m experiments.scripts.error_table ROWS.csv [JOBS]
+    python -m experiments.scripts.error_table ROWS.csv [JOBS] [SECONDS]
 
-predicts all rows (``accelarray validate --rows``) and writes
-``experiments/published/measured_errors.csv``.
+predicts all rows (``accelarray validate --rows``) whose step takes at most so many seconds
+to simulate, by its estimate, and writes ``experiments/published/measured_errors.csv``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from experiments.measured.case import RowCase
 from experiments.measured.rows import load, shipped
 from experiments.measured.study import counted, predicted, ready
 from experiments.results.error_band import COLUMNS, FILE, features_of
+from experiments.studies.running.estimate import estimate
 from experiments.studies.running.runner import Runner
 
 ABOUT = """# Measured training steps of large models: how far predictions are off (error_band.py).
@@ -26,9 +27,14 @@ ABOUT = """# Measured training steps of large models: how far predictions are of
 """
 
 
-def table_of(path: str, jobs: int) -> pandas.DataFrame:
+def table_of(path: str, jobs: int, most_s: float) -> pandas.DataFrame:
     """A line for each row that can be compared: its features, and its error."""
-    study = predicted(load(path), shipped(), Runner(jobs=jobs))
+    rows = [
+        row
+        for row in load(path)
+        if isinstance(one := ready(row), RowCase) and estimate(one.case).seconds <= most_s
+    ]
+    study = predicted(rows, shipped(), Runner(jobs=jobs))
     found = []
     for outcome in counted(study.outcomes):
         case = ready(outcome.row)
@@ -39,9 +45,9 @@ def table_of(path: str, jobs: int) -> pandas.DataFrame:
     return pandas.DataFrame(found, columns=[*COLUMNS])
 
 
-def main(path: str, jobs: str = "2") -> None:
+def main(path: str, jobs: str = "2", most_s: str = "600") -> None:
     """Predict and write."""
-    table = table_of(path, int(jobs))
+    table = table_of(path, int(jobs), float(most_s))
     flags = table.select_dtypes("bool").columns
     text = table.astype(dict.fromkeys(flags, int)).to_csv(index=False)
     Path(str(resources.files("experiments") / "published" / FILE)).write_text(ABOUT + text)

@@ -24,6 +24,14 @@ def cables(written: object) -> list[Cable]:
     return [(int(first), int(second))] * int(many)
 
 
+def of_part(written: tuple[Cable, ...], size: int) -> tuple[Cable, ...]:
+    """Of a mesh of more nodes those of its first ones; of anything else what is written."""
+    nodes = max((max(cable) for cable in written), default=0) + 1
+    if nodes <= size or any(cable_faults(written, nodes)):
+        return written
+    return tuple(cable for cable in written if max(cable) < size)
+
+
 class Cables(Fabric):
     """So many nodes and the cables between them, or ``copies`` of that side by side.
 
@@ -46,7 +54,8 @@ class Cables(Fabric):
         ends = [end for a, b in cables for end in ((a, b), (b, a))]
         self._each = len(ends)
         shift = np.repeat(np.arange(copies) * size, self._each)
-        source, target = (np.tile([end[i] for end in ends], copies) + shift for i in (0, 1))
+        sides = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+        source, target = (np.tile(side, copies) + shift for side in sides)
         self.ends: tuple[Ints, Ints] = source, target
         self.bandwidth = np.full(len(source), bytes_per_s)
         self.latency_s = np.full(len(source), latency_s)

@@ -120,7 +120,7 @@ def _tier_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:
 
 
 def _cable_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:
-    if tier.kind == "cables" and not tier.cables:
+    if tier.kind == "cables" and not tier.cables and tier.members > 1:
         yield f"{key}.cables", 'are missing; write them like ["0-1", "0-3 x2"]'
     elif tier.cables and tier.kind != "cables":
         yield f"{key}.cables", f'are of the kind "cables", not of a {tier.kind}'

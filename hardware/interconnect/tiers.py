@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.interconnect.cables import Cables
+from hardware.interconnect.cables import Cables, of_part
 from hardware.interconnect.fabric import Fabric, Ints, Nodes
 from hardware.interconnect.one_hop import FullyConnected, Ports
 from hardware.interconnect.torus import Grid
@@ -41,11 +41,15 @@ def tiers_of(topology: Topology, nodes: Nodes) -> Iterator[Joined]:
 
 
 def with_members(levels: tuple[Tier, ...], nodes: int) -> tuple[Tier, ...]:
-    """The outermost tier joins what is left, and no rails are as many as there are nodes."""
+    """The outermost tier joins what is left, and no rails are as many as there are nodes.
+
+    Of the nodes of a mesh of cables there may be the first ones alone.
+    """
     found, below = list[Tier](), 1
     for tier in levels:
         members = tier.members or max(nodes // max(below, 1), 1)
-        found.append(replace(tier, members=members, rails=tier.rails or below))
+        cables = of_part(tier.cables, members)
+        found.append(replace(tier, members=members, rails=tier.rails or below, cables=cables))
         below *= members
     return tuple(found)
 

@@ -107,6 +107,17 @@ class _Held:
     what: str = "gradients"
 
 
+def _accumulated(
+    gradients: Iterable[_Held], mine: Sequence[Operator]
+) -> dict[tuple[int, Phase], float]:
+    """Bytes of gradients, by the node and phase of the operator that begins to make them."""
+    found: dict[tuple[int, Phase], float] = {}
+    for item in gradients:
+        begins = mine[item.first].node, mine[item.first].phase
+        found[begins] = found.get(begins, 0.0) + item.bytes
+    return found
+
+
 def memory_use(
     operators: Operators,
     shards: Sequence[Shard],
@@ -142,10 +153,6 @@ def memory_use(
     if dummy:
         made = dummies.made(operators, mine, shards, apart)
         held += [_Held(i, i, dummy * elements) for i, elements in made]
-    accumulated: dict[tuple[int, Phase], float] = {}
-    for item in gradients:
-        begins = mine[item.first].node, mine[item.first].phase
-        accumulated[begins] = accumulated.get(begins, 0.0) + item.bytes
     series, kept = _over_time(held, len(mine))
     by_class = [_over_time((h for h in held if h.what == one), len(mine)) for one in MOVING]
     many = sum(own)
@@ -163,7 +170,7 @@ def memory_use(
         tuple(state + moving for moving in kept),
         tuple((op.node, op.phase) for op in mine),
         core.bytes.weight * many - away,
-        accumulated,
+        _accumulated(gradients, mine),
         tuple(tuple(one) for one, _ in by_class),
         tuple(tuple(one) for _, one in by_class),
         buffer,

@@ -45,6 +45,8 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
     2 + 4 + 4 = 10 B of state, float32 throughout is 4 + 4 = 8 B.
     """
     weight, master = arithmetic.weight_bytes, arithmetic.master_bytes
+    gradient = arithmetic.gradient_bytes
+    copy = weight if arithmetic.gradient_copy and gradient > weight else 0.0
     moments = sum(arithmetic.moment_bytes)
     return NumberBytes(
         activation=arithmetic.activation_bytes,
@@ -52,6 +54,6 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
         gradient=arithmetic.gradient_bytes,
         update=2 * arithmetic.gradient_bytes + 3 * master + 2 * moments,
         state=weight + (master if master != weight else 0.0) + moments,
-        buffer=arithmetic.gradient_bytes if arithmetic.gradient_buffer else 0.0,
+        buffer=gradient + copy if arithmetic.gradient_buffer else 0.0,
         dummy=weight if arithmetic.dummy_gradients else 0.0,
     )

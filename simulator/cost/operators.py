@@ -233,8 +233,11 @@ def _numbers_of_operator(operator: Operator) -> Operator:
         operator,
         name="",
         node=0,
-        **{
-            each: tuple(replace(tensor, tensor="") for tensor in getattr(operator, each))
-            for each in ("reads", "writes", "casts")
-        },
+        reads=_unnamed(operator.reads),
+        writes=_unnamed(operator.writes),
+        casts=_unnamed(operator.casts),
     )
+
+
+def _unnamed(maps: tuple[Map, ...]) -> tuple[Map, ...]:
+    return tuple(replace(tensor, tensor="") for tensor in maps)

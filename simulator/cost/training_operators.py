@@ -285,5 +285,10 @@ def with_casts(of: Operators, norms: Set[str]) -> Operators:
         for (v, i), maps in found.items():
             ops = list(nodes[v].of(phase))
             ops[i] = replace(ops[i], casts=tuple(maps))
-            nodes[v] = replace(nodes[v], **{phase: tuple(ops)})
+            ahead = phase is Phase.FORWARD
+            nodes[v] = (
+                replace(nodes[v], forward=tuple(ops))
+                if ahead
+                else replace(nodes[v], backward=tuple(ops))
+            )
     return replace(of, nodes=tuple(nodes))

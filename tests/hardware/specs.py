@@ -56,6 +56,7 @@ bucket = "40 MB"
 hidden_tensor = 0.5
 collectives = 0.5
 gradient_buffer = true
+gradient_copy = true
 recompute = "needed"
 update_order = "arrival"
 [sources]

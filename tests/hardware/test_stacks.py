@@ -28,6 +28,7 @@ def test_a_stack_changes_what_a_device_reaches(spec: str) -> None:
     assert roofline.host_s == 5e-6
     assert device.arithmetic.gradient_bytes == 2.0
     assert device.arithmetic.gradient_buffer
+    assert device.arithmetic.gradient_copy
 
 
 def test_gradients_of_fp16_may_be_others(spec: str) -> None:

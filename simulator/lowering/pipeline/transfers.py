@@ -170,8 +170,8 @@ class DeployedBetween(PublishedBetween):
         for source, target in pairs:
             size = float(source.plan.batch * elements) * self._element_bytes
             regions_ = self._layouts(source, target, *ends, forward=forward)
-            way = deliveries(self.wires, regions_, size, self.execution.algorithm)
-            ways.append(way[-1:] if in_parts else way)
+            known = deliveries(self.wires, regions_, size, self.execution.algorithm)
+            ways.append(known[-1:] if in_parts else known)
         found = []
         for (source, target), way in zip(pairs, quicker(ways), strict=True):
             receiver = target if forward else source

@@ -14,7 +14,7 @@ from itertools import starmap
 
 from hardware import Device, wires_of
 from planners.order import Item, Kind, Phase
-from planners.partition import Shard
+from planners.partition import SAME_WEIGHTS, Shard
 from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
 from simulator.cost.operators import Operator
@@ -60,7 +60,8 @@ class Deployed(ExchangesOnWires):
         """
         graph = self.graph
         yield from self._gathers()
-        buckets = order.Buckets(graph, self._sent_bytes, self._alike, self.bucket_bytes)
+        apart, full = self.array.stack is not None, self.bucket_bytes
+        buckets = order.Buckets(graph, self._sent_bytes, self._alike, full, apart=apart)
         wrapped, now = self._wrapped, self.overlap
         yield from wrapped.forward()
         for v in reversed(range(len(graph))):
@@ -100,8 +101,8 @@ class Deployed(ExchangesOnWires):
 
     def _gathers(self) -> Iterator[Item]:
         """In buckets, in the order in which forward needs them."""
-        full, size = self.bucket_bytes, self._as_read
-        buckets = order.Buckets(self.graph, size, self._alike, full, Kind.WEIGHTS)
+        full, size, apart = self.bucket_bytes, self._as_read, self.array.stack is not None
+        buckets = order.Buckets(self.graph, size, self._alike, full, Kind.WEIGHTS, apart=apart)
         for v in sorted(self._shared - self._in_parts):
             yield from buckets.put(v)
         yield from buckets.rest()
@@ -114,6 +115,23 @@ class Deployed(ExchangesOnWires):
             * self._arithmetic.weight_bytes
             / self._arithmetic.gradient_bytes
         )
+
+    @property
+    def bucket_bytes(self) -> float:
+        """As large as the stack has it: with more for more members that exchange gradients."""
+        stack, usual = self.array.stack, super().bucket_bytes
+        if stack is None or self.execution.bucket_bytes != stack.bucket_bytes:  # asked for
+            return usual
+        each = stack.bucket_rank_bytes
+        return max(usual, each * self._ranks) if each else usual
+
+    @cached_property
+    def _ranks(self) -> int:
+        """How many cores have the same weights, of the first layer that has any."""
+        first = next((v for v, work in enumerate(self._work) if work.pair_parameters), 0)
+        (part, *_) = self._parts
+        alike = (types[first] in SAME_WEIGHTS for types in part.types)
+        return 1 if part.halves else int(2 ** sum(alike))
 
     @property
     def _wrapped(self) -> Wrapped:

@@ -22,6 +22,7 @@ from planners.partition import SAME_WEIGHTS, Shard, is_operand
 from planners.plan.updates import kept_in_parts, sharded
 from simulator.collectives.cache import cached
 from simulator.collectives.choice import offer
+from simulator.collectives.groups import Groups, groups_of
 from simulator.collectives.offers import Jobs, cheapest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import receiving_j
@@ -331,7 +332,8 @@ class ExchangesOnWires(Rules):
         Copies of tokens for experts that are not sent do not count.
         """
         part, kind, phase, layer, request, nodes = exchange
-        jobs, received = carried(request, self.wires, self.execution.algorithm)
+        steps_s = self.array.stack.ring_steps_s if self.array.stack else ()
+        jobs, received = carried(request, self.wires, self.execution.algorithm, steps_s)
         if kind is Kind.BOUNDARY and self.copies(nodes) < 1:
             sent = self.copies(nodes, self._ways(request))
             jobs = tuple(replace(job, flow_bytes=sent * job.flow_bytes) for job in jobs)
@@ -437,8 +439,31 @@ def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
     )
 
 
-def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
+RINGS = ("reduce-scatter", "all-gather")
+"""Collectives for which NCCL has no trees: of many members over nodes they are rings."""
+
+
+def ring_s(groups: Groups, steps_s: tuple[float, ...]) -> float:
+    """What the steps of a ring over several nodes take, whatever it carries.
+
+    As NCCL reckons (src/graph/tuning.cc): of n members on m nodes m - 1 steps go between nodes,
+    n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
+    """
+    wires = groups.wires
+    tiered = steps_s and len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
+    found = groups.apart(1, first_only=True) if tiered else None
+    if found is None or found[1].size < 2:
+        return 0.0
+    nodes, (inside_s, between_s) = found[1].size, steps_s
+    return (nodes - 1) * between_s + (groups.size - nodes) * inside_s
+
+
+def carried(
+    request: Request, wires: Wires, algorithm: str, steps_s: tuple[float, ...] = ()
+) -> tuple[Jobs, tuple[float, float]]:
     """The jobs for all copies of a request's mesh, and the bytes that one copy's halves get.
+
+    Of a ring over nodes they wait for its steps (``ring_s``), where that is longer.
 
     A collective's bytes are those of one that moves no more than it must,
     half of them each half's.
@@ -459,7 +484,12 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
 
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
-        return cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
+        found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
+        if not (found and steps_s and request.collective in RINGS):
+            return found
+        rest_s = ring_s(groups_of(wires, ways[0]), steps_s) - sum(job.latency_s for job in found)
+        last = replace(found[-1], latency_s=found[-1].latency_s + max(rest_s, 0.0))
+        return (*found[:-1], last)
 
-    key = wires.key, *(way.key for way in ways), request.collective, size, by
+    key = wires.key, *(way.key for way in ways), request.collective, size, by, steps_s
     return cached("jobs", key, jobs), (half, half)

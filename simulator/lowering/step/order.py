@@ -107,7 +107,9 @@ class Buckets:
 
     ``size`` gives the bytes that a core exchanges of a layer's, which
     fill the bucket (none: it needs no exchange), ``alike`` says whether two
-    layers' are exchanged over the same groups; only such share a bucket.
+    layers' are exchanged over the same groups; only such share a bucket. One that is not full
+    goes when a layer of other groups comes, or, where the buckets are ``apart``, stays, and
+    each sort of groups fills its own.
     """
 
     def __init__(
@@ -117,14 +119,16 @@ class Buckets:
         alike: Callable[[int, int], bool],
         full_bytes: float,
         kind: Kind = Kind.SUMS,
+        *,
+        apart: bool = False,
     ) -> None:
         self._graph = graph
         self._gradients = kind is Kind.SUMS
         self._size = size
         self._alike = alike
         self._full_bytes = full_bytes
-        self._layers: tuple[int, ...] = ()
-        self._bytes = 0.0
+        self._apart = apart
+        self._waiting: list[tuple[int, ...]] = []
         self.exchanged: list[int] = []
         """Layers so far of which anything is."""
 
@@ -135,20 +139,25 @@ class Buckets:
         size = self._size(v)
         if not size:
             return
-        if self._layers and not self._alike(self._layers[0], v):
+        if self._waiting and not self._apart and not self._alike(self._waiting[0][0], v):
             yield from self.rest()
-        self._layers = (*self._layers, v)
         self.exchanged.append(v)
-        self._bytes += size
-        if self._bytes >= self._full_bytes:
-            yield from self.rest()
+        known = (k for k, one in enumerate(self._waiting) if self._alike(one[0], v))
+        if (k := next(known, None)) is None:
+            k = len(self._waiting)
+            self._waiting.append(())
+        self._waiting[k] += (v,)
+        if sum(map(self._size, self._waiting[k])) >= self._full_bytes:
+            yield self._gone(self._waiting.pop(k))
 
     def rest(self) -> Iterator[Item]:
         """What is left, full or not."""
-        if self._layers:
-            of = (Kind.SUMS, Phase.GRADIENT) if self._gradients else (Kind.WEIGHTS, Phase.UPDATE)
-            yield Item(*of, self._layers[0], bucket=self._layers)
-        self._layers, self._bytes = (), 0.0
+        yield from map(self._gone, self._waiting)
+        self._waiting = []
+
+    def _gone(self, layers: tuple[int, ...]) -> Item:
+        of = (Kind.SUMS, Phase.GRADIENT) if self._gradients else (Kind.WEIGHTS, Phase.UPDATE)
+        return Item(*of, layers[0], bucket=layers)
 
 
 Unit = tuple[int, ...]

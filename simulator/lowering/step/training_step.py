@@ -158,6 +158,9 @@ class Writer:
 
     def _compute(self, item: Item, after: Sequence[Key], makes: Sequence[Key]) -> None:
         v, phase = item.node, item.phase
+        stack = self.rules.array.stack
+        if phase is Phase.GRADIENT and stack and stack.tensor_waits and self.rules.overlap:
+            after = [*after, (MADE[Phase.BACKWARD], v)]
         if phase is Phase.BACKWARD:
             self._behind = (MADE[phase], v)
         made: dict[tuple[int, Shard, float], Sequence[Operation]] = {}
@@ -274,7 +277,7 @@ class Tree:
             program.weight_bytes,
             program.gradient_bytes,
             units=program.units,
-            contention=program.device.roofline.contention if self._rules.overlap else 0.0,
+            contention=program.device.roofline.contention,
         )
         self.hbms.extend([] if memory is None else [memory])
         return worker

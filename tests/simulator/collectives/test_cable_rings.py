@@ -173,6 +173,27 @@ def test_direct_stays_in_reach_on_many_nodes() -> None:
     """Groups of eight that are alike are counted once, however many there are."""
     wires = Wires(load_array("a100-cluster", ["nodes=512"]))
     rows = np.arange(4096).reshape(-1, 8)
-    few = offer(Wires(load_array("a100-cluster")), "all-gather", np.arange(32).reshape(-1, 8), 5e7)
-    many = offer(wires, "all-gather", rows, 5e7)
+    few = offer(Wires(load_array("a100-cluster")), "all-gather", np.arange(32).reshape(-1, 8), 2e8)
+    many = offer(wires, "all-gather", rows, 2e8)
     assert (many.algorithm, many.alone_ps) == ("direct", few.alone_ps)
+
+
+@pytest.mark.parametrize("gpus", range(1, 9))
+def test_a_part_of_a_mesh_has_its_own_cables(gpus: int) -> None:
+    """The first so many GPUs alone take as long as they do in the whole, and are told no fault."""
+    part = Wires(load_array("dgx-1-v100", [f"devices.0.count={gpus}"]))
+    _, jobs = chosen(part, "all-reduce", np.arange(gpus), 1e9)
+    _, whole = chosen(DGX_1, "all-reduce", np.arange(gpus), 1e9)
+    assert run_alone(part, jobs)[0] <= run_alone(DGX_1, whole)[0]
+    by_rings = [
+        0 if gpus == 1 else offer(wires, "all-reduce", np.arange(gpus), 1e9, "cable-rings").alone_ps
+        for wires in (part, DGX_1)
+    ]
+    assert by_rings[0] == by_rings[1]
+
+
+def test_parts_of_several_meshes_stand_side_by_side() -> None:
+    wires = Wires(load_array("v100-cluster", ["devices.0.count=4", "nodes=3"]))
+    rows = np.arange(12).reshape(3, 4)
+    alone = offer(wires, "all-reduce", rows[:1], 1e9, "cable-rings").alone_ps
+    assert offer(wires, "all-reduce", rows, 1e9, "cable-rings").alone_ps == alone

@@ -158,3 +158,17 @@ def _step(axes: str, changes: list[str], *, in_parts: bool = False) -> dict[str,
         plan = replace(plan, updates=(Update.WEIGHTS,) * len(plan.nodes))
     one = simulate(network, plan, array, DEPLOYED).memory[0]
     return dict(zip(CLASSES, one.by_class, strict=True))
+
+
+@pytest.mark.parametrize(("precision", "each"), [("bf16", 4 + 2), ("fp16", 2)])
+def test_deepspeed_keeps_bf16_gradients_twice(precision: str, each: int) -> None:
+    """BF16_Optimizer: a flat fp32 buffer, and the gradients that backward wrote beside it."""
+    asked = ["stack=deepspeed-2022", "optimizer=adam", f"precision={precision}"]
+    ((device, _),) = load_array("a100-cluster", asked).group.kinds
+    assert core_of(device).bytes.buffer == each
+    assert core_of(device).bytes.gradient == (4 if precision == "bf16" else 2)
+
+
+def test_a_copy_stands_beside_a_buffer() -> None:
+    with pytest.raises(SpecError, match="gradient_buffer = true"):
+        load_array("tpu-v3-8", ["devices.0.arithmetic.gradient_copy=true"])

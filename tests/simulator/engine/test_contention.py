@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from hardware import load_array
-from simulator import Communicator, Program, Task, Timeline, Worker, run
+from hardware import by_core, load_array
+from planners import Axes, planned_by_axes
+from planners.order import Kind, Phase
+from simulator import DEPLOYED, Communicator, Program, Task, Timeline, Worker, run, simulate
 from tests.simulator.engine.programs import CORE, compute, exchange
 from tests.simulator.engine.programs import log as log_of
+from workloads import load_network
 
 MILLI = 1_000_000_000
 
@@ -38,6 +43,23 @@ def test_each_of_several() -> None:
 def test_without_any_nothing_is_slowed() -> None:
     assert ends(0, 10 * MILLI, 2 * MILLI) == milli(14, 16)
     assert ends(8 * MILLI, 10 * MILLI, contention=0) == milli(14)
+
+
+def test_a_step_is_slowed_by_its_exchanges_alone() -> None:
+    """Not what is exchanged behind backward, nor a step of one device."""
+    network = load_network("gpt2:layers=2:seq=128")
+
+    def took(contention: float, *, overlap: bool = True, devices: int = 8) -> tuple[int, float]:
+        changes = [f"devices.0.count={devices}", f"devices.0.roofline.contention={contention}"]
+        array = load_array("dgx-h100", ["precision=bf16", *changes])
+        execution = replace(DEPLOYED, overlap=overlap)
+        plan = planned_by_axes(network, by_core(array), 64, Axes(dp=devices))
+        timeline = simulate(network, plan, array, execution)
+        return timeline.iteration_ps, timeline.totals()[Phase.BACKWARD, Kind.COMPUTE].core_ps
+
+    assert took(0.2)[1] > took(0.0)[1]
+    assert took(0.2, overlap=False) == took(0.0, overlap=False)
+    assert took(0.2, devices=1) == took(0.0, devices=1)
 
 
 @pytest.mark.parametrize("stack", ["nemo-2024", "composer-2023", "deepspeed-2022"])

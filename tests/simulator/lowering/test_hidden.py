@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hardware import Array, Stack, load_array
-from planners import Update, load_planner
+from planners import Axes, Update, load_planner, planned_by_axes
 from planners.order import Phase
 from simulator import DEPLOYED, Timeline, simulate
 from simulator.lowering.execution import deployed
@@ -16,7 +16,7 @@ from simulator.search.bounds import layouts_bound
 from simulator.search.search import search
 from workloads import Transformer, load_network, transformer
 
-ARRAY = load_array("dgx-h100", ["topology.levels.0.latency=0 s", "topology.levels.0.half_size=1 B"])
+ARRAY = load_array("dgx-2", ["devices.0.count=8", "topology.levels.0.latency=0 s"])
 LENET = load_network("lenet")
 ALONE = replace(DEPLOYED, overlap=False)
 
@@ -110,3 +110,17 @@ def test_a_stack_that_stops_early_computes_less_again() -> None:
 
     whole, early = again(early_stop=False), again(early_stop=True)
     assert whole - early == pytest.approx(2 * 8 * s * h * h, rel=0.01)
+
+
+def test_where_tensors_are_waited_for_gradients_are_not_computed_beside_their_sums() -> None:
+    """Megatron of 2021: what errors take on slow wires is shown whole; else gradients hide it."""
+    slow = load_array("dgx-h100", ["topology.levels.0.bandwidth=200 GB/s"])
+    network = transformer(Transformer("g", 2, 1024, 16, 512, 128, dropout=False))
+
+    def took(*, waits: bool) -> int:
+        array = replace(slow, stack=Stack("s", tensor_waits=waits))
+        execution = deployed(array)
+        plan = planned_by_axes(network, execution.planned(array), 64, Axes(tp=8))
+        return simulate(network, plan, array, execution).iteration_ps
+
+    assert took(waits=True) > 1.01 * took(waits=False)

@@ -31,7 +31,7 @@ S = 512
 ARRAY = load_array("h100-cluster", ["nodes=1", "precision=bf16", "optimizer=adam"])
 
 
-def run(network: str, axes: str, batch: int, micro: int | None = None, **more: str) -> Timeline:
+def run(network: str, axes: str, batch: int, micro: int = 0, **more: str) -> Timeline:
     kernels = more.pop("attention", "unfused")
     net = transformed(load_network(f"{network}:seq={S}"), [f"attention={kernels}"])
     execution = replace(DEPLOYED, **more)  # type: ignore[arg-type]
@@ -139,6 +139,15 @@ def test_llama3_70b_computed_again() -> None:
     one = 7 * (2 * S * 8192 * 2)
     assert found["recompute partial sums"] == 8 * one
     assert found["recompute boundary"] == (8 + 9) * one
+
+
+def test_blocks_that_begin_with_what_another_normed_gather_it_as_well() -> None:
+    """BERT's norms end its blocks: 24, each with two gathers of forward again and of gradients."""
+    net, execution = load_network("bert-large:seq=128"), replace(DEPLOYED, recompute="full")
+    plan = planned_by_axes(net, execution.planned(ARRAY), 2, Axes.parse("tp=8,sp"), Staging())
+    found = bytes_of(simulate(net, plan, ARRAY, execution))
+    one = 7 * (2 * 128 * 1024 * 2)
+    assert found["recompute boundary"] == pytest.approx((48 + 48 + 1) * one, rel=1e-3)  # the head's
 
 
 def test_llama3_405b_in_stages() -> None:

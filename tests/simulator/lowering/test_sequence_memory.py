@@ -78,7 +78,7 @@ def test_what_is_gathered_is_gathered_again() -> None:
     ]
     gathered = [f"layer{i}.add1 to layer{i}.fc1" for i in range(3)]
     gathered += [f"layer{i}.add2 to layer{i + 1}.attention.qkv" for i in range(2)]
-    gathered += ["layer2.add2 to head"]
+    gathered += ["embedding to layer0.attention.qkv", "layer2.add2 to head"]
     assert sorted(again) == sorted(gathered)
     assert set(again) <= set(forward)
     assert moved(run("none", "tp=8"), Phase.RECOMPUTE) == 0
@@ -119,3 +119,8 @@ def test_folded_is_unfolded(axes: str, mode: str) -> None:
     folded, whole = (run(mode, axes, folded=f) for f in (True, False))
     assert folded.iteration_s == whole.iteration_s
     assert folded.totals() == whole.totals()
+
+
+def test_nothing_that_is_kept_is_whole() -> None:
+    """The embedding's sums and its norm are kept in parts, too: 2 and 16 of 2 sbh / t otherwise."""
+    assert kept(3, "tp=8,sp", "full") < 10 * 2 * S * B * H / 8

@@ -1,0 +1,75 @@
+"""Exchanges of gradients over nodes: what a ring's steps take, and how large buckets are."""
+
+from dataclasses import replace
+
+import pytest
+
+from hardware import Array, Stack, by_core, load_array
+from planners import Axes, planned_by_axes
+from planners.order import Kind
+from planners.plan.updates import Update, updates_of
+from simulator import DEPLOYED
+from simulator.lowering.execution import deployed
+from simulator.lowering.models import rules_of
+from simulator.lowering.step.deployed import Deployed
+from workloads import load_network
+
+NETWORK = load_network("llama3-8b:layers=2:seq=256")
+STEPS = (3.4e-6, 14e-6)
+
+
+def rules(nodes: int, axes: Axes, stack: Stack | None) -> Deployed:
+    array: Array = load_array("h100-cluster", [f"nodes={nodes}", "precision=bf16"])
+    array = replace(array, stack=stack)
+    cores = by_core(array)
+    plan = planned_by_axes(NETWORK, cores, 8 * nodes, axes)
+    plan = replace(plan, updates=updates_of([Update.SHARDED] * len(plan.nodes)))
+    found = rules_of(NETWORK, plan, cores, deployed(array), folded=True)
+    assert isinstance(found, Deployed)
+    return found
+
+
+def latencies(of: Deployed, kind: Kind) -> set[int]:
+    """Nanoseconds that exchanges of a kind take besides their bytes."""
+    items = [item for item in of.items if item.kind is kind and item.bucket]
+    carried = [of.carry(exchange) for item in items for exchange in of.exchanges(item)]
+    return {round(1e9 * sum(job.latency_s for job in one.jobs)) for one in carried}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "axes", "expected"),
+    [
+        (4, Axes(dp=32), 3 * 14_000 + 28 * 3_400),
+        (4, Axes(dp=4, tp=8), 3 * 14_000),
+        (16, Axes(dp=128), 15 * 14_000 + 112 * 3_400),
+    ],
+)
+def test_a_ring_goes_through_all_members(nodes: int, axes: Axes, expected: int) -> None:
+    """Of m nodes m - 1 steps are between two of them, the others inside one."""
+    slow = rules(nodes, axes, Stack("s", ring_steps_s=STEPS))
+    assert expected in latencies(slow, Kind.WEIGHTS)
+    assert expected not in latencies(rules(nodes, axes, Stack("s")), Kind.WEIGHTS)
+
+
+def test_inside_a_node_links_say_it() -> None:
+    one = rules(1, Axes(dp=8), Stack("s", ring_steps_s=STEPS))
+    assert latencies(one, Kind.WEIGHTS) == latencies(rules(1, Axes(dp=8), None), Kind.WEIGHTS)
+
+
+@pytest.mark.parametrize(("axes", "ranks"), [(Axes(dp=32), 32), (Axes(dp=4, tp=4, cp=2), 8)])
+def test_buckets_grow_with_the_ranks(axes: Axes, ranks: int) -> None:
+    """Those of data and of context parallelism; with ``--bucket`` they are as is said."""
+    stack = Stack("s", bucket_bytes=30.0, bucket_rank_bytes=2.0)
+    assert rules(4, axes, stack).bucket_bytes == max(30.0, 2.0 * ranks)
+    assert DEPLOYED.bucket_of() == rules(4, axes, Stack("s")).bucket_bytes
+
+
+def test_each_sort_of_groups_fills_its_own_bucket() -> None:
+    """Norms between layers of other groups do not cut their bucket in two."""
+    axes = Axes(dp=4, tp=2, sp=True)
+    with_stack, without = (rules(1, axes, stack) for stack in (Stack("s", bucket_bytes=1e12), None))
+    counts = [
+        len([item for item in one.items if item.kind is Kind.SUMS and item.bucket])
+        for one in (with_stack, without)
+    ]
+    assert counts[0] == 2 < counts[1]
