@@ -294,7 +294,7 @@ def measured_section(found: list[Record]) -> Section:
         f"Inside a node, above 16 MB: {len(inside)} rows, median {median_error(inside):.1%}; on "
         f"the mesh of a DGX-1 at most {largest_error(meshed):.1%}.",
         f"Not counted: {len(small)} rows of 16 MB and less, median {median_error(small):.1%} "
-        "(of eager calls, launches included).",
+        "(perhaps with each call's launch).",
     )
     title = "Collectives: NCCL's measured times, and ours"
     return Section(title, rows, remarks, {"measured_collectives": found})
