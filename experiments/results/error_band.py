@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pandas
 from numpy.typing import NDArray
 
 from experiments.studies.case import Case
@@ -162,6 +161,8 @@ def _needed(log: float, low: float, middle: float, high: float) -> float:
 @cache
 def shipped() -> tuple[Errors, float]:
     """The rows that come with accelarray, and by how much their bands are widened."""
+    import pandas
+
     rows = pandas.DataFrame([cells for _, cells in shipped_rows(FILE)])
     numbers = ["measured_over_predicted", "bits", *FLAGS, *DOUBLINGS]
     rows = rows.astype(dict.fromkeys(numbers, float))
