@@ -128,7 +128,8 @@ class Buckets:
         self._alike = alike
         self._full_bytes = full_bytes
         self._apart = apart
-        self._waiting: list[tuple[int, ...]] = []
+        self._waiting: list[tuple[tuple[int, ...], float]] = []
+        """Buckets that are not full: their layers and bytes."""
         self.exchanged: list[int] = []
         """Layers so far of which anything is."""
 
@@ -139,20 +140,20 @@ class Buckets:
         size = self._size(v)
         if not size:
             return
-        if self._waiting and not self._apart and not self._alike(self._waiting[0][0], v):
+        if self._waiting and not self._apart and not self._alike(self._waiting[0][0][0], v):
             yield from self.rest()
         self.exchanged.append(v)
-        known = (k for k, one in enumerate(self._waiting) if self._alike(one[0], v))
-        if (k := next(known, None)) is None:
-            k = len(self._waiting)
-            self._waiting.append(())
-        self._waiting[k] += (v,)
-        if sum(map(self._size, self._waiting[k])) >= self._full_bytes:
-            yield self._gone(self._waiting.pop(k))
+        known = (k for k, (own, _) in enumerate(self._waiting) if self._alike(own[0], v))
+        k = next(known, len(self._waiting))
+        own, held = self._waiting.pop(k) if k < len(self._waiting) else ((), 0.0)
+        if held + size >= self._full_bytes:
+            yield self._gone((*own, v))
+        else:
+            self._waiting.insert(k, ((*own, v), held + size))
 
     def rest(self) -> Iterator[Item]:
         """What is left, full or not."""
-        yield from map(self._gone, self._waiting)
+        yield from (self._gone(layers) for layers, _ in self._waiting)
         self._waiting = []
 
     def _gone(self, layers: tuple[int, ...]) -> Item:

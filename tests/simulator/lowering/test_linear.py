@@ -3,8 +3,6 @@
 import sys
 from types import FrameType
 
-import pytest
-
 from hardware import load_array
 from planners import load_planner
 from simulator import DEPLOYED, program_of
@@ -40,7 +38,6 @@ def calls(layers: int) -> int:
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="a rule of 24 November 2026 asks every layer for all others")
 def test_a_layer_costs_the_same_in_a_chain_of_100_and_of_400() -> None:
     KEPT.clear()
     calls(20)  # what is made once, is made
