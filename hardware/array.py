@@ -34,10 +34,9 @@ class Stack:
     a ring, whose steps take ``ring_steps_s`` inside a node and between nodes at least (none: as
     links have it), and a bucket has ``bucket_rank_bytes`` at least for each member. Weights are
     updated in ``update_order``: that of the layers, once all gradients are there, or as gradients
-    arrive ("arrival"). With ``early_stop``
-    what is computed again ends with what backward needs. With ``tensor_waits`` a layer's gradient
-    of weights waits until the errors of its input are summed (tensor parallelism), which goes on
-    beside it elsewhere.
+    arrive ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
+    With ``tensor_waits`` a layer's gradient of weights waits until the errors of its input are
+    summed (tensor parallelism), which goes on beside it elsewhere.
     None: what is usual.
     """
 

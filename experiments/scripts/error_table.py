@@ -1,25 +1,26 @@
 """Errors of measured rows, as ``error_band`` reads them: run again when predictions change.
 
-    python -m experiments.scripts.error_table ROWS.csv [JOBS] [SECONDS]
+    python -m experiments.scripts.error_table ROWS.csv STORE.db [JOBS]
 
-predicts all rows (``accelarray validate --rows``) whose step takes at most so many seconds
-to simulate, by its estimate, and writes ``experiments/published/measured_errors.csv``.
+predicts all rows (``accelarray validate --rows ROWS.csv --store STORE.db``, whose finished steps
+it takes) and writes ``experiments/published/measured_errors.csv``.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 import pandas
 
 from experiments.measured.case import RowCase
-from experiments.measured.rows import load, shipped
+from experiments.measured.rows import Row, load, shipped
 from experiments.measured.study import counted, predicted, ready
 from experiments.results.error_band import COLUMNS, FILE, features_of
-from experiments.studies.running.estimate import estimate
 from experiments.studies.running.runner import Runner
+from experiments.studies.running.store import Store
 
 ABOUT = """# Measured training steps of large models: how far predictions are off (error_band.py).
 # Written by python -m experiments.scripts.error_table; the rows are those of public sources that
@@ -27,14 +28,9 @@ ABOUT = """# Measured training steps of large models: how far predictions are of
 """
 
 
-def table_of(path: str, jobs: int, most_s: float) -> pandas.DataFrame:
+def table_of(rows: Sequence[Row], calibration: Sequence[Row], runner: Runner) -> pandas.DataFrame:
     """A line for each row that can be compared: its features, and its error."""
-    rows = [
-        row
-        for row in load(path)
-        if isinstance(one := ready(row), RowCase) and estimate(one.case).seconds <= most_s
-    ]
-    study = predicted(rows, shipped(), Runner(jobs=jobs))
+    study = predicted(rows, calibration, runner)
     found = []
     for outcome in counted(study.outcomes):
         case = ready(outcome.row)
@@ -45,12 +41,18 @@ def table_of(path: str, jobs: int, most_s: float) -> pandas.DataFrame:
     return pandas.DataFrame(found, columns=[*COLUMNS])
 
 
-def main(path: str, jobs: str = "2", most_s: str = "600") -> None:
+def main(path: str, store: str, jobs: str = "2") -> None:
     """Predict and write."""
-    table = table_of(path, int(jobs), float(most_s))
+    with Store(store) as kept:
+        table = table_of(load(path), shipped(), Runner(kept, int(jobs)))
+    file = Path(str(resources.files("experiments") / "published" / FILE))
+    file.write_text(ABOUT + text_of(table))
+
+
+def text_of(table: pandas.DataFrame) -> str:
+    """As CSV; what is so or not as 1 or 0."""
     flags = table.select_dtypes("bool").columns
-    text = table.astype(dict.fromkeys(flags, int)).to_csv(index=False)
-    Path(str(resources.files("experiments") / "published" / FILE)).write_text(ABOUT + text)
+    return table.astype(dict.fromkeys(flags, int)).to_csv(index=False)
 
 
 if __name__ == "__main__":

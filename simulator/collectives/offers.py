@@ -184,6 +184,25 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
             yield algorithm, (Timed(slower, each_s, by.step_s, by.start_s, copy_s),), by.name
 
 
+WITHOUT_TREES = ("reduce-scatter", "all-gather")
+"""Collectives for which NCCL has no trees: of many members over nodes they are rings."""
+
+
+def ring_s(groups: Groups, steps_s: tuple[float, ...]) -> float:
+    """What the steps of a ring over several nodes take, whatever it carries.
+
+    As NCCL reckons (src/graph/tuning.cc): of n members on m nodes m - 1 steps go between nodes,
+    n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
+    """
+    wires = groups.wires
+    tiered = steps_s and len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
+    found = groups.apart(1, first_only=True) if tiered else None
+    if found is None or found[1].size < 2:
+        return 0.0
+    nodes, (inside_s, between_s) = found[1].size, steps_s
+    return (nodes - 1) * between_s + (groups.size - nodes) * inside_s
+
+
 TIER_BY_TIER = "hierarchical"
 Tier = tuple[Groups, float]
 """Groups of a tier, and the bytes that it works on."""

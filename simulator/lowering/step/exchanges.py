@@ -22,8 +22,8 @@ from planners.partition import SAME_WEIGHTS, Shard, is_operand
 from planners.plan.updates import kept_in_parts, sharded
 from simulator.collectives.cache import cached
 from simulator.collectives.choice import offer
-from simulator.collectives.groups import Groups, groups_of
-from simulator.collectives.offers import Jobs, cheapest
+from simulator.collectives.groups import groups_of
+from simulator.collectives.offers import WITHOUT_TREES, Jobs, cheapest, ring_s
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import receiving_j
 from simulator.cost.operators import NodeOperators
@@ -439,25 +439,6 @@ def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
     )
 
 
-RINGS = ("reduce-scatter", "all-gather")
-"""Collectives for which NCCL has no trees: of many members over nodes they are rings."""
-
-
-def ring_s(groups: Groups, steps_s: tuple[float, ...]) -> float:
-    """What the steps of a ring over several nodes take, whatever it carries.
-
-    As NCCL reckons (src/graph/tuning.cc): of n members on m nodes m - 1 steps go between nodes,
-    n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
-    """
-    wires = groups.wires
-    tiered = steps_s and len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
-    found = groups.apart(1, first_only=True) if tiered else None
-    if found is None or found[1].size < 2:
-        return 0.0
-    nodes, (inside_s, between_s) = found[1].size, steps_s
-    return (nodes - 1) * between_s + (groups.size - nodes) * inside_s
-
-
 def carried(
     request: Request, wires: Wires, algorithm: str, steps_s: tuple[float, ...] = ()
 ) -> tuple[Jobs, tuple[float, float]]:
@@ -485,7 +466,7 @@ def carried(
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
         found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
-        if not (found and steps_s and request.collective in RINGS):
+        if not (found and steps_s and request.collective in WITHOUT_TREES):
             return found
         rest_s = ring_s(groups_of(wires, ways[0]), steps_s) - sum(job.latency_s for job in found)
         last = replace(found[-1], latency_s=found[-1].latency_s + max(rest_s, 0.0))

@@ -6,8 +6,23 @@ import numpy as np
 import pytest
 
 from accelarray import simulate
+from experiments.measured.study import predicted
 from experiments.output import text_of
-from experiments.results.error_band import APART, DOUBLINGS, INSIDE, Errors, Features, shipped
+from experiments.results.error_band import (
+    APART,
+    COLUMNS,
+    DOUBLINGS,
+    FLAGS,
+    INSIDE,
+    Errors,
+    Features,
+    shipped,
+)
+from experiments.scripts.error_table import table_of
+from experiments.scripts.error_table import text_of as text_of_table
+from experiments.studies.running.runner import Runner
+from hardware.reader import parse_csv
+from tests.experiments.measured.some_rows import small
 
 
 def row(**changes: object) -> Features:
@@ -77,3 +92,16 @@ def test_a_step_is_told_with_its_band() -> None:
     unknown = simulate("lenet", planner="accpar", array="accpar-mixed")
     assert unknown.error_band is None
     assert unknown.to_dict()["error_band"] is None
+
+
+def test_the_table_of_errors_has_each_rows_features_and_error() -> None:
+    rows = [small(id=f"small/{tp}", tp=tp, dp=8 // tp) for tp in (1, 2)]
+    study = predicted(rows, rows[:1], Runner())
+    lines = parse_csv(text_of_table(table_of(rows, rows[:1], Runner())), "errors", ValueError)
+    cells = [one for _, one in lines]
+    assert [one["id"] for one in cells] == ["small/1", "small/2"]
+    assert [one["tp"] for one in cells] == ["1", "2"]
+    for one, outcome in zip(cells, study.outcomes, strict=True):
+        assert float(one["measured_over_predicted"]) == pytest.approx(1 / (1 + outcome.error), 1e-3)
+        assert [one[flag] for flag in FLAGS] == ["0", "0", "0"]
+    assert tuple(cells[0]) == COLUMNS
