@@ -98,6 +98,15 @@ def add_axes(parser: argparse.ArgumentParser, either: Any = None) -> None:
         "--axis-order", metavar="A1,A2", help="on the machine, innermost first (tp,cp,dp,pp)"
     )
     only.add_argument(
+        "--stage-hw",
+        metavar="STAGES",
+        help="devices of each stage: kind, tp and replicas, as v100:1x4;t4:2x2 (+ between kinds "
+        "of one stage)",
+    )
+    only.add_argument(
+        "--stage-layers", metavar="N1;N2", help="blocks of each stage (default: as many each)"
+    )
+    only.add_argument(
         "--micro-batch",
         metavar="N",
         help="samples of a micro-batch for each of dp ways (1 where there are stages)",

@@ -66,6 +66,11 @@ def configure_validate(commands: Any) -> None:
         help="N rows of each source, from its first to its last, set a factor for it, and are left "
         "out of the errors",
     )
+    group.add_argument(
+        "--rank",
+        action="store_true",
+        help="how well plans for one job are ordered: rows that share a group",
+    )
     add_runner(group)
     parser.set_defaults(run=run_validate)
 
@@ -88,7 +93,7 @@ def check(args: argparse.Namespace) -> None:
     from experiments.output import UsageError
 
     if args.rows is None:
-        for name in ("calibration", "per_source", "store", "jobs", "cluster"):
+        for name in ("calibration", "per_source", "rank", "store", "jobs", "cluster"):
             if getattr(args, name):
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} is for measured rows: say --rows FILE, too")
@@ -105,7 +110,7 @@ def check(args: argparse.Namespace) -> None:
 def _large_models(args: argparse.Namespace) -> tuple[list[Section], Callable[[], Figure]]:
     """Steps of large models beside measured ones, and how they are drawn."""
     from experiments.commands.resolve import running
-    from experiments.measured.large_models import plot, sections
+    from experiments.measured.large_models import plot, ranking, sections
     from experiments.measured.rows import load, shipped
     from experiments.measured.study import predicted
 
@@ -113,7 +118,8 @@ def _large_models(args: argparse.Namespace) -> tuple[list[Section], Callable[[],
     calibration = shipped() if args.calibration is None else load(args.calibration)
     with running(args, len(rows) + 2 * len(calibration)) as (runner, progress, _):
         study = predicted(rows, calibration, runner, args.per_source, progress)
-    return sections(study), lambda: plot(study.outcomes)
+    ranked = ranking(study.outcomes) if args.rank else []
+    return [*sections(study), *ranked], lambda: plot(study.outcomes)
 
 
 def _everything(args: argparse.Namespace) -> tuple[list[Section], Callable[[], Figure]]:

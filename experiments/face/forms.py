@@ -73,6 +73,8 @@ class Options(TypedDict, total=False):
     axis_order: str
     zero: int
     micro_batch: int
+    stage_hw: str
+    stage_layers: str
     overlap: str | bool
     shards: str
     bucket: str | float

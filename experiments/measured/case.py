@@ -16,6 +16,7 @@ from experiments.studies.running.outputs import REFUSED, Outputs, run_case
 from experiments.studies.running.runner import Runner
 from hardware import Array, Device, SpecError, load_array
 from planners import PlanError, Staging
+from planners.axes.stage_devices import stage_layers
 from simulator import OutOfMemoryError, SimulationError
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError
@@ -67,12 +68,18 @@ def case_of(row: Row) -> RowCase:
     precision, also = precision_of(row)
     split = replace(split, assumed=(*split.assumed, *assumed, *also))
     trained = (f"precision={precision}", "optimizer=adam", f"stack={stack}")
-    array = _array(machine.array, (*changes_of(row, machine), *trained))
+    changes = () if row.array else changes_of(row, machine)
+    array = _array(machine.array, (*changes, *trained))
     if split.more:
         array = array.with_devices(_roomier)
     execution = replace(
         deployed(array),
-        staging=Staging(parallel=split.axes, micro_batch=split.micro_batch),
+        staging=Staging(
+            parallel=split.axes,
+            micro_batch=split.micro_batch,
+            stage_hw=row.stage_hw.replace(" ", ""),
+            stage_layers=_stage_layers(row),
+        ),
         recompute=split.recompute,
         update=ZERO[str(split.zero)] if split.zero else "",
         strict_memory=bool(split.more),
@@ -80,6 +87,13 @@ def case_of(row: Row) -> RowCase:
     network = _network(_sizes(row, split))
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
     return RowCase(row, case, split)
+
+
+def _stage_layers(row: Row) -> tuple[int, ...]:
+    try:
+        return stage_layers(row.stage_layers) if row.stage_layers else ()
+    except PlanError as error:
+        raise LeftOutError(str(error)) from None
 
 
 def _sizes(row: Row, split: Split) -> Transformer:

@@ -189,6 +189,49 @@ def _choosing(outcomes: Sequence[Outcome]) -> list[Section]:
     return [Section("Choosing a plan", lines(records, CHOOSING), said, data)] if found else []
 
 
+RANKING = (
+    Column("group", "group"),
+    Column("plans", "plans"),
+    Column("Spearman", "spearman", "{:.3f}"),
+    Column("regret", "regret", "{:.1%}"),
+    Column("chosen", "chosen"),
+)
+
+
+def ranking(outcomes: Iterable[Outcome]) -> list[Section]:
+    """How well plans for one job (rows of one ``group``) are ordered; raises UsageError for none.
+
+    ``spearman`` is the rank correlation of predicted and measured steps. ``regret`` is how much
+    longer the measured step of the plan takes that is predicted to be the fastest, as a share.
+    """
+    known = [
+        one for one in outcomes if one.row.group and one.predicted_s and one.row.step_s is not None
+    ]
+    groups = grouped(known, lambda one: one.row.group)
+    records = []
+    for name, group in groups.items():
+        steps = pandas.DataFrame([(one.predicted_s, one.row.step_s) for one in group])
+        ranks = steps.rank()
+        choice = _choice(group)
+        alone = len(group) < 2
+        records.append(
+            {
+                "group": name,
+                "plans": len(group),
+                "spearman": None if alone else float(ranks[0].corr(ranks[1])),
+                "regret": choice["slower"],
+                "chosen": choice["chosen"],
+            }
+        )
+    if not records:
+        raise UsageError("--rank: no row with a group can be compared; name plans for one job")
+    said = (
+        "Spearman: rank correlation of predicted and measured steps; regret: the measured step of "
+        "the plan that is predicted to be the fastest, over the fastest measured.",
+    )
+    return [Section("Ranking of plans", lines(records, RANKING), said, {"ranking": records})]
+
+
 def _memory(outcomes: Sequence[Outcome]) -> list[Section]:
     """Rows whose memory is known, if there are any."""
     records: list[Record] = [

@@ -85,7 +85,9 @@ FUSED_EXPERTS = "megatron-2026"
 
 
 def machine_of(row: Row) -> Machine:
-    """What a row's ``hw`` means; raises UsageError with the row's name."""
+    """What a row's ``hw`` or ``array`` means; raises UsageError with the row's name."""
+    if row.array:
+        return Machine(row.array, 0)
     if row.hw in MACHINES:
         return MACHINES[row.hw]
     near = difflib.get_close_matches(row.hw, MACHINES, n=1)
@@ -106,6 +108,21 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
     if row.nic_gbps_per_gpu and not machine.tpu:
         changes.append(f"topology.levels.1.bandwidth={row.nic_gbps_per_gpu:g} Gbit/s")
     return changes
+
+
+def chip_of(device: str) -> str:
+    """What rows call a device of the catalog; "" for one that no row may name."""
+    return _DEVICES.get(device, "")
+
+
+_DEVICES = {
+    "v100-32": "V100-32",
+    "a100-40": "A100-40",
+    "a100-80": "A100-80",
+    "h100-sxm": "H100",
+    "h100-500w": "H100-96-500W",
+    **{name: name.upper() for name in ("h200", "b200", "b300", "gb200", "gb300")},
+}
 
 
 def _domain(row: Row, machine: Machine) -> int:

@@ -7,6 +7,7 @@ and seconds. The columns are those of the compiled table in docs/large-models.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -33,6 +34,7 @@ CALIBRATION = "large_models_calibration.csv"
 MOST = 10**9
 
 Text = Annotated[str, Field(max_length=200)]
+LongText = Annotated[str, Field(max_length=4000)]
 Count = Annotated[int | None, whole(0, MOST), AfterValidator(lambda count: count or None)]
 """None and 0 are unknown."""
 Measure = Annotated[float, number(0, MOST)] | None
@@ -46,12 +48,18 @@ class Row(Cells):
     mla_moe, ``layers`` ... ``dense_layers`` the transformer's sizes. ``gbs`` sequences of
     ``seq`` tokens are a batch, ``mbs`` a micro-batch of one replica. ``dp_kind`` is none, ddp,
     fsdp, zero1, zero2 or zero3; ``step_s`` is measured, and so is ``mem_gib`` of a chip.
+    Of unlike chips ``array`` is a spec beside the table, and ``stage_hw`` and ``stage_layers``
+    are as on the command line. Rows of one ``group`` are plans for the same job.
     """
 
     id: Text
     source: Text
     kind: Text = ""
-    hw: Text
+    hw: Text = ""
+    array: Text = ""
+    stage_hw: LongText = ""
+    stage_layers: LongText = ""
+    group: Text = ""
     framework: Text = ""
     model: Text = ""
     arch: Text = ""
@@ -101,6 +109,12 @@ class Row(Cells):
             and (cell.lower() not in ("", "nan") or column not in cls.model_fields)
         }
 
+    @model_validator(mode="after")
+    def _has_chips(self) -> Row:
+        if not self.hw and not self.array:
+            raise ValueError("hw: is missing (or array: a spec beside the table)")
+        return self
+
     @property
     def dense(self) -> bool:
         """Whether it has no experts."""
@@ -114,7 +128,20 @@ def shipped() -> tuple[Row, ...]:
 
 def load(path: str) -> tuple[Row, ...]:
     """Return the rows of a file; raises UsageError with file, line and column."""
-    return parse(read_text(path, UsageError, "such a table"), path)
+    rows = parse(read_text(path, UsageError, "such a table"), path)
+    return tuple(_beside(path, row) if row.array else row for row in rows)
+
+
+def _beside(path: str, row: Row) -> Row:
+    """The row with its array's file found from the table's folder, or from the catalog."""
+    if not row.array.endswith(".toml"):
+        return row
+    if Path(row.array).is_absolute() or ".." in Path(row.array).parts:
+        raise UsageError(
+            f"{path}: {row.id}: array: {row.array[:80]!r}: name a file beside the table, or in a "
+            "folder there"
+        )
+    return row.model_copy(update={"array": str(Path(path).parent / row.array)})
 
 
 def parse(text: str, name: str) -> tuple[Row, ...]:

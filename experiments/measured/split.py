@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
 from experiments.measured.rows import Row
-from planners import Axes
+from planners import Axes, PlanError
+from planners.axes.stage_devices import replicas_apart
 
 SHARDED = {"ddp": 0, "none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
 """Ways of data parallelism to ZeRO's stages; FSDP shards as its third does."""
@@ -71,6 +72,8 @@ def split_of(row: Row, machine: Machine) -> Split:
 
     if row.gbs is None:
         raise LeftOutError("the batch is not stated")
+    if row.stage_hw:
+        return _of_stages(row, machine, assumed)
     tp, pp = taken(row.tp, "tp", 1), taken(row.pp, "pp", 1)
     vp = taken(row.vp, "vp", _interleaved(row, pp)) if pp > 1 else 1
     cp, ep = row.cp or 1, row.ep or 1
@@ -89,6 +92,32 @@ def split_of(row: Row, machine: Machine) -> Split:
         axes=Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1, etp=int(whole)),
         zero=_zero(row, assumed),
         micro_batch=micro,
+        recompute=recompute,
+        fused_attention=_fused(row, assumed),
+        assumed=tuple(assumed),
+        more=more,
+    )
+
+
+def _of_stages(row: Row, machine: Machine, assumed: list[str]) -> Split:
+    """A row's whose stages say their devices: pp, tp and dp are not read beside them."""
+    stages = row.stage_hw.count(";") + 1
+    try:
+        apart = replicas_apart(Axes(), row.stage_hw)
+    except PlanError as error:
+        raise LeftOutError(str(error)) from None
+    if row.mbs is None:
+        assumed.append("micro-batch 1")
+    recompute, more = _recompute(row, machine, stages * (row.vp or 1), assumed)
+    axes = Axes(pp=stages, vp=row.vp or 1, cp=row.cp or 1, sp=row.sp)
+    zero = _zero(row, assumed)
+    if zero and apart:
+        assumed.append("weights of unlike replicas updated whole")
+        zero = 0
+    return Split(
+        axes=axes,
+        zero=zero,
+        micro_batch=row.mbs or 1,
         recompute=recompute,
         fused_attention=_fused(row, assumed),
         assumed=tuple(assumed),

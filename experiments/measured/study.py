@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from experiments.measured.case import Ran, RowCase, case_of, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
+from experiments.measured.machine import chip_of
 from experiments.measured.rows import Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.measured.split import LeftOutError
@@ -157,6 +158,24 @@ def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probe
     ]
 
 
+def at_shares(of: RowCase, constants: Constants) -> RowCase:
+    """The same where products reach the share of their peak that is known of each chip.
+
+    Of a chip that no row for calibration is of it is the catalog's, as the stack has it.
+    """
+    if not of.row.array:
+        return at_share(of, constants.share(of.row)[0])
+
+    def reaching(device: Device) -> Device:
+        if not (chip := chip_of(device.name)):
+            return device
+        share, _ = constants.share(of.row.model_copy(update={"hw": chip}))
+        return replace(device, roofline=replace(device.roofline, matrix_efficiency=share))
+
+    array = of.case.array.with_devices(reaching)
+    return replace(of, case=replace(of.case, array=array))
+
+
 def at_share(of: RowCase, share: float) -> RowCase:
     """The same where products reach a share of their peak."""
 
@@ -223,7 +242,7 @@ def _outcomes(
         elif (needed := estimate(one.case)).seconds > MOST_S:
             left_out[row.id] = f"its step alone would take {needed} here"
         else:
-            asked[row.id] = at_share(one, constants.share(row)[0])
+            asked[row.id] = at_shares(one, constants)
     for name, ran in run_rows(asked, runner):
         found[name] = _outcome(ran, constants, shares)
         progress(name)
@@ -240,7 +259,7 @@ def _outcome(ran: Ran, constants: Constants, shares: Work) -> Outcome:
         outputs["iteration_s"],
         None if peak is None else peak / GIB,
         None if row.step_s else "its step is not stated",
-        (*ran.of.split.assumed, *constants.share(row)[1]),
+        (*ran.of.split.assumed, *(() if row.array else constants.share(row)[1])),
         controls(work_of(ran.of), shares),
     )
 

@@ -13,13 +13,14 @@ from experiments.output import UsageError
 from hardware import Array, format_quantity, in_bytes, load_array, parse_quantity, split_quantity
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.degrees import order_of
+from planners.axes.stage_devices import stage_devices, stage_layers
 from planners.plan.updates import UPDATE_ORDERS
 from planners.registry import reads_axes
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 
 DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm")
-AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch")
+AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch", "stage_hw", "stage_layers")
 STAGE_OPTIONS = (
     "stages",
     "schedule",
@@ -121,6 +122,10 @@ def _staged(staging: Staging, name: str, text: str) -> Staging:
         value = Axes.parse(text)
     elif name == "axis_order":
         value = ",".join(order_of(text))
+    elif name == "stage_hw":
+        stage_devices(value := text.replace(" ", ""))  # complain now
+    elif name == "stage_layers":
+        value = stage_layers(text)
     elif name == "cuts":
         value = tuple(part.strip() for part in text.split(",") if part)
     elif name == "recompute":

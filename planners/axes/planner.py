@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,13 @@ from typing import Any
 from hardware import Array, Group
 from planners.axes.degrees import AXES, Axes, order_of
 from planners.axes.node_types import Types, check_groups, types_along
+from planners.axes.stage_devices import (
+    Replicas,
+    first_nodes_of,
+    on_devices,
+    places_on,
+    stage_devices,
+)
 from planners.cost.objective import TIME, Objective
 from planners.errors import PlanError
 from planners.partition import Partition, PartitionType
@@ -53,8 +61,8 @@ def planned_by_axes(
     ``array`` is as the execution model plans for it (``execution.planned``). Of the
     ``staging`` count the micro-batches (``micro_batch`` samples of each replica, or
     their number; without both one sample each where there are stages, else the whole
-    batch), schedule, cuts, recompute and ties. The objective prices the result and
-    decides nothing. Raises PlanError for axes that fit neither network nor array.
+    batch), schedule, cuts, devices and layers of stages, recompute and ties. The objective prices
+    the result and decides nothing. Raises PlanError for axes that fit neither network nor array.
     """
     return _Planning(network, array, axes, staging, objective).plan(batch)
 
@@ -68,13 +76,20 @@ class _Planning:
         self._network = network
         self._array = array
         self._objective = objective
-        self._axes = axes = axes.on(array.group.size, array.name)
-        self._staging = replace(staging, stages=axes.pp, virtual=axes.vp)
         self._graph = partition_graph(network)
-        for axis in ("tp", "ep"):
-            if (ways := getattr(axes, axis)) > 1:
-                check_groups(self._graph, axis, ways)
-        self._ways, self._replicas = _ways(axes, order_of(staging.axis_order))
+        self._order = order_of(staging.axis_order)
+        stages = stage_devices(staging.stage_hw) if staging.stage_hw else ()
+        self._axes = axes = on_devices(axes, stages) or axes.on(array.group.size, array.name)
+        self._staging = replace(staging, stages=axes.pp, virtual=axes.vp)
+        for tp in {one.tp for stage in stages for one in stage} or {axes.tp}:
+            if tp > 1:
+                check_groups(self._graph, "tp", tp)
+        if axes.ep > 1:
+            check_groups(self._graph, "ep", axes.ep)
+        self._ways, self._replicas = _ways(axes, self._order)
+        self._apart = bool(stages) and axes.dp == 1
+        """Whether each replica of a stage is planned by itself."""
+        self._places = self._placed(stages)
         self._known: dict[Hashable, Split | None] = {}
 
     def plan(self, batch: int) -> Plan:
@@ -82,7 +97,7 @@ class _Planning:
         many = self._micro_batches(batch)
         names = tuple(node.name for node in self._graph)
         made = Plan(AXES, self._network.name, batch, self._objective.name, names, None)
-        if many == self._axes.pp * self._axes.vp == 1:
+        if many == self._axes.pp * self._axes.vp == 1 and not self._apart:
             return self._split(made, self._network, self._array)
         found = cut_into(self._network, self._firsts())
         size, alike = micro_batch(batch, many), first_alike(found)
@@ -93,15 +108,17 @@ class _Planning:
             return self._split(own, network, part, alike[k])
 
         staging = replace(self._staging, tied=self._staging.tied or (COPIES if found.ties else ""))
-        return plan_of_stages(made, found, self._array, self._places(), staging, many, planned)
+        return plan_of_stages(made, found, self._array, self._places, staging, many, planned)
 
     def _micro_batches(self, batch: int) -> int:
         """Of all replicas of the stages, which take them in turn."""
         samples, asked = self._staging.samples(self._axes.pp), self._staging.micro_batches
+        dp, replicas = self._axes.dp, self._replicas
+        if self._apart:
+            dp = replicas = math.lcm(*(place.replicas for place in self._places))
         if samples is None:
-            micro_batch(batch, asked * self._replicas)  # as many for each
-            return asked * self._replicas
-        dp = self._axes.dp
+            micro_batch(batch, asked * replicas)  # as many for each
+            return asked * replicas
         if batch % (samples * dp):
             raise PlanError(
                 f"micro-batch={samples} with dp={dp}: a batch of {batch} is no multiple of "
@@ -113,21 +130,34 @@ class _Planning:
                 f"micro-batch={samples} and micro-batches={asked}: a batch of {batch} has {each} "
                 f"with dp={dp}; say one of the two"
             )
-        return each * self._replicas
+        return each * replicas
 
     def _firsts(self) -> Sequence[int]:
         """The first node of each stage, as named, or else of as many blocks each."""
         stages, cuts = self._axes.pp * self._axes.vp, self._staging.cuts
         if cuts:
             return named_cuts(self._graph, cuts, stages)
+        if layers := self._staging.stage_layers:
+            return first_nodes_of(self._graph, layers, stages)
         from planners.axes.stage_cuts import first_nodes
 
         weighted = {layer.name for layer in self._network.layers if layer.weighted}
         return first_nodes(self._graph, stages, [node.name in weighted for node in self._graph])
 
-    def _places(self) -> tuple[Place, ...]:
-        each = self._array.group.size // self._axes.pp
-        return tuple(Place(k * each, each, self._replicas) for k in range(self._axes.pp))
+    def _placed(self, stages: Sequence[Sequence[Replicas]]) -> tuple[Place, ...]:
+        """Each stage's devices: as many each, in the array's order, unless ``stages`` says which.
+
+        Replicas that are alike, as many in each stage, are ways of dp in one plan.
+        """
+        if not stages:
+            each = self._array.group.size // self._axes.pp
+            return tuple(Place(k * each, each, self._replicas) for k in range(self._axes.pp))
+        found = places_on(self._array, stages, self._axes.cp)
+        if self._apart:
+            return tuple(found)
+        if any(place.parts for place in found):
+            raise PlanError("stage-hw: the devices of a stage are no neighbours in the array")
+        return tuple(replace(place, replicas=self._replicas) for place in found)
 
     def _split(self, plan: Plan, network: Network, array: Array, like: int = 0) -> Plan:
         """The plan with the splits of its layers, priced; stages ``like`` one share theirs."""
@@ -139,11 +169,18 @@ class _Planning:
         sort = array.group, like
         if sort not in self._known:
             how = {"by_positions": self._axes.sp, "experts_whole": self._axes.over_tp}
-            types = {axis: types_along(axis, graph, **how) for axis, _ in self._ways}
-            root = _tree(array.group, self._ways, types)
+            ways = self._ways_on(array.group.size)
+            types = {axis: types_along(axis, graph, **how) for axis, _ in ways}
+            root = _tree(array.group, ways, types)
             made = priced(network, array, replace(plan, root=root), self._objective)
             self._known[sort] = made.root
         return replace(plan, root=self._known[sort])
+
+    def _ways_on(self, devices: int) -> Ways:
+        """The axes of a replica with so many devices: some are of unlike widths."""
+        if not self._apart:
+            return self._ways
+        return _ways(replace(self._axes, tp=devices // self._axes.cp), self._order)[0]
 
 
 def _ways(axes: Axes, order: Sequence[str]) -> tuple[Ways, int]:

@@ -31,7 +31,8 @@ class Staging:
     ``recompute`` is "all", or numbers of stages, which do forward again as a whole. The
     rest is as in ``Pipeline``. With axes (``parallel``, in an ``axis_order`` on the machine,
     innermost first) planner "axes" makes the stages, of micro-batches with ``micro_batch``
-    samples for each replica.
+    samples for each replica; ``stage_hw`` says on which devices they are, and ``stage_layers``
+    how many layers they have (``planners.axes.stage_devices``).
     """
 
     stages: int = 1
@@ -46,6 +47,8 @@ class Staging:
     parallel: Axes | None = None
     axis_order: str = ""
     micro_batch: int = 0
+    stage_hw: str = ""
+    stage_layers: tuple[int, ...] = ()
 
     @property
     def usual_schedule(self) -> str:
@@ -61,7 +64,9 @@ class Staging:
     @property
     def without_axes(self) -> Staging | None:
         """What of it planners read that plan no axes; None for nothing."""
-        plain = replace(self, parallel=None, axis_order="", micro_batch=0)
+        plain = replace(
+            self, parallel=None, axis_order="", micro_batch=0, stage_hw="", stage_layers=()
+        )
         return None if plain == Staging() != self else plain
 
     def check_recompute(self) -> None:
@@ -81,7 +86,8 @@ class Staging:
         return str(stage) in self.recompute.replace(" ", "").split(",")
 
     def __str__(self) -> str:
-        words = self._axes_in_words() if self.parallel else self._stages_in_words()
+        named = self.parallel or self.stage_hw
+        words = self._axes_in_words() if named else self._stages_in_words()
         words += [f"recompute stages:{self.recompute}"] if self.recompute else []
         words += [f"tied {self.tied}"] if self.tied else []
         words += ["vertical sync"] * self.vertical_sync
@@ -97,7 +103,10 @@ class Staging:
         return words
 
     def _axes_in_words(self) -> list[str]:
-        words = [str(self.parallel).replace(",", " ")]
+        words = [str(self.parallel or Axes(1)).replace(",", " ")]
+        words += [f"stages on {self.stage_hw}"] if self.stage_hw else []
+        layers = " ".join(map(str, self.stage_layers))
+        words += [f"of {layers} layers"] if layers else []
         words += [f"axis order {self.axis_order}"] * bool(self.axis_order)
         words += [self.schedule] * bool(self.schedule)
         words += [f"micro-batches of {self.micro_batch}"] * bool(self.micro_batch)
@@ -206,8 +215,12 @@ def plan_of_stages(
     stages = []
     for k, (first, part) in enumerate(zip(found.firsts, found.networks, strict=True)):
         place = places[k % len(places)]
-        own = planned(k, part, array.part(place.first, place.each))
-        stages.append(Stage(first, k % len(places), own, staging.recomputes(k)))
+        unlike = len({array.part(*one).group for one in place.ranges}) > 1
+        plans = tuple(
+            planned(k, part, array.part(*one)) for one in place.ranges[: None if unlike else 1]
+        )
+        again = staging.recomputes(k)
+        stages.append(Stage(first, k % len(places), plans[0], again, plans if unlike else ()))
     pipeline = Pipeline(
         tuple(stages),
         tuple(places),

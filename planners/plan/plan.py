@@ -35,15 +35,20 @@ COPIES = "copies"
 class Stage:
     """Consecutive layers from number ``first`` of the plan's on, at a place.
 
-    ``plan`` splits them over one replica of the place, for a micro-batch. With
-    ``recompute`` nothing but what the stage received is kept for backward,
-    which begins with forward again.
+    ``plan`` splits them over one replica of the place, for a micro-batch; where replicas
+    are of unlike devices, ``plans`` has one for each. With ``recompute`` nothing but what
+    the stage received is kept for backward, which begins with forward again.
     """
 
     first: int
     place: int
     plan: Plan
     recompute: bool = False
+    plans: tuple[Plan, ...] = ()
+
+    def plan_of(self, replica: int) -> Plan:
+        """The plan of a replica."""
+        return self.plans[replica] if self.plans else self.plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,12 @@ class Pipeline:
                 f"{len(self.stages)} stages at {len(self.places)} places: every place has as many"
             )
         check_places(self.places)
+        for k, stage in enumerate(self.stages):
+            if len(stage.plans) not in (0, self.places[stage.place].replicas):
+                raise PlanError(
+                    f"stage {k} has {len(stage.plans)} plans; it needs one, or one for each of "
+                    f"{self.places[stage.place].replicas} replicas"
+                )
         if self.tied not in ("", COPIES):
             raise PlanError(f"tied weights {self.tied!r}: '{COPIES}', or nothing")
 
@@ -153,13 +164,14 @@ class Plan:
         if self.root is not None or self.pipeline.firsts[-1] >= len(self.nodes):
             raise PlanError(f"plan for {self.network!r}: its stages do not fit its layers")
         for k, (stage, layers) in enumerate(zip(self.pipeline.stages, names, strict=True)):
-            if stage.plan.nodes != layers or stage.plan.pipeline is not None:
-                raise PlanError(f"plan for {self.network!r}: stage {k} is not of its layers")
-            if stage.plan.batch * self.pipeline.micro_batches != self.batch:
-                raise PlanError(
-                    f"plan for {self.network!r}: {self.pipeline.micro_batches} micro-batches of "
-                    f"{stage.plan.batch} (stage {k}) are no batch of {self.batch}"
-                )
+            for own in (stage.plan, *stage.plans):
+                if own.nodes != layers or own.pipeline is not None:
+                    raise PlanError(f"plan for {self.network!r}: stage {k} is not of its layers")
+                if own.batch * self.pipeline.micro_batches != self.batch:
+                    raise PlanError(
+                        f"plan for {self.network!r}: {self.pipeline.micro_batches} micro-batches "
+                        f"of {own.batch} (stage {k}) are no batch of {self.batch}"
+                    )
 
     def splits(self) -> Iterator[Split]:
         """Every distinct split, parents before children, stage by stage."""
@@ -167,7 +179,8 @@ class Plan:
             yield from splits_below(self.root)
             return
         for stage in self.pipeline.stages:
-            yield from stage.plan.splits()
+            for own in stage.plans or (stage.plan,):
+                yield from own.splits()
 
     def levels(self) -> list[Split] | None:
         """The splits from the top down where all halves are alike, else None."""
@@ -255,7 +268,10 @@ class Plan:
 
 def _pipeline(table: PipelineTable) -> Pipeline:
     return Pipeline(
-        tuple(Stage(s.first, s.place, Plan._of(s.plan), s.recompute) for s in table.stages),
+        tuple(
+            Stage(s.first, s.place, Plan._of(s.plan), s.recompute, tuple(map(Plan._of, s.plans)))
+            for s in table.stages
+        ),
         tuple(Place(**dict(place)) for place in table.places),
         **table.model_dump(exclude={"stages", "places"}),
     )
@@ -265,13 +281,17 @@ def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
     """Plain values, each stage with its plan."""
     return {
         **{field.name: getattr(pipeline, field.name) for field in fields(pipeline)[2:]},
-        "places": [asdict(place) for place in pipeline.places],
+        "places": [
+            {key: value for key, value in asdict(place).items() if key != "parts" or value}
+            for place in pipeline.places
+        ],
         "stages": [
             {
                 "first": stage.first,
                 "place": stage.place,
                 "recompute": stage.recompute,
                 "plan": stage.plan.to_json(),
+                **({"plans": [one.to_json() for one in stage.plans]} if stage.plans else {}),
             }
             for stage in pipeline.stages
         ],
@@ -282,28 +302,51 @@ def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
 class Place:
     """``count`` accelerators (boards, or cores) from number ``first`` on, for one rank.
 
-    They are ``replicas`` of equal size, which take micro-batches in turn.
+    They are ``replicas`` of equal size, which take micro-batches in turn. Where replicas are
+    of unlike size, or no neighbours, ``parts`` has the first accelerator and the number of each.
     """
 
     first: int
     count: int
     replicas: int = 1
+    parts: tuple[tuple[int, int], ...] = ()
 
     @property
     def each(self) -> int:
-        """Accelerators of one replica."""
-        return self.count // self.replicas
+        """Accelerators of the first replica."""
+        return self.replica(0)[1]
+
+    def replica(self, number: int) -> tuple[int, int]:
+        """A replica's first accelerator, and how many it has."""
+        if self.parts:
+            return self.parts[number]
+        each = self.count // self.replicas
+        return self.first + number * each, each
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The same of all replicas."""
+        return tuple(self.replica(k) for k in range(self.replicas))
 
 
 def check_places(places: Sequence[Place]) -> None:
-    """Raise PlanError for places that overlap, or are not as many replicas of equal size."""
+    """Raise PlanError for places that overlap, or whose accelerators are not their replicas'."""
     for place in places:
         if min(place.first, place.count - 1, place.replicas - 1) < 0:
             raise PlanError(f"{place}: it must have accelerators and replicas")
-        if place.count % place.replicas:
+        if place.parts:
+            counts = [count for _, count in place.parts]
+            whole = (place.parts[0][0], sum(counts), len(counts))
+            if min(counts) < 1 or whole != (place.first, place.count, place.replicas):
+                raise PlanError(f"{place}: its parts are not its accelerators")
+        elif place.count % place.replicas:
             raise PlanError(
                 f"{place.count} accelerators are not {place.replicas} replicas of equal size"
             )
-    taken = sorted((place.first, place.first + place.count) for place in places)
+    taken = sorted(
+        (first, first + count)
+        for place in places
+        for first, count in (place.ranges if place.parts else ((place.first, place.count),))
+    )
     if any(end > begin for (_, end), (begin, _) in pairwise(taken)):
         raise PlanError("two places have an accelerator in common")

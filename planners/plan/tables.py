@@ -63,6 +63,7 @@ class PlaceTable(PlanPart):
     first: int
     count: int
     replicas: int = 1
+    parts: Annotated[tuple[tuple[int, int], ...], Field(strict=False, max_length=MOST_STAGES)] = ()
 
 
 class StepTable(PlanPart):
@@ -112,6 +113,7 @@ class StageTable(PlanPart):
     place: int
     plan: StepTable
     recompute: bool = False
+    plans: list[StepTable] = Field(default=[], max_length=MOST_STAGES)
 
 
 class PipelineTable(PlanPart):

@@ -32,8 +32,7 @@ def alike_pipelines(
     if not schedule.flushes or execution.inference:
         return 1
     for place in pipeline.places:
-        firsts = range(place.first, place.first + place.count, place.each)
-        if len({array.part(first, place.each).group for first in firsts}) > 1:
+        if place.parts or len({array.part(*one).group for one in place.ranges}) > 1:
             return 1
     copies = gcd(*pipeline.replicas, pipeline.micro_batches)
     if copies == 1 or execution.model != "deployed":

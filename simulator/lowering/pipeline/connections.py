@@ -155,11 +155,14 @@ class Joints:
     def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:
         """Replicas of a stage sum their gradients, bucket by bucket."""
         rules = [chunk.writer.rules for chunk in chunks]
-        each = rules[0].array.group.size
-        firsts = [one.array.first + k * each for one in rules for k in range(self._copies)]
-        if len(firsts) < 2:
+        ranges = [
+            (one.array.first + k * one.array.group.size, one.array.group.size)
+            for one in rules
+            for k in range(self._copies)
+        ]
+        if len(ranges) < 2:
             return
-        arrays = [self._between.array.part(first, each) for first in firsts]
+        arrays = [self._between.array.part(*one) for one in ranges]
         parties = sum(chunk.writer.workers() for chunk in chunks)
         communicator = self._site(f"replicas of stage {chunks[0].stage}", once=True)
         for nodes, size in chunks[0].writer.buckets():
@@ -173,12 +176,13 @@ class Joints:
         """Stages that both use a weight sum its gradients, each replica with its like."""
         for tie in self._cut.ties:
             owners, users = self._chunks[tie.source], self._chunks[tie.target]
-            if len(owners) != len(users):
+            if max(len(owners), len(users)) % min(len(owners), len(users)):
                 raise PlanError(
-                    f"stages {tie.source} and {tie.target} use one weight: they need as many "
-                    f"replicas, not {len(owners)} and {len(users)}"
+                    f"stages {tie.source} and {tie.target} use one weight: the replicas of one "
+                    f"must be a multiple of the other's, not {len(owners)} and {len(users)}"
                 )
-            for one, other in zip(owners, users, strict=True):
+            for k in range(max(len(owners), len(users))):
+                one, other = owners[k % len(owners)], users[k % len(users)]
                 ends = (
                     tie.owner - self._cut.firsts[tie.source],
                     (tie.user - self._cut.firsts[tie.target]),
@@ -187,7 +191,7 @@ class Joints:
                 both = one.writer, other.writer
                 owner, user = (writer.rules for writer in both)
                 operation = self._between.copies(owner, user, ends, layer)
-                communicator = self._site(f"copies of {layer} {one.replica}")
+                communicator = self._site(f"copies of {layer} {k}")
                 parties = sum(w.workers() for w in both)
                 for writer, node in zip(both, ends, strict=True):
                     writer.copies.append(Sum((node,), operation, parties, communicator))

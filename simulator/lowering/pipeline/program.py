@@ -127,9 +127,10 @@ class _Writing:
         network = self._cut.networks[stage]
         found = []
         for replica in range(place.replicas):
-            first = place.first + replica * self._copies * place.each
-            array = self._array.part(first, place.each)
-            rules = self._rules(network, of.plan, array, self._execution, folded=self._folded)
+            first, each = place.replica(replica if place.parts else replica * self._copies)
+            array = self._array.part(first, each)
+            plan = of.plan_of(replica)
+            rules = self._rules(network, plan, array, self._execution, folded=self._folded)
             found.append(rules)
         return found
 
@@ -287,7 +288,7 @@ def cut_as_planned(network: Network, plan: Plan, *, inference: bool = False) -> 
 def check_places(pipeline: Pipeline, array: Array) -> None:
     """Raise PlanError for places beyond an array's end."""
     size = array.group.size
-    end = max(place.first + place.count for place in pipeline.places)
+    end = max(first + count for place in pipeline.places for first, count in place.ranges)
     if end > size:
         raise PlanError(
             f"the stages need {end} accelerators; {array.name!r} has {size} (cores, under the "

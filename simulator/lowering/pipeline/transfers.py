@@ -21,6 +21,7 @@ reads it: so Megatron-LM does, in the communicator of their other exchanges.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -123,7 +124,10 @@ class PublishedBetween:
         return 2 * max(self.boundaries, 1) if self.array.topology.shared else 1
 
     def sums(self, replicas: Sequence[Array], size: float, layer: str) -> Operation:
-        """Replicas sum ``size`` bytes of gradients that each core has (the most that one has)."""
+        """Replicas sum ``size`` bytes of gradients that each core has (the most that one has).
+
+        Where replicas have unlike numbers of cores, ``size`` is that of the first one's.
+        """
         many = len(replicas)
         each = 2.0 * (many - 1) / many * size
         rate = min(_port(one) for one in replicas) / self._streams
@@ -225,13 +229,19 @@ class DeployedBetween(PublishedBetween):
         return regions(rules.root, rules.array.first, node, by_type, whole=whole, once=held)
 
     def sums(self, replicas: Sequence[Array], size: float, layer: str) -> Operation:  # noqa: D102
-        firsts = np.array([one.first for one in replicas])
-        each = replicas[0].group.size
-        rows = np.add.outer(np.arange(each), firsts)
-        members = Lattice.of(rows) or Rows(rows)
-        jobs = offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
+        sizes = [one.group.size for one in replicas]
+        pieces = math.lcm(*sizes)  # of tp 2 and 4 four: a core of the two has part in two sums
+        rows = np.stack(
+            [one.first + np.arange(pieces) * one.group.size // pieces for one in replicas], axis=1
+        )
+        size *= sizes[0] / pieces
+        turns = pieces // min(sizes)  # one behind the other, so that no core is in two at once
+        jobs: tuple[Job, ...] = ()
+        for groups in (rows[turn::turns] for turn in range(turns)):
+            members = Lattice.of(groups) or Rows(groups)
+            jobs += offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
         many = len(replicas)
-        moved = 2.0 * (many - 1) / many * size * each * many
+        moved = 2.0 * (many - 1) / many * size * pieces * many
         joules = moved * transfer_j_per_byte(replicas[0].group)
         return _sum(layer, moved / 2, joules, jobs=jobs)
 

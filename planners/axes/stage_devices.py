@@ -1,0 +1,174 @@
+"""Stages on devices of their own: kinds, widths of tp and replicas that differ by stage.
+
+``v100:1x4;t4:2x2+v100:1x2`` are two stages. The first has four replicas of one V100 each. The
+second has two replicas of two T4 (tp 2) and two of one V100. Each stage takes the next free
+devices of a kind, in the order of the array. A stage's replicas take micro-batches in turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from hardware import Array
+from planners.axes.degrees import Axes
+from planners.axes.stage_cuts import blocks_of
+from planners.errors import PlanError
+from planners.plan import Place
+from workloads import Graph
+
+MOST_STAGES = 1 << 10
+_PART = re.compile(r"([\w.-]{1,60}):(\d{1,5})x(\d{1,5})", re.ASCII)
+
+
+class Replicas(NamedTuple):
+    """``number`` replicas of a stage, each on ``tp`` devices of a kind."""
+
+    kind: str
+    tp: int
+    number: int
+
+
+def stage_devices(text: str) -> tuple[tuple[Replicas, ...], ...]:
+    """Return the replicas of each stage; raises PlanError for text that is not of the form."""
+    stages = text.replace(" ", "").split(";")
+    if len(stages) > MOST_STAGES:
+        raise PlanError(f"stage-hw: {len(stages):,} stages; at most {MOST_STAGES:,}")
+    return tuple(tuple(map(_replicas, stage.split("+"))) for stage in stages)
+
+
+def _replicas(text: str) -> Replicas:
+    found = _PART.fullmatch(text)
+    if found is None or not int(found[2]) or not int(found[3]):
+        raise PlanError(
+            f"stage-hw={text[:60]}: write a kind, tp and replicas for each stage, as "
+            "v100:1x4;t4:2x2 (two replicas of two T4), and + between the kinds of one stage"
+        )
+    return Replicas(found[1], int(found[2]), int(found[3]))
+
+
+def on_devices(axes: Axes, stages: Sequence[Sequence[Replicas]]) -> Axes | None:
+    """Axes where ``stages`` says tp, dp and pp; None without any stages.
+
+    Alike replicas, as many in each stage, are ways of dp; else dp is 1, and each replica is
+    planned by itself. Raises PlanError for axes that say something else.
+    """
+    if not stages:
+        return None
+    pp, alike = len(stages), {stage[0][1:] for stage in stages if len(stage) == 1}
+    tp, dp = alike.pop() if len(alike) == 1 and all(len(one) == 1 for one in stages) else (1, 1)
+    if axes.pp not in (1, pp) or axes.dp not in (0, dp) or axes.tp not in (1, tp) or axes.ep > 1:
+        raise PlanError(
+            f"parallel={axes}: stage-hw says pp={pp}, and tp and dp of each stage; beside it "
+            "parallel may say sp, vp and cp"
+        )
+    return replace(axes, pp=pp, tp=tp, dp=dp)
+
+
+def replicas_apart(axes: Axes, text: str) -> bool:
+    """Whether each replica of a stage is planned by itself; raises PlanError as ``on_devices``."""
+    found = on_devices(axes, stage_devices(text))
+    return found is not None and found.dp == 1
+
+
+def stage_layers(text: str) -> tuple[int, ...]:
+    """Return the layers of each stage, as 7;7;6;10; raises PlanError for anything else."""
+    parts = text.replace(" ", "").replace(";", ",").split(",")
+    if len(parts) > MOST_STAGES or not all(re.fullmatch(r"\d{1,6}", part) for part in parts):
+        raise PlanError(f"stage-layers={text[:60]}: write a number for each stage, as 7;7;6;10")
+    return tuple(map(int, parts))
+
+
+def places_on(array: Array, stages: Sequence[Sequence[Replicas]], each: int = 1) -> list[Place]:
+    """The devices of each stage's replicas, ``each`` times tp of them (for context parallelism).
+
+    Raises PlanError for a kind that the array has not, or has too few of.
+    """
+    free: dict[str, list[range]] = {}
+    first = 0
+    for device, count in array.group.kinds:
+        free.setdefault(device.name, []).append(range(first, first + count))
+        first += count
+    return [
+        _place([part for one in stage for part in _taken(array, free, one, each)])
+        for stage in stages
+    ]
+
+
+def _taken(
+    array: Array, free: dict[str, list[range]], of: Replicas, each: int
+) -> list[tuple[int, int]]:
+    """The first device and number of each replica; they are free no longer."""
+    name = _kind(array, list(free), of.kind)
+    count, found = of.tp * each, list[tuple[int, int]]()
+    for _ in range(of.number):
+        for k, left in enumerate(free[name]):
+            if len(left) >= count:
+                found.append((left.start, count))
+                free[name][k] = left[count:]
+                break
+        else:
+            had = sum(many for device, many in array.group.kinds if device.name == name)
+            raise PlanError(
+                f"stage-hw: {of.kind}:{of.tp}x{of.number}: {array.name!r} has {had} {name}, and "
+                "not so many are left for this stage"
+            )
+    return found
+
+
+def _kind(array: Array, names: Sequence[str], asked: str) -> str:
+    """The array's device of that name, or the one whose name begins with it."""
+    wanted = asked.lower()
+    begins = [name for name in names if name.lower().startswith(wanted)]
+    exact = [name for name in names if name.lower() == wanted]
+    for found in (exact, begins):
+        if len(found) == 1:
+            return found[0]
+    what = "is not one kind" if begins else "is not there"
+    raise PlanError(f"stage-hw: {asked}: {what}; {array.name!r} has {', '.join(names)}")
+
+
+def _place(parts: Sequence[tuple[int, int]]) -> Place:
+    """A stage's replicas: a range of devices where they are alike and neighbours."""
+    first, each = parts[0]
+    if all(part == (first + k * each, each) for k, part in enumerate(parts)):
+        return Place(first, each * len(parts), len(parts))
+    return Place(first, sum(count for _, count in parts), len(parts), tuple(parts))
+
+
+def first_nodes_of(graph: Graph, layers: Sequence[int], stages: int) -> tuple[int, ...]:
+    """The first node of each of the stages, which have so many layers.
+
+    Layers are the network's blocks. Where there are more, frameworks count what is before and
+    behind the blocks (embedding, norm, head, casts) as layers: half of the rest, rounded down,
+    stands before the blocks, the others behind. Raises PlanError for fewer than the blocks.
+    """
+    if len(layers) != stages:
+        raise PlanError(
+            f"stage-layers: {len(layers)} numbers for {stages} stages; write one for each"
+        )
+    blocks = blocks_of(graph)
+    begins = (*blocks.firsts, blocks.end)
+    number = len(blocks.firsts)
+    before, rest = divmod(sum(layers) - number, 2)
+    if not number or sum(layers) < number:
+        raise PlanError(
+            f"stage-layers: {sum(layers)} layers; the network has {number} blocks: say all of them"
+        )
+    found, passed = [0], 0
+    for many in layers[:-1]:
+        passed += many
+        at = passed - before
+        if not 0 <= at <= number or (at == number and blocks.end == len(graph)):
+            where = "before the first block" if at < 0 else "behind the last block"
+            raise PlanError(
+                f"stage-layers: a stage begins {where} ({before} of {sum(layers)} layers are taken "
+                f"to stand before the {number} blocks, {before + rest} behind); cut between blocks"
+            )
+        found.append(begins[at])
+    if any(one >= other for one, other in pairwise(found)):
+        raise PlanError("stage-layers: a stage has no block and nothing else; give it one")
+    return tuple(found)
