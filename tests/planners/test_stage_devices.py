@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def mixed(tmp_path: Path) -> str:
     return str(path)
 
 
-def step(array: str, **options: object) -> accelarray.StepResult:
+def step(array: str, **options: Any) -> accelarray.StepResult:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return accelarray.simulate(
