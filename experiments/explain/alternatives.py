@@ -143,7 +143,7 @@ def _smaller(case: Case) -> Iterator[Change]:
 
 def _ways(case: Case, staging: Staging) -> Iterator[Change]:
     """Half as many replicas, of twice as many parts or stages; positions split, too."""
-    if staging.parallel is None:
+    if staging.parallel is None or staging.stage_hw:
         return
     planned = case.execution.planned(case.array)
     axes = staging.parallel.on(planned.group.size, planned.name)
@@ -266,7 +266,7 @@ def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Ca
             yield f"{more} micro-batches", _with_stages(case, micro_batches=more)
         return
     planned = case.execution.planned(case.array)
-    dp = axes.on(planned.group.size, planned.name).dp
+    dp = axes.dp or axes.on(planned.group.size, planned.name).dp
     for other in (samples // 2, 2 * samples):
         if other and not samples % min(other, samples) and not case.batch % (other * dp):
             yield (

@@ -53,7 +53,8 @@ class Options(TypedDict, total=False):
     ``vertical_sync``, ``batches`` to run and ``cuts`` ("conv3_1,fc6"). Planner "axes" reads
     ``parallel`` ("dp=4,pp=2,tp=8"), ``axis_order`` ("tp,dp,pp"), ``zero`` (0 or 1: ``update``
     "replicated" or "sharded") and ``micro_batch``, the
-    samples of one for each of dp ways.
+    samples of one for each of dp ways, and for stages on devices of their own ``stage_hw``
+    ("v100:1x4;t4:2x2": kind, tp and replicas) and ``stage_layers`` ("14;10").
     """
 
     objective: str

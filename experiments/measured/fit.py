@@ -76,6 +76,11 @@ class Constants:
                 return min(share * carried(of, asked), 1.0), said
         return UNKNOWN, (f"share {UNKNOWN}",)
 
+    def knows(self, chip: str) -> bool:
+        """Whether a row for calibration is of a chip, or of one with its cores."""
+        asked = {chip, MACHINES[chip].cores}
+        return any(of in asked for of, _ in self.shares)
+
     def to_json(self) -> dict[str, float]:
         """By name: a chip and a format, or a stack."""
         chips = {f"{chip} {format_}": share for (chip, format_), share in self.shares.items()}

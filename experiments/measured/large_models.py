@@ -166,6 +166,7 @@ def choices(outcomes: Iterable[Outcome]) -> list[Record]:
 def _choice(group: Sequence[Outcome]) -> Record:
     measured = [one.row.step_s or 0.0 for one in group]
     row = min(group, key=lambda one: (one.predicted_s or 0.0, one.row.id)).row
+    steps = pandas.DataFrame([(one.predicted_s, one.row.step_s) for one in group]).rank()
     return {
         "model": row.model,
         "chips": row.gpus,
@@ -173,6 +174,7 @@ def _choice(group: Sequence[Outcome]) -> Record:
         "plans": len(group),
         "spread": max(measured) / min(measured),
         "slower": (row.step_s or 0.0) / min(measured) - 1,
+        "spearman": float(steps[0].corr(steps[1])) if len(group) > 1 else None,
         "chosen": row.id,
     }
 
@@ -201,28 +203,15 @@ RANKING = (
 def ranking(outcomes: Iterable[Outcome]) -> list[Section]:
     """How well plans for one job (rows of one ``group``) are ordered; raises UsageError for none.
 
-    ``spearman`` is the rank correlation of predicted and measured steps. ``regret`` is how much
-    longer the measured step of the plan takes that is predicted to be the fastest, as a share.
+    ``spearman`` is the rank correlation of predicted and measured steps, ``regret`` is
+    ``slower`` of ``choices``.
     """
     known = [
         one for one in outcomes if one.row.group and one.predicted_s and one.row.step_s is not None
     ]
     groups = grouped(known, lambda one: one.row.group)
-    records = []
-    for name, group in groups.items():
-        steps = pandas.DataFrame([(one.predicted_s, one.row.step_s) for one in group])
-        ranks = steps.rank()
-        choice = _choice(group)
-        alone = len(group) < 2
-        records.append(
-            {
-                "group": name,
-                "plans": len(group),
-                "spearman": None if alone else float(ranks[0].corr(ranks[1])),
-                "regret": choice["slower"],
-                "chosen": choice["chosen"],
-            }
-        )
+    found = {name: _choice(group) for name, group in groups.items()}
+    records = [{"group": name, **one, "regret": one["slower"]} for name, one in found.items()]
     if not records:
         raise UsageError("--rank: no row with a group can be compared; name plans for one job")
     said = (

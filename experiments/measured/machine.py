@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import lru_cache
 
 from experiments.measured.rows import Row
 from experiments.output import UsageError
@@ -110,19 +111,11 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
     return changes
 
 
-def chip_of(device: str) -> str:
-    """What rows call a device of the catalog; "" for one that no row may name."""
-    return _DEVICES.get(device, "")
-
-
-_DEVICES = {
-    "v100-32": "V100-32",
-    "a100-40": "A100-40",
-    "a100-80": "A100-80",
-    "h100-sxm": "H100",
-    "h100-500w": "H100-96-500W",
-    **{name: name.upper() for name in ("h200", "b200", "b300", "gb200", "gb300")},
-}
+@lru_cache(maxsize=1)
+def chips() -> dict[str, str]:
+    """What rows call the devices of the catalog, by the devices' names."""
+    arrays = {chip: load_array(machine.array) for chip, machine in MACHINES.items()}
+    return {array.group.kinds[0][0].name: chip for chip, array in arrays.items()}
 
 
 def _domain(row: Row, machine: Machine) -> int:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
 from experiments.measured.rows import Row
-from planners import Axes, PlanError
-from planners.axes.stage_devices import replicas_apart
+from planners import Axes, PlanError, Staging
+from planners.axes.stage_devices import replicas_apart, with_stages
 
 SHARDED = {"ddp": 0, "none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
 """Ways of data parallelism to ZeRO's stages; FSDP shards as its third does."""
@@ -101,17 +101,19 @@ def split_of(row: Row, machine: Machine) -> Split:
 
 def _of_stages(row: Row, machine: Machine, assumed: list[str]) -> Split:
     """A row's whose stages say their devices: pp, tp and dp are not read beside them."""
-    stages = row.stage_hw.count(";") + 1
+    said = Staging(
+        parallel=Axes(vp=row.vp or 1, cp=row.cp or 1, sp=row.sp),
+        stage_hw=row.stage_hw.replace(" ", ""),
+    )
     try:
-        apart = replicas_apart(Axes(), row.stage_hw)
+        axes = with_stages(said).parallel or Axes()
     except PlanError as error:
         raise LeftOutError(str(error)) from None
     if row.mbs is None:
         assumed.append("micro-batch 1")
-    recompute, more = _recompute(row, machine, stages * (row.vp or 1), assumed)
-    axes = Axes(pp=stages, vp=row.vp or 1, cp=row.cp or 1, sp=row.sp)
+    recompute, more = _recompute(row, machine, axes.pp * axes.vp, assumed)
     zero = _zero(row, assumed)
-    if zero and apart:
+    if zero and replicas_apart(said):
         assumed.append("weights of unlike replicas updated whole")
         zero = 0
     return Split(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from experiments.measured.case import Ran, RowCase, case_of, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
-from experiments.measured.machine import chip_of
+from experiments.measured.machine import chips
 from experiments.measured.rows import Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.measured.split import LeftOutError
@@ -161,19 +161,31 @@ def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probe
 def at_shares(of: RowCase, constants: Constants) -> RowCase:
     """The same where products reach the share of their peak that is known of each chip.
 
-    Of a chip that no row for calibration is of it is the catalog's, as the stack has it.
+    Where an array's chip is in no row for calibration the catalog's share stays, as the stack
+    has it. ``assumed`` says what was taken from elsewhere.
     """
     if not of.row.array:
-        return at_share(of, constants.share(of.row)[0])
+        share, said = constants.share(of.row)
+        return _assuming(at_share(of, share), said)
+    shares, words = dict[str, float](), list[str]()
+    for device, _ in of.case.array.group.kinds:
+        chip = chips().get(device.name)
+        if chip and constants.knows(chip):
+            shares[device.name], said = constants.share(of.row.model_copy(update={"hw": chip}))
+            words += said
+        else:
+            words.append(f"share of {device.name} as in the catalog")
 
     def reaching(device: Device) -> Device:
-        if not (chip := chip_of(device.name)):
-            return device
-        share, _ = constants.share(of.row.model_copy(update={"hw": chip}))
+        share = shares.get(device.name, device.roofline.matrix_efficiency)
         return replace(device, roofline=replace(device.roofline, matrix_efficiency=share))
 
     array = of.case.array.with_devices(reaching)
-    return replace(of, case=replace(of.case, array=array))
+    return _assuming(replace(of, case=replace(of.case, array=array)), dict.fromkeys(words))
+
+
+def _assuming(of: RowCase, words: Iterable[str]) -> RowCase:
+    return replace(of, split=replace(of.split, assumed=(*of.split.assumed, *words)))
 
 
 def at_share(of: RowCase, share: float) -> RowCase:
@@ -244,12 +256,12 @@ def _outcomes(
         else:
             asked[row.id] = at_shares(one, constants)
     for name, ran in run_rows(asked, runner):
-        found[name] = _outcome(ran, constants, shares)
+        found[name] = _outcome(ran, shares)
         progress(name)
     return [found.get(row.id) or Outcome(row, None, None, left_out.get(row.id)) for row in rows]
 
 
-def _outcome(ran: Ran, constants: Constants, shares: Work) -> Outcome:
+def _outcome(ran: Ran, shares: Work) -> Outcome:
     row, outputs = ran.of.row, ran.outputs
     if REFUSED in outputs:
         return Outcome(row, None, None, outputs[REFUSED])
@@ -259,7 +271,7 @@ def _outcome(ran: Ran, constants: Constants, shares: Work) -> Outcome:
         outputs["iteration_s"],
         None if peak is None else peak / GIB,
         None if row.step_s else "its step is not stated",
-        (*ran.of.split.assumed, *(() if row.array else constants.share(row)[1])),
+        ran.of.split.assumed,
         controls(work_of(ran.of), shares),
     )
 

@@ -125,16 +125,17 @@ def _stages(plan: Plan, array: Array) -> list[Block]:
     x = 0.0
     for k, stage in enumerate(pipeline.stages):
         place = pipeline.places[stage.place]
-        own = array.part(place.first, place.each)
-        many = f"{place.replicas} x " if place.replicas > 1 else ""
-        whole = Block([f"stage {k}", f"{many}{_words(own.group)}"], 0, [], 0.0, CELL)
-        blocks = _blocks(stage.plan, own) or [whole]
-        for block in blocks:
-            title = [f"stage {k}: {many}{block.title[0]}", *block.title[1:]]
-            title = title if block.chain else block.title
-            here = block._replace(title=title, x=x, first=stage.first, rows=len(stage.plan.nodes))
-            found.append(here)
-            x += here.width + GAP
+        many = f"{place.replicas} x " if place.replicas > 1 and not stage.plans else ""
+        for replica, plan_ in enumerate(stage.plans or (stage.plan,)):
+            own = array.part(*place.replica(replica))
+            whole = Block([f"stage {k}", f"{many}{_words(own.group)}"], 0, [], 0.0, CELL)
+            for block in _blocks(plan_, own) or [whole]:
+                title = [f"stage {k}: {many}{block.title[0]}", *block.title[1:]]
+                title = title if block.chain else block.title
+                rows = len(stage.plan.nodes)
+                here = block._replace(title=title, x=x, first=stage.first, rows=rows)
+                found.append(here)
+                x += here.width + GAP
     return found
 
 

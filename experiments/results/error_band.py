@@ -70,9 +70,14 @@ Features = dict[str, Any]
 
 
 def features_of(case: Case) -> Features | None:
-    """A case's features; None where it is no training step of one kind of chip with a stack."""
+    """A case's features; None where it is no training step of one kind of chip with a stack.
+
+    Nor are there any of stages that say their devices: no measured row has unlike stages.
+    """
     array, staging = case.array, case.execution.staging
     if array.stack is None or len(array.group.kinds) > 1 or case.execution.inference:
+        return None
+    if staging is not None and staging.stage_hw:
         return None
     device, _ = array.group.kinds[0]
     axes = staging.parallel if staging else None

@@ -133,14 +133,17 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
         table.add_column(name, justify="left" if name == "layers" else "right")
     for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
         place = pipeline.places[stage.place]
-        where = f"{place.first}" + (f"-{place.first + place.count - 1}" * (place.count > 1))
+        ranges = place.ranges if place.parts else ((place.first, place.count),)
+        where = ", ".join(f"{one}" + f"-{one + n - 1}" * (n > 1) for one, n in ranges)
         said = "…".join(dict.fromkeys((names[0], names[-1]))) + ", recomputed" * stage.recompute
         table.add_row(str(k), said, where, str(place.replicas))
     yield table
     for k, stage in enumerate(pipeline.stages):
         place = pipeline.places[stage.place]
-        own = tables(stage.plan, array.part(place.first, place.each))
-        yield from ["", f"stage {k}:", *own[1:]]
+        for replica, one in enumerate(stage.plans or (stage.plan,)):
+            own = tables(one, array.part(*place.replica(replica)))
+            which = f", replica {replica}" if stage.plans else ""
+            yield from ["", f"stage {k}{which}:", *own[1:]]
 
 
 def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
@@ -148,9 +151,10 @@ def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
     if plan.pipeline is not None:
         for k, stage in enumerate(plan.pipeline.stages):
             place = plan.pipeline.places[stage.place]
-            own = array.part(place.first, place.each)
-            for row in _rows(stage.plan, own):
-                yield row | {"network": plan.network, "stage": k}
+            for replica, one in enumerate(stage.plans or (stage.plan,)):
+                which = {"replica": replica} if stage.plans else {}
+                for row in _rows(one, array.part(*place.replica(replica))):
+                    yield row | {"network": plan.network, "stage": k} | which
         return
     for group, first, chain in stretches(plan.root, array.group, 0):
         for level, split in enumerate(chain, first):

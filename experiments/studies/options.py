@@ -13,7 +13,7 @@ from experiments.output import UsageError
 from hardware import Array, format_quantity, in_bytes, load_array, parse_quantity, split_quantity
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.degrees import order_of
-from planners.axes.stage_devices import stage_devices, stage_layers
+from planners.axes.stage_devices import stage_layers, with_stages
 from planners.plan.updates import UPDATE_ORDERS
 from planners.registry import reads_axes
 from simulator import ALGORITHMS, Execution
@@ -90,7 +90,9 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
             field, read = READ.get(name, (name, str))
             changed: dict[str, Any] = {field: read(text)}
             execution = replace(execution, **changed)
-    return execution
+    if execution.staging is None:
+        return execution
+    return replace(execution, staging=with_stages(execution.staging))
 
 
 def _check_zero(text: str, options: Mapping[str, str]) -> None:
@@ -123,7 +125,7 @@ def _staged(staging: Staging, name: str, text: str) -> Staging:
     elif name == "axis_order":
         value = ",".join(order_of(text))
     elif name == "stage_hw":
-        stage_devices(value := text.replace(" ", ""))  # complain now
+        value = text.replace(" ", "")
     elif name == "stage_layers":
         value = stage_layers(text)
     elif name == "cuts":

@@ -53,7 +53,7 @@ def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -
         "layers": [[names[k][0], names[k][-1]] for k in use.stages],
         "replica": use.replica,
         "replicas": pipeline.replicas[use.rank],
-        "accelerators": pipeline.places[use.rank].each,
+        "accelerators": pipeline.places[use.rank].replica(use.replica)[1],
         "computing_s": use.computing / PICOSECONDS,
         "exposed_s": use.exposed / PICOSECONDS,
         "receiving_s": use.receiving / PICOSECONDS,

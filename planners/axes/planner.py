@@ -15,6 +15,7 @@ from planners.axes.stage_devices import (
     first_nodes_of,
     on_devices,
     places_on,
+    replicas_apart,
     stage_devices,
 )
 from planners.cost.objective import TIME, Objective
@@ -41,6 +42,12 @@ def axes(
 ) -> Plan:
     """Named axes as --parallel says, as Megatron splits transformers; without any, samples."""
     staging = getattr(execution, "staging", None) or Staging()
+    update = getattr(execution, "update", "")
+    if update not in ("", "replicated", "auto") and replicas_apart(staging):
+        raise PlanError(
+            f"update={update}: replicas that differ by stage or by device (--stage-hw) "
+            "update their weights whole; leave --zero and --update out"
+        )
     return planned_by_axes(network, array, batch, staging.parallel or Axes(), staging, objective)
 
 

@@ -17,6 +17,7 @@ from hardware import Array
 from planners.axes.degrees import Axes
 from planners.axes.stage_cuts import blocks_of
 from planners.errors import PlanError
+from planners.pipeline.staging import Staging
 from planners.plan import Place
 from workloads import Graph
 
@@ -68,10 +69,23 @@ def on_devices(axes: Axes, stages: Sequence[Sequence[Replicas]]) -> Axes | None:
     return replace(axes, pp=pp, tp=tp, dp=dp)
 
 
-def replicas_apart(axes: Axes, text: str) -> bool:
-    """Whether each replica of a stage is planned by itself; raises PlanError as ``on_devices``."""
-    found = on_devices(axes, stage_devices(text))
-    return found is not None and found.dp == 1
+def with_stages(staging: Staging) -> Staging:
+    """The same with the axes that its ``stage_hw`` says; raises PlanError as ``on_devices``."""
+    if not staging.stage_hw:
+        return staging
+    axes = on_devices(staging.parallel or Axes(), stage_devices(staging.stage_hw))
+    return replace(staging, parallel=axes)
+
+
+def replicas_apart(staging: Staging) -> bool:
+    """Whether a stage has replicas that are each planned by themselves, unlike others of it.
+
+    They update their weights whole, each its own: ZeRO shares them out in one plan.
+    """
+    stages = stage_devices(staging.stage_hw) if staging.stage_hw else ()
+    axes = on_devices(staging.parallel or Axes(), stages)
+    many = max((sum(one.number for one in stage) for stage in stages), default=1)
+    return axes is not None and axes.dp == 1 < many
 
 
 def stage_layers(text: str) -> tuple[int, ...]:

@@ -86,8 +86,7 @@ class Staging:
         return str(stage) in self.recompute.replace(" ", "").split(",")
 
     def __str__(self) -> str:
-        named = self.parallel or self.stage_hw
-        words = self._axes_in_words() if named else self._stages_in_words()
+        words = self._axes_in_words() if self.parallel else self._stages_in_words()
         words += [f"recompute stages:{self.recompute}"] if self.recompute else []
         words += [f"tied {self.tied}"] if self.tied else []
         words += ["vertical sync"] * self.vertical_sync
@@ -103,7 +102,7 @@ class Staging:
         return words
 
     def _axes_in_words(self) -> list[str]:
-        words = [str(self.parallel or Axes(1)).replace(",", " ")]
+        words = [str(self.parallel).replace(",", " ")]
         words += [f"stages on {self.stage_hw}"] if self.stage_hw else []
         layers = " ".join(map(str, self.stage_layers))
         words += [f"of {layers} layers"] if layers else []

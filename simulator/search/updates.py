@@ -77,11 +77,6 @@ def candidates(network: Network, plan: Plan, array: Array, execution: Execution)
 
 def _in_stages(plan: Plan, pipeline: Pipeline, update: Update) -> Plan:
     """All layers of all stages alike."""
-    if update is not Update.REPLICATED and any(stage.plans for stage in pipeline.stages):
-        raise PlanError(
-            f"update={update.value}: replicas on unlike devices update their weights whole; leave "
-            "--zero out"
-        )
     stages = tuple(
         replace(
             stage, plan=replace(stage.plan, updates=updates_of([update] * len(stage.plan.nodes)))

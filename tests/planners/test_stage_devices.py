@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 import accelarray
+from hardware import wires_of
 from planners import Axes, PlanError
 from planners.axes.stage_devices import Replicas, on_devices, stage_devices, stage_layers
+from simulator import Execution
+from simulator.lowering.pipeline.transfers import DeployedBetween
 
 ARRAY = """
 kind = "array"
@@ -100,3 +103,57 @@ def test_a_plan_with_unlike_replicas_reads_back(mixed: str) -> None:
     made = step(mixed, stage_hw="v100:2x2;v100:1x1+t4:2x1").plan
     plan = made.plan if hasattr(made, "plan") else made
     assert accelarray.Plan.from_json(plan.to_json()) == plan
+
+
+def test_replicas_apart_exchange_as_ways_of_one_plan_do(mixed: str) -> None:
+    """Two and two replicas of a kind are planned each by itself, four together: as long."""
+    apart = step(mixed, stage_hw="v100:1x2+v100:1x2")
+    together = step(mixed, stage_hw="v100:1x4")
+    assert apart.iteration_s == pytest.approx(together.iteration_s, rel=0.02)
+
+
+def test_zero_of_replicas_apart_is_refused(mixed: str) -> None:
+    with pytest.raises(PlanError, match="update their weights whole"):
+        step(mixed, stage_hw="v100:1x2+t4:1x2", zero=1)
+    assert step(mixed, stage_hw="v100:1x4;t4:1x4", zero=1).iteration_s > 0
+
+
+def test_tied_weights_of_unlike_numbers_of_replicas(mixed: str) -> None:
+    assert step(mixed, stage_hw="v100:1x4;t4:2x2").iteration_s > 0
+    with pytest.raises(PlanError, match="must be a multiple"):
+        step(mixed, stage_hw="v100:1x2;t4:1x3")
+
+
+def test_sequence_parallelism_over_unlike_widths(mixed: str) -> None:
+    found = step(mixed, parallel="sp", stage_hw="v100:2x2;v100:4x1;t4:2x2")
+    assert found.iteration_s > 0
+
+
+def test_a_plan_shows_each_unlike_replica(mixed: str) -> None:
+    made = accelarray.plan(
+        "gpt2:layers=6:seq=128", "axes", mixed, 24, micro_batch=1, stage_hw="v100:2x1+t4:2x1"
+    )
+    text = made.summary()
+    assert "stage 0, replica 1:" in text
+    assert "0-1, 8-9" in text
+
+
+def test_replicas_of_unlike_width_sum_each_gradient_once(mixed: str) -> None:
+    """Of widths 2 and 4 there are four sums of a quarter, two at a time."""
+    array = accelarray.array(mixed)
+    between = DeployedBetween(array, Execution("deployed"), 0)
+    wide, narrow = array.part(0, 4), array.part(8, 2)
+    one = between.sums([wide, narrow], 1e6, "fc")
+    other = between.sums([narrow, wide], 2e6, "fc")  # the whole is as large
+    assert sum(one.received) == sum(other.received) == pytest.approx(2 * 4e6)
+    assert len(one.jobs) % 2 == 0
+    alike = between.sums([wide, array.part(4, 4)], 1e6, "fc")
+    assert sum(alike.received) == pytest.approx(2 * 4e6)
+
+
+def test_tied_weights_load_each_replica_alike(mixed: str) -> None:
+    """Of four owners two and two sum with each of two users: no user's links carry more."""
+    moved = step(mixed, stage_hw="v100:1x4;t4:2x2").timeline.link_bytes
+    between_kinds = moved[wires_of(accelarray.array(mixed)).subnets[-1].links].reshape(2, 12)
+    assert between_kinds[:, 8:].min() > 0
+    assert between_kinds[:, 8:10].tolist() == between_kinds[:, 10:].tolist()

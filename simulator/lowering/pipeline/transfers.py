@@ -133,7 +133,8 @@ class PublishedBetween:
         rate = min(_port(one) for one in replicas) / self._streams
         moved = each * many * replicas[0].group.size
         joules = moved * transfer_j_per_byte(replicas[0].group)
-        return _sum(layer, moved / 2, joules, duration_ps(each, rate))
+        most = each * replicas[0].group.size / min(one.group.size for one in replicas)
+        return _sum(layer, moved / 2, joules, duration_ps(most, rate))
 
     def copies(self, owner: Rules, user: Rules, ends: tuple[int, int], layer: str) -> Operation:
         """Two stages that have a weight each, of nodes ``ends``, sum its gradients."""

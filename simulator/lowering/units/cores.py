@@ -44,6 +44,8 @@ def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> l
         return _of(0, Deployed(network, plan, planned, execution, folded=True))
     cut = cut_as_planned(network, plan, inference=execution.inference)
     for stage, of in enumerate(plan.pipeline.stages):
+        if of.plans:
+            raise PlanError(f"stage {stage}: units of unlike replicas are not designed together")
         place = plan.pipeline.places[of.place]
         part = planned.part(place.first, place.each)
         own = Deployed(cut.networks[stage], of.plan, part, execution, folded=True)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.measured.large_models import choices, errors_of, spread, spreads
+from experiments.measured.large_models import choices, errors_of, ranking, spread, spreads
 from experiments.measured.study import CONTROLS, Outcome
+from experiments.output import UsageError
 from tests.experiments.measured.some_rows import small
 
 
@@ -29,6 +30,20 @@ def test_the_fastest_predicted_over_the_fastest_measured() -> None:
 
 def test_of_four_plans_nothing_is_said() -> None:
     assert choices([outcome(str(n), 1.0 + n, 1.0) for n in range(4)]) == []
+
+
+def test_ranks_by_hand() -> None:
+    """Of ranks 1 2 3 4 predicted as 2 1 3 4 the correlation is 1 - 6 x 2 / (4 x 15) = 0.8."""
+    steps = [("a", 1.0, 2.0), ("b", 1.5, 1.0), ("c", 2.0, 3.0), ("d", 9.0, 4.0)]
+    plans = [outcome(*plan, group="one") for plan in steps]
+    (section,) = ranking([*plans, outcome("e", 1.0, 1.0), outcome("f", 1.0, 1.0, group="two")])
+    first, second = section.data["ranking"]
+    assert (first["group"], first["plans"], first["chosen"]) == ("one", 4, "b")
+    assert first["spearman"] == pytest.approx(0.8)
+    assert first["regret"] == pytest.approx(0.5)
+    assert (second["group"], second["spearman"]) == ("two", None)
+    with pytest.raises(UsageError, match="--rank: no row with a group"):
+        ranking([outcome("e", 1.0, 1.0)])
 
 
 def test_errors_by_hand() -> None:

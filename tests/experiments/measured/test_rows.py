@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from experiments.measured.rows import Row, parse, shipped
+from experiments.measured.rows import Row, load, parse, shipped
 from experiments.output import UsageError
 from hardware.reader import MOST_ROWS
 from tests.experiments.measured.some_rows import SMALL, small, table
@@ -68,3 +70,20 @@ def test_there_may_not_be_too_many() -> None:
     rows = [SMALL | {"id": f"row{i}"} for i in range(MOST_ROWS + 1)]
     with pytest.raises(UsageError, match="are read"):
         parse(table(*rows), "rows.csv")
+
+
+def test_an_array_lies_beside_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(table(SMALL | {"hw": "", "array": "mixed.toml"}))
+    (row,) = load(str(path))
+    assert row.array == str(tmp_path / "mixed.toml")
+    path.write_text(table(SMALL | {"array": "a100-cluster"}))
+    assert load(str(path))[0].array == "a100-cluster"
+
+
+@pytest.mark.parametrize("array", ["../mixed.toml", "/etc/mixed.toml", "a/../../b.toml"])
+def test_an_array_elsewhere_is_refused(tmp_path: Path, array: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(table(SMALL | {"array": array}))
+    with pytest.raises(UsageError, match="name a file beside the table"):
+        load(str(path))

@@ -13,7 +13,9 @@ import pytest
 from experiments.cli import main
 from experiments.measured.calibrated import calibrated, said, toml_of
 from experiments.measured.case import ROOM, case_of, run_rows
+from experiments.measured.fit import Constants
 from experiments.measured.large_models import plot, sections
+from experiments.measured.rows import load
 from experiments.measured.study import (
     CONTROLS,
     Outcome,
@@ -27,6 +29,7 @@ from experiments.measured.study import (
     work_of,
 )
 from experiments.output import UsageError
+from experiments.scripts.leave_one_out import errors_with
 from experiments.studies.case import step_of
 from experiments.studies.running.outputs import REFUSED, run_case
 from experiments.studies.running.runner import Runner
@@ -47,6 +50,41 @@ def truth() -> list[dict[str, object]]:
         changed: dict[str, object] = {"id": f"true/{i}", "seq": seq, "mbs": micro}
         made.append(SMALL | changed | {"step_s": repr(simulated(0.55, **changed))})
     return made
+
+
+MIXED = """
+kind = "array"
+[[devices]]
+device = "h100-sxm"
+count = 2
+[[devices]]
+device = "t4"
+count = 2
+[[devices]]
+device = "v100-32"
+count = 1
+[topology]
+kind = "switch"
+"""
+
+
+def test_rows_of_unlike_chips(truth: list[dict[str, object]], tmp_path: Path) -> None:
+    """Each chip has its own share; whose is the catalog's is told."""
+    (tmp_path / "mixed.toml").write_text(MIXED)
+    path = tmp_path / "rows.csv"
+    own = {"id": "m", "hw": "", "array": "mixed.toml", "precision": "fp16", "gpus": 5, "mbs": 1}
+    path.write_text(table(SMALL | own | {"stage_hw": "h100:1x2;t4:2x1;v100:1x1"}))
+    (found,) = predicted(load(str(path)), [small(**row) for row in truth], Runner()).outcomes
+    assert found.predicted_s
+    assert found.assumed == tuple(f"share of {of} as in the catalog" for of in ("t4", "v100-32"))
+
+
+def test_leaving_a_source_out_by_hand() -> None:
+    """At a third of the share, with 0.03 s for each 1 / share, a step takes 0.06 s more."""
+    row = small(step_s=0.05)
+    before, now = (Constants({("H100", "bf16"): share}, {}, {}) for share in (1.0, 1 / 3))
+    errors = errors_with([Outcome(row, 0.05, None, None)], {row.id: 0.03}, before, now)
+    assert errors[row.id] == pytest.approx(0.06 / 0.05)
 
 
 def test_a_machine_that_does_what_the_model_says(truth: list[dict[str, object]]) -> None:
