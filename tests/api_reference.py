@@ -12,12 +12,12 @@ import accelarray
 
 HEAD = """# API reference
 
-Everything in `import accelarray`; [from Python](python.md) has examples. Made by
-`python -m tests.api_reference docs/api.md`.
+Everything in `import accelarray`. `python -m tests.api_reference` writes this page from the
+docstrings.
 """
 
 
-def main(path: str = "docs/api.md") -> None:
+def main(path: str = "docs/reference/api.md") -> None:
     """Write the page."""
     Path(path).write_text(page(), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The page of all folders and who imports whom, from the code: docs/architecture.md."""
+"""Write docs/reference/architecture.md: all folders and their imports, from the code."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("hardware", "workloads", "planners", "simulator", "experiments")
 HEAD = """# Architecture
 
-A step goes one way through the code. `workloads` says what is trained, `hardware` on what. A
-planner splits every layer over the array (`planners`). `simulator.sharding` says which part of
-each tensor a device holds and which collectives bring what is missing; `simulator.lowering` writes
-what each device does, in which order; `simulator.cost` says how long a core takes for it and
-`simulator.collectives` what links carry. `simulator.engine` runs that on SimPy and leaves records,
-which `simulator.analysis` reads. `experiments` asks questions of many steps and shows the answers;
-`accelarray.py` is the same for scripts and notebooks.
+A training step passes through these packages:
 
-Folders import one way: an arrow goes from a folder to one that it imports; arrows that follow
-from others are left out. This page is made from the imports by
-`python -m tests.module_map docs/architecture.md`, and a test compares it with the code.
-[The engine](engine.md) has the way of one step in more detail, and
-[CONTRIBUTING](../CONTRIBUTING.md#readme) where to add what.
+1. `workloads` describes the network, and `hardware` the array.
+2. `planners` splits every layer over the array.
+3. `simulator.sharding` finds which part of each tensor a device holds, and which collectives bring
+   the missing parts.
+4. `simulator.lowering` writes the operations of each device, in order.
+5. `simulator.cost` gives the time of a core's operation, and `simulator.collectives` the traffic of
+   the links.
+6. `simulator.engine` runs the operations on SimPy and writes records.
+7. `simulator.analysis` reads the records.
+
+`experiments` runs studies of many steps and shows the results. `accelarray.py` offers the same to
+scripts and notebooks.
+
+Imports go one way: an arrow points from a folder to one that it imports. Arrows that follow from
+other arrows are left out. `python -m tests.module_map` writes this page from the imports, and a
+test compares them. [The engine](../explanation/engine.md) describes the path of one step.
+`CONTRIBUTING.md` says where to add what.
 """
 
 
@@ -118,7 +124,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(path: str = "docs/architecture.md") -> None:
+def main(path: str = "docs/reference/architecture.md") -> None:
     """Write the page."""
     Path(path).write_text(page(), encoding="utf-8")
 

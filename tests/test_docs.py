@@ -19,7 +19,7 @@ from experiments.cli import main
 from tests import api_reference, module_map
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -86,11 +86,11 @@ def test_links_and_pictures_exist() -> None:
 
 
 def test_the_api_reference_is_what_the_docstrings_say() -> None:
-    assert (ROOT / "docs" / "api.md").read_text() == api_reference.page()
+    assert (ROOT / "docs" / "reference" / "api.md").read_text() == api_reference.page()
 
 
 def test_the_module_map_is_what_the_imports_say() -> None:
-    assert (ROOT / "docs" / "architecture.md").read_text() == module_map.page()
+    assert (ROOT / "docs" / "reference" / "architecture.md").read_text() == module_map.page()
 
 
 def test_ci_runs_the_readmes_test_command() -> None:

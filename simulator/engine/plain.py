@@ -1,7 +1,7 @@
 """Say whether accelerations are on: ``ACCELARRAY_PLAIN=1`` switches all of them off.
 
 An acceleration gives the same result sooner. Each asks here, by its name, whenever it could
-be used; docs/engine.md lists them. A run without them is what they are compared with:
+be used; docs/explanation/engine.md lists them. A run without them is what they are compared with:
 
     ACCELARRAY_PLAIN=1 python -m tests.digests --quick
     ACCELARRAY_PLAIN=blocks accelarray simulate ...     only this one is off
