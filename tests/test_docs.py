@@ -1,88 +1,37 @@
-"""The documentation's console and Python examples run, and print what they say.
+"""The documentation's examples run and print what it says, its links lead somewhere."""
 
-``console`` blocks: commands after ``$``, then their output, in which a line
-``...`` stands for any lines. ``python`` blocks of a page run in one namespace.
-``toml`` and ``text`` blocks whose first line is ``# NAME`` become that file.
-"""
-
-import contextlib
-import fnmatch
-import functools
-import io
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from experiments.cli import main
-from tests import api_reference, module_map
-
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+from tests import api_reference, docs_outputs, module_map
+from tests.docs_pages import PAGES, ROOT, Example, blocks, examples, matches, name_of
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return [
-        (language, re.sub(rf"^{indent}", "", text, flags=re.MULTILINE))
-        for indent, language, text in BLOCK.findall(page.read_text())
-    ]
-
-
-def commands(text: str) -> list[tuple[str, str]]:
-    parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
-    assert parts[0] == "", f"output before the first command: {parts[0]!r}"
-    return list(zip(parts[1::2], parts[2::2], strict=True))
-
-
-CHANGES = re.compile(r"--store|--output|--plot|--report|--trace|--device ")
-"""Options that write: what a command prints may be otherwise after one of these."""
-
-
-def printed(command: str) -> str:
-    program, *args = shlex.split(command)
-    assert program == "accelarray", command
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert main(args) == 0, command
-    return out.getvalue().rstrip()
-
-
-def check(out: str, wanted: str) -> None:
-    pattern = "\n".join(
-        "*" if line == "..." else re.sub(r"[\[*?]", r"[\g<0>]", line)
-        for line in wanted.rstrip().splitlines()
-    )
-    assert fnmatch.fnmatchcase(out, pattern), out
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    ran = functools.cache(printed)  # a page may show one command's output in several pieces
-    for language, text in blocks(page):
-        if language in ("toml", "text") and text.startswith("# "):
-            ran.cache_clear()
-            name, _, rest = text.removeprefix("# ").partition("\n")
-            Path(name).write_text(rest)
-        elif language == "python":
-            exec(compile(text, str(page), "exec"), namespace)  # noqa: S102  (our own docs)
-        elif language == "console":
-            for command, wanted in commands(text):
-                if CHANGES.search(command):
-                    ran.cache_clear()
-                check(ran(command), wanted)
-        elif language != "mermaid":  # a picture
-            assert language == "sh", f"{page}: {language} blocks are not checked"
+    for example in examples(page):
+        assert matches(example), f"{example.command}\n{example.out}"
 
 
-def test_links_and_pictures_exist() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
-            if not target.startswith("https://"):
-                assert (page.parent / target).exists(), f"{page}: {target}"
+def slugs(page: Path) -> set[str]:
+    """Anchors of a page's headings, as the forge and mkdocs make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_and_pictures_exist(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if not link.startswith("https://"):
+            target, _, anchor = link.partition("#")
+            path = page.parent / target if target else page
+            assert path.exists(), f"{name_of(page)}: {link}"
+            known = {*slugs(path), "readme"} if anchor else {""}
+            assert anchor in known, f"{name_of(page)}: {link} is none of {sorted(known)}"
 
 
 def test_the_api_reference_is_what_the_docstrings_say() -> None:
@@ -99,3 +48,30 @@ def test_ci_runs_the_readmes_test_command() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     for part in (install, test):
         assert part.removeprefix(".venv/bin/") in script
+
+
+OLD = """│ execution  │ deployed │
+...
+│ iteration  │ 1.5 s    │
+│ share      │ 40 %     │
+...
+"""
+NEW = """title
+│ execution  │ deployed     │
+│ chips      │ 8            │
+│ iteration  │ 1,400 ms     │
+│ samples    │ 5 a second   │
+│ share      │ 41 %         │
+└────────────┴──────────────┘"""
+
+
+def test_outputs_are_brought_up_to_date_line_by_line() -> None:
+    lines = NEW.splitlines()
+    new = docs_outputs.renewed(Example("accelarray simulate", OLD, NEW))
+    assert new.splitlines() == ["...", lines[1], "...", *lines[3:6], "..."]
+    assert matches(Example("", new, NEW))
+
+
+def test_a_line_that_no_output_has_is_named() -> None:
+    with pytest.raises(docs_outputs.GoneError, match="quite another thing"):
+        docs_outputs.renewed(Example("", "...\nquite another thing\n...\n", NEW))
