@@ -15,12 +15,8 @@ Everywhere,
   values of its spec: {"network.bandwidth": "100 Gbit/s"}, or "devices.0.count=64";
 - an execution is "published" (the papers' model), "deployed" (real wires, memory and schedules)
   or an ``Execution``; None is the one that the array is for;
-- further keywords are ``objective`` ("time", "traffic"), ``communication`` ("printed", "plotted")
-  and the deployed model's ``overlap`` ("full", "none"), ``shards`` ("whole", "exact"), ``bucket``
-  (bytes, or "25 MB"), ``algorithm`` and ``strict_memory`` (what does not fit is an error);
-- studies of many steps take ``metrics`` ("time,energy,traffic"), ``jobs`` (processes), ``store``
-  (a file that keeps finished cases), ``cluster`` (a dask scheduler) and ``progress`` (a function
-  that hears of each finished case).
+- further keywords have the names of the command line's flags: ``help(accelarray.simulate)`` lists
+  them with units and defaults.
 
 A batch is samples a step (512 unless a plan was made for another); what a name ends in is its
 unit: ``_s`` seconds, ``_j`` joules. What makes no sense raises ``NetworkError``, ``PlanError``,
@@ -32,25 +28,19 @@ Every result has a short ``repr``, shows itself in notebooks, and has ``summary(
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Unpack
+    from collections.abc import Sequence
 
-    from experiments.face.forms import (
-        ArrayLike,
-        Changes,
-        ExecutionLike,
-        NetworkLike,
-        Networks,
-        Options,
-        PlannerLike,
-        Planners,
-        Progress,
-        StudyOptions,
-        Vary,
-    )
+    from experiments.face.fitting import FitResult, fit
+    from experiments.face.forms import ArrayLike, Changes, NetworkLike
+    from experiments.face.steps import difference, explain, plan, simulate
+    from experiments.face.studies import compare, scale, speedup, sweep
     from experiments.notices import AccelarrayWarning
     from experiments.output import UsageError
     from experiments.results.catalog import Names
@@ -82,6 +72,7 @@ __all__ = [
     "DifferenceResult",
     "Execution",
     "ExplanationResult",
+    "FitResult",
     "Names",
     "Network",
     "NetworkError",
@@ -104,149 +95,103 @@ __all__ = [
     "devices",
     "difference",
     "explain",
+    "fit",
+    "methods",
     "network",
     "networks",
     "plan",
     "planners",
     "scale",
     "simulate",
+    "speedup",
+    "stacks",
     "sweep",
 ]
 
-
-def simulate(
-    network: NetworkLike,
-    planner: PlannerLike,
-    array: ArrayLike = "accpar-mixed",
-    batch: int | None = None,
-    execution: ExecutionLike | None = None,
-    *,
-    set: Changes = (),  # noqa: A002  (the command's --set)
-    folded: bool = True,
-    **options: Unpack[Options],
-) -> StepResult:
-    """Plan one training step and simulate it; its plan and timeline come with it.
-
-    ``folded=False`` simulates every core and link, not one of each class that
-    does the same: the same step, found later.
-    """
-    from experiments.face.asked import cases_of
-    from experiments.results.step import stepped
-
-    asked = (network, [planner], array, batch, execution, set, options)
-    (case,) = cases_of(*asked, folded=folded)
-    return stepped(case)
+PACKAGES = ("experiments", "hardware", "planners", "simulator", "workloads")
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def plan(
-    network: NetworkLike,
-    planner: PlannerLike,
-    array: ArrayLike = "accpar-mixed",
-    batch: int | None = None,
-    execution: ExecutionLike | None = None,
-    *,
-    set: Changes = (),  # noqa: A002
-    **options: Unpack[Options],
-) -> PlanResult:
-    """How a planner splits a network: a type and a share for each layer at each level."""
-    from experiments.face.asked import cases_of
-    from experiments.results.planned import planned
+class _Own:
+    """Finds accelarray's packages beside this file, whatever else has their names."""
 
-    return planned(*cases_of(network, [planner], array, batch, execution, set, options))
+    def __init__(self) -> None:
+        self.folder = HERE
 
-
-def explain(
-    network: NetworkLike,
-    planner: PlannerLike,
-    array: ArrayLike = "accpar-mixed",
-    batch: int | None = None,
-    execution: ExecutionLike | None = None,
-    *,
-    set: Changes = (),  # noqa: A002
-    progress: Progress | None = None,
-    **options: Unpack[Options],
-) -> ExplanationResult:
-    """Why a step takes as long as it does, what would help, and what each ``set`` brought."""
-    from experiments.face.asked import cases_of
-    from experiments.face.inputs import spec_of
-    from experiments.results.explanation import explained
-
-    name, changes = spec_of(array, set)
-    (case,) = cases_of(network, [planner], array, batch, execution, changes, options)
-    return explained(case, name, changes, progress)
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As any finder of ``sys.meta_path``."""
+        top, _, rest = name.partition(".")
+        if top not in PACKAGES:
+            return None
+        spec = PathFinder.find_spec(name, path if rest else [self.folder], target)
+        if spec is None and (theirs := _hidden(name)):
+            raise ImportError(_said(top, theirs))
+        if spec is not None and not rest and (theirs := _hidden(name)):
+            _explain(spec, theirs)
+        return spec
 
 
-def difference(first: StepResult, second: StepResult) -> DifferenceResult:
-    """Where the difference between two steps of one network, array and batch comes from.
-
-    Raises UsageError for steps that cannot be compared.
-    """
-    from experiments.results.difference import differing
-
-    return differing(first, second)
-
-
-def compare(
-    networks: Networks = "all",
-    planners: Planners = "all",
-    array: ArrayLike = "accpar-mixed",
-    batch: int | None = None,
-    execution: ExecutionLike | None = None,
-    *,
-    set: Changes = (),  # noqa: A002
-    **options: Unpack[StudyOptions],
-) -> ComparisonResult:
-    """Speedups of planners over data parallelism, network by network.
-
-    "all" are AccPar's nine networks, and all planners but ``model_parallel``.
-    """
-    from experiments.face.asked import study_of
-    from experiments.results.speedups import compared, whole
-
-    return whole(compared(study_of(networks, planners, array, batch, execution, set, options)))
+def _hidden(name: str) -> str | None:
+    """A user's file of that name, which one of accelarray's packages hides."""
+    for folder in sys.path:
+        if os.path.abspath(folder) == HERE:
+            continue
+        path = os.path.join(os.path.abspath(folder), *name.split("."))
+        for file in (f"{path}.py", os.path.join(path, "__init__.py")):
+            if os.path.isfile(file):
+                return file
+    return None
 
 
-def scale(
-    networks: Networks = "all",
-    planners: Planners = "all",
-    array: ArrayLike = "accpar-mixed",
-    batch: int | None = None,
-    execution: ExecutionLike | None = None,
-    *,
-    levels: str | Iterable[int] = "2-8",
-    set: Changes = (),  # noqa: A002
-    **options: Unpack[StudyOptions],
-) -> ScalingResult:
-    """``compare`` on arrays of 2^levels accelerators in the proportions of ``array``."""
-    from experiments.face.asked import study_of
-    from experiments.results.speedups import scaled, whole
-
-    study = study_of(networks, planners, array, batch, execution, set, options)
-    return whole(scaled(study, levels))
+def _said(package: str, theirs: str) -> str:
+    return (
+        f"{package!r} is a package of accelarray ({os.path.join(HERE, package)}), which hides "
+        f"{theirs}: rename that, as my_{package}, and import it by its new name"
+    )
 
 
-def sweep(
-    vary: Vary,
-    networks: Networks = "all",
-    planners: Planners = "all",
-    array: ArrayLike = "accpar-mixed",
-    batch: int | None = None,
-    execution: ExecutionLike | None = None,
-    *,
-    set: Changes = (),  # noqa: A002
-    **options: Unpack[StudyOptions],
-) -> SweepResult:
-    """Every combination of varied values, under every planner, for every network.
+def _explain(spec: ModuleSpec, theirs: str) -> None:
+    """What a package of accelarray lacks, and a user's file may have, is said with its name."""
+    loader: Any = spec.loader
+    load = loader.exec_module
 
-    ``vary`` has lists and ranges of anything in the array's spec, of ``array``, ``batch``,
-    ``execution``, ``objective`` and of options: {"network.bandwidth": "1 Gbit/s:1 Tbit/s:log:16",
-    "batch": [64, 128]}, or texts as "batch=64,128".
-    """
-    from experiments.face.asked import study_of
-    from experiments.results.sweeps import grid_of, swept
+    def exec_module(module: ModuleType) -> None:
+        load(module)
 
-    study = study_of(networks, planners, array, batch, execution, set, options)
-    return swept(study, grid_of(study, vary))
+        def missing(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            raise ImportError(
+                f"no {name!r}: {_said(module.__name__, theirs)}", name=module.__name__
+            )
+
+        module.__dict__.setdefault("__getattr__", missing)
+
+    loader.exec_module = exec_module
+
+
+def _settle() -> None:
+    """Find accelarray's packages by their location from now on; ImportError for loaded others."""
+    for name in PACKAGES:
+        loaded = sys.modules.get(name)
+        if loaded is None:
+            continue
+        folder = os.path.abspath([*getattr(loaded, "__path__", ()), ""][0])
+        if getattr(loaded, "__file__", None) and folder != os.path.join(HERE, name):
+            raise ImportError(
+                f"{loaded.__file__} is loaded as {name!r}, which is the name of a package of "
+                f"accelarray: rename that file, as my_{name}, and import it by its new name",
+                name=name,
+            )
+        if folder != os.path.join(HERE, name):
+            del sys.modules[name]  # a folder without __init__.py has no code
+    if not any(getattr(one, "folder", None) == HERE for one in sys.meta_path):
+        sys.meta_path.insert(0, _Own())
+
+
+_settle()
 
 
 def network(given: NetworkLike) -> Network:
@@ -283,6 +228,16 @@ def devices() -> Names:
     return _names("devices")
 
 
+def stacks() -> Names:
+    """The software profiles that ship with accelarray, by name."""
+    return _names("stacks")
+
+
+def methods() -> Names:
+    """The methods of training with many workers, by name."""
+    return _names("methods")
+
+
 def _names(kind: str) -> Names:
     from experiments.results.catalog import names_of
 
@@ -300,3 +255,21 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistak
 
     def __dir__() -> list[str]:
         return __all__
+
+
+def _main() -> int:
+    """The command ``accelarray``."""
+    from experiments.cli import main
+
+    return main()
+
+
+def _begin(parent: int) -> None:
+    """In a worker process, which finds accelarray's packages by this module too."""
+    from experiments.studies.running.cores import begin
+
+    begin(parent)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -11,12 +11,11 @@ from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.plan import Plan
+from planners.strangers import attribute_of, of_ours
 from workloads import Network
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
-import os
-import sys
 from typing import Any
 
 
@@ -95,8 +94,9 @@ def _installed() -> EntryPoints:
 def load_planner(planner: str | Planner) -> Planner:
     """The planner called so, a function as it is; raises PlanError with the nearest name.
 
-    ``module:function`` is imported, from the current folder too. What cannot be
-    loaded, or takes other arguments than a planner is given, is named.
+    ``module:function`` is imported, from the current folder too; ``path/file.py:function``
+    is read from that file. What cannot be loaded, or takes other arguments than a planner
+    is given, is named.
     """
     if not isinstance(planner, str):
         own: Planner = callable_as_planner(planner)
@@ -112,10 +112,18 @@ def load_planner(planner: str | Planner) -> Planner:
             package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
             name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
+        if place is planner:
+            check_not_ours(planner)
         found: Planner = imported(name, place)
         return found
     known = hint(planner, [*planner_names(), *BASELINES, *JUDGED])
     raise PlanError(f"unknown planner {planner!r}; {known}")
+
+
+def check_not_ours(place: str) -> None:
+    """Raise PlanError for a module of accelarray's where a user's may be meant."""
+    if (remedy := of_ours(place)) is not None:
+        raise PlanError(f"planner {place!r}: {remedy}")
 
 
 def planner_name(planner: str | Planner) -> str:
@@ -142,27 +150,16 @@ ARGUMENTS = ("network", "array", "batch", "objective")
 
 
 def imported(name: str, place: str) -> Any:
-    """The planner at ``module:attribute``, looked for in the current folder too.
+    """The planner at ``module:attribute`` or ``file.py:attribute``.
 
-    Raises PlanError, with ``name``, whatever goes wrong in the stranger's module.
+    Modules are looked for in the current folder too. Raises PlanError, with ``name``,
+    whatever goes wrong in the stranger's module.
     """
-    from importlib import import_module
-
-    module, _, path = place.partition(":")
-    here = os.getcwd()
-    added = here not in sys.path and "" not in sys.path
-    if added:
-        sys.path.append(here)
     try:
-        found: Any = import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
+        found = attribute_of(place)
     except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {error}"
         raise PlanError(f"planner {name} cannot be loaded: {why}") from error
-    finally:
-        if added:
-            sys.path.remove(here)
     return callable_as_planner(found, name)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,6 +19,18 @@ from simulator import Execution
 DEFAULT_ARRAY = "accpar-mixed"
 OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory")
 RUN = ("metrics", "jobs", "store", "cluster")
+
+
+def keywords_of(
+    args: argparse.Namespace, function: Callable[..., Any], *without: str
+) -> dict[str, Any]:
+    """The arguments that a function of ``accelarray`` takes as keywords of the same names.
+
+    Flags that are short for others are in ``set`` and ``transform`` already.
+    """
+    known = inspect.signature(function).parameters.keys() - {"attention", *asked.SHORT, *without}
+    given: dict[str, Any] = _given(args, sorted(known))
+    return given
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> Any:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from experiments.face.forms import Changes, Options, Progress, StudyOptions, check_keywords
+from experiments.face.forms import (
+    ArrayOptions,
+    Changes,
+    NetworkOptions,
+    Options,
+    Progress,
+    RunOptions,
+    StudyOptions,
+)
 from experiments.face.inputs import (
     assignments,
     batch_of,
@@ -77,6 +85,24 @@ class Conditions:
         return Case(network, planner, self.array, self.batch, **self.options)
 
 
+SHORT = ("precision", "optimizer", "stack")
+"""Keywords that are short for a change of the array's spec."""
+
+
+def changed(changes: Changes, options: ArrayOptions) -> list[str]:
+    """Changes of the array's spec, those by keyword (``precision``, ...) among them."""
+    values: Mapping[str, Any] = options
+    short = [f"{name}={values[name]}" for name in SHORT if values.get(name) is not None]
+    return [*assignments(changes), *short]
+
+
+def transforms_of(options: NetworkOptions) -> list[str]:
+    """Changes of the network, by ``transform`` and ``attention``."""
+    asked, form = options.get("transform") or (), options.get("attention")
+    texts = [asked] if isinstance(asked, str) else list(asked)
+    return [*texts, *([f"attention={form}"] if form else [])]
+
+
 def conditions(
     planners: Sequence[str | Planner],
     array: object,
@@ -115,11 +141,10 @@ def cases_of(
     folded: bool = True,
     transforms: Sequence[str] = (),
 ) -> list[Case]:
-    """A step under each planner; raises what its parts raise, TypeError for an unknown option."""
-    check_keywords(options, Options.__optional_keys__)
-    chosen = [planner_of(planner) for planner in planners]
-    asked = conditions(chosen, array, batch, execution, changes, options)
-    resolved = network_of(network, transforms, asked.array)
+    """A step under each planner; raises what its parts raise."""
+    chosen = [planner_of(planner, options) for planner in planners]
+    asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
+    resolved = network_of(network, [*transforms, *transforms_of(options)], asked.array)
     return [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
 
 
@@ -143,7 +168,7 @@ Running = tuple[Runner, Progress, list[str]]
 
 
 @contextmanager
-def running(options: StudyOptions, total: int) -> Iterator[Running]:
+def running(options: RunOptions, total: int) -> Iterator[Running]:
     """Where cases run and are kept: ``store``, ``jobs``, ``cluster`` and ``progress``.
 
     A store that was given as a path is open meanwhile; without a function
@@ -174,12 +199,12 @@ def study_of(
     *,
     folded: bool = True,
     transforms: Sequence[str] = (),
+    first: Sequence[str] = (),
 ) -> Study:
-    """Many steps; raises what their parts raise, and TypeError for an unknown option."""
-    check_keywords(options, StudyOptions.__optional_keys__)
-    chosen = planners_of(planners)
-    asked = conditions(chosen, array, batch, execution, changes, options)
+    """Many steps, of planners ``first`` too; raises what their parts raise."""
+    chosen = list(dict.fromkeys([*first, *planners_of(planners, options)]))
+    asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
-    found = networks_of(networks, transforms, asked.array)
+    found = networks_of(networks, [*transforms, *transforms_of(options)], asked.array)
     return Study(tuple(found), tuple(chosen), replace(asked, folded=folded), shown, options)

@@ -9,6 +9,9 @@ import importlib
 from typing import Any
 
 HOMES = {
+    "experiments.face.fitting": "FitResult fit",
+    "experiments.face.steps": "difference explain plan simulate",
+    "experiments.face.studies": "compare scale speedup sweep",
     "experiments.results.catalog": "Names",
     "experiments.results.speedups": "ComparisonResult ScalingResult",
     "experiments.results.difference": "DifferenceResult",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 if TYPE_CHECKING:
     from experiments.results.planned import PlanResult
@@ -39,28 +42,24 @@ Progress = Callable[[str], None]
 """Called with a few words whenever a case is finished."""
 
 
-class Options(TypedDict, total=False):
-    """Options that few steps need; those from ``overlap`` on are the deployed model's.
+class ArrayOptions(TypedDict, total=False):
+    """Keywords that are short for changes of an array's spec."""
 
-    ``objective`` "time" or "traffic", ``communication`` "printed" or "plotted", ``mode`` "training"
-    or "inference", ``update`` "replicated", "sharded", "gradients", "weights" or "auto";
-    ``overlap`` "full" or "none", ``shards`` "whole" or "exact", ``bucket`` bytes or
-    "25 MiB" (0: each gradient by itself), ``update_order`` "layers" or "arrival", ``algorithm``
-    that of every collective; with ``strict_memory`` what does not fit is an error. Pipelines are
-    asked for as on the command line: ``stages``, ``schedule``, ``micro_batches``, ``virtual``
-    stages a place,
-    ``recompute`` ("selective", "full", 4 blocks, "stages:0,2"), ``tied`` ("copies"),
-    ``vertical_sync``, ``batches`` to run and ``cuts`` ("conv3_1,fc6"). Planner "axes" reads
-    ``parallel`` ("dp=4,pp=2,tp=8"), ``axis_order`` ("tp,dp,pp"), ``zero`` (0 or 1: ``update``
-    "replicated" or "sharded") and ``micro_batch``, the
-    samples of one for each of dp ways, and for stages on devices of their own ``stage_hw``
-    ("v100:1x4;t4:2x2": kind, tp and replicas) and ``stage_layers`` ("14;10").
-    """
+    precision: str
+    optimizer: str
+    stack: str | PathLike[str]
 
-    objective: str
-    communication: str
-    mode: str
-    update: str
+
+class NetworkOptions(TypedDict, total=False):
+    """Keywords that change a network."""
+
+    attention: str
+    transform: str | Iterable[str]
+
+
+class StageOptions(TypedDict, total=False):
+    """Keywords of pipelines."""
+
     stages: int
     schedule: str
     micro_batches: int
@@ -70,12 +69,13 @@ class Options(TypedDict, total=False):
     vertical_sync: bool
     batches: int
     cuts: str
-    parallel: str
-    axis_order: str
-    zero: int
-    micro_batch: int
-    stage_hw: str
-    stage_layers: str
+
+
+class ModelOptions(ArrayOptions, NetworkOptions, StageOptions, total=False):
+    """Keywords of every step: those, and the execution model's."""
+
+    mode: str
+    update: str
     overlap: str | bool
     shards: str
     bucket: str | float
@@ -84,19 +84,140 @@ class Options(TypedDict, total=False):
     strict_memory: bool
 
 
-class StudyOptions(Options, total=False):
-    """Those, and what studies of many steps take.
+class AxisOptions(TypedDict, total=False):
+    """Keywords of parallelism by named axes."""
 
-    ``metrics`` are "time", "energy" and "traffic", in one text or several; ``jobs``
-    processes run cases (None: as many as are worth it); the file ``store`` keeps
-    finished ones; ``cluster`` is a dask scheduler; ``progress`` hears of each.
-    """
+    parallel: str
+    axis_order: str
+    zero: int
+    micro_batch: int
+    stage_hw: str
+    stage_layers: str
 
-    metrics: str | Iterable[str]
+
+class PlannerOptions(TypedDict, total=False):
+    """What a planner minimises, and by which table of communication."""
+
+    objective: str
+    communication: str
+
+
+class RunOptions(TypedDict, total=False):
+    """Where many steps run, and what is kept of them."""
+
     jobs: int | None
     store: StoreLike | None
     cluster: str | None
     progress: Progress | None
+
+
+class Options(ModelOptions, AxisOptions, PlannerOptions, total=False):
+    """Keywords of one step."""
+
+
+class FitOptions(ModelOptions, RunOptions, total=False):
+    """Keywords of a search over named axes, which sets those itself."""
+
+
+class ReportOptions(ModelOptions, AxisOptions, RunOptions, total=False):
+    """Keywords of a report."""
+
+    metrics: str | Iterable[str]
+
+
+class StudyOptions(Options, RunOptions, total=False):
+    """Keywords of studies of many steps."""
+
+    metrics: str | Iterable[str]
+
+
+ABOUT = {
+    "attention": '"fused" (one kernel, keeps no scores) or "unfused"; default: the stack\'s',
+    "transform": 'changes of the network: "circulant=8", "zeros", "apart"; one or several',
+    "precision": 'number formats: "bf16", "fp8", ...; default: the array\'s',
+    "optimizer": '"adam", "sgd" or "adafactor"; default: the array\'s',
+    "stack": "software profile, a name (accelarray list stacks) or a .toml file",
+    "mode": '"training" (default) or "inference" (forward only)',
+    "update": '"replicated", "sharded", "gradients", "weights" or "auto"; default: the plan\'s',
+    "stages": "pipeline stages, a number; default: no pipeline",
+    "schedule": 'pipeline schedule: "gpipe", "1f1b", "interleaved", ...',
+    "micro_batches": "micro-batches of a step, a number (default 1)",
+    "virtual": "stages on each place, a number (default 1)",
+    "recompute": '"none" (default), "selective", "full", a number of blocks, or "stages:0,2"',
+    "tied": '"copies": stages that share weights both keep them',
+    "vertical_sync": "without a flush: one weight version for a micro-batch in all stages",
+    "batches": "steps to run where the pipeline is not flushed, a number",
+    "cuts": 'first layer of each further stage, "conv3_1,fc6"; default: balanced',
+    "overlap": '"full" (default: communication overlaps with computing) or "none"',
+    "shards": '"whole" (default: whole samples and channels) or "exact"',
+    "bucket": 'size of a gradient bucket, in bytes or as "25 MiB"; 0: each gradient alone',
+    "update_order": '"layers" or "arrival"; default: the plan\'s',
+    "algorithm": 'of every collective: "ring", "tree", ... (default "auto": the fastest)',
+    "strict_memory": "True: a step that does not fit in memory raises OutOfMemoryError",
+    "parallel": 'degrees of parallelism, "dp=4,pp=2,tp=8"; planner "axes" reads them',
+    "axis_order": 'axes on the machine, innermost first (default "tp,cp,dp,pp")',
+    "zero": "stage of ZeRO, 0 to 3: what data-parallel devices keep in parts",
+    "micro_batch": "samples of a micro-batch on each data-parallel device",
+    "stage_hw": 'devices of each stage: kind, tp, replicas, "v100:1x4;t4:2x2"',
+    "stage_layers": 'blocks of each stage, "14;10"; default: equal numbers',
+    "objective": '"time" (seconds, default) or "traffic" (elements)',
+    "communication": '"printed" (the papers\' table, default) or "plotted" (HyPar\'s figures)',
+    "jobs": "processes; default: as many as save time",
+    "store": "file that keeps finished cases; they are not run again",
+    "cluster": 'address of a dask scheduler, "tcp://host:8786"',
+    "progress": "function that is called with a text after each finished case",
+    "metrics": '"time" (default), "energy", "traffic"; one text or several',
+    "network": "a name (accelarray.networks()), a path, a Network, or (module, example)",
+    "networks": 'one network or several; "all" are AccPar\'s nine',
+    "planner": 'a name (accelarray.planners()), a function, a Plan; default "axes" with parallel',
+    "planners": 'one planner or several; "all" are the papers\' four',
+    "array": "a name (accelarray.arrays()), the path of a .toml file, or an Array",
+    "batch": "samples of a step (default 512, or what the plan was made for)",
+    "execution": '"published", "deployed" or an Execution; default: what the array is for',
+    "set": 'changes of the array\'s spec: {"network.bandwidth": "100 Gbit/s"}',
+}
+"""Of each keyword: its values, unit and default, for ``help()``."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def explicit(**about: str) -> Callable[[F], F]:
+    """Show the keywords in place of ``**options``: in the signature, and in the docstring.
+
+    ``about`` describes those of this function alone. The function raises TypeError,
+    with the nearest name, for a keyword that is not there.
+    """
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        parameters = dict(signature.parameters)
+        if (options := parameters.pop("options", None)) is not None:
+            parameters |= _of(str(options.annotation).removeprefix("Unpack[").removesuffix("]"))
+
+        @functools.wraps(function)
+        def called(*args: Any, **keywords: Any) -> Any:
+            check_keywords(keywords, parameters)
+            return function(*args, **keywords)
+
+        lines = [f"{name}: {(ABOUT | about)[name]}" for name in parameters]
+        wrapped = [textwrap.fill(line, 96, subsequent_indent="    ") for line in lines]
+        found: Any = called
+        found.__signature__ = signature.replace(parameters=list(parameters.values()))
+        found.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n", "Parameters:", *wrapped])
+        return cast("F", found)
+
+    return shown
+
+
+def _of(table: str) -> dict[str, inspect.Parameter]:
+    """The keywords of one of the tables above; None is the default of each."""
+    found = {}
+    for name, kind in globals()[table].__annotations__.items():
+        text = kind.__forward_arg__
+        text = text if "None" in text else f"{text} | None"
+        only = inspect.Parameter.KEYWORD_ONLY
+        found[name] = inspect.Parameter(name, only, default=None, annotation=text)
+    return found
 
 
 def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from experiments.face.forms import Changes, Options
+from experiments.face.forms import Changes, ModelOptions
 from experiments.notices import tell_notes
 from experiments.output import UsageError
 from experiments.results.planned import PlanResult
@@ -17,7 +17,7 @@ from experiments.studies import options as vary
 from experiments.studies.case import Planned
 from experiments.studies.options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
 from hardware import Array
-from planners import PLANNERS, Plan, Planner, load_planner
+from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
@@ -65,8 +65,18 @@ def networks_of(
     return [network_of(one, transforms, array) for one in several]
 
 
-def planner_of(given: Any) -> str | Planner:
-    """A planner's name, or a function; a plan that is made already becomes one. PlanError."""
+def planner_of(given: Any, options: Mapping[str, Any] | None = None) -> str | Planner:
+    """A planner's name, or a function; a plan that is made already becomes one.
+
+    None is "axes" where ``options`` has degrees of parallelism. Raises PlanError or UsageError.
+    """
+    if given is None:
+        if not any((options or {}).get(name) is not None for name in ("parallel", "stage_hw")):
+            raise UsageError(
+                'name a planner, as "accpar" or "search" (see planners()), or degrees of '
+                'parallelism, as parallel="dp=4,tp=2"'
+            )
+        given = AXES
     if isinstance(given, PlanResult):
         given = given.plan
     if isinstance(given, Plan):
@@ -76,9 +86,13 @@ def planner_of(given: Any) -> str | Planner:
     return chosen
 
 
-def planners_of(given: Any) -> list[str | Planner]:
-    """Planners from one or several; text is a list as the command line's."""
-    several = _several("planners", given, list(PLANNERS), callable)
+def planners_of(given: Any, options: Mapping[str, Any]) -> list[str | Planner]:
+    """Planners from one or several; text is a list as the command line's.
+
+    With degrees of parallelism, "axes" is one of "all".
+    """
+    known = [*PLANNERS, *([AXES] if options.get("parallel") else [])]
+    several = _several("planners", given, known, callable)
     return [planner_of(one) for one in several]
 
 
@@ -132,7 +146,7 @@ def _toml(value: object) -> str:
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
-def execution_of(given: object, options: Options, array: Array) -> Execution:
+def execution_of(given: object, options: ModelOptions, array: Array) -> Execution:
     """An execution model with options, None the one that the array is for; raises UsageError."""
     if given is None:
         model = usual(array)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
+from planners.strangers import attribute_of, of_ours
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
 from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical, LocalSgd
@@ -54,7 +54,7 @@ def _installed() -> dict[str, str]:
 def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algorithm:
     """The method called so, with options as text; raises TrainingError with the nearest name.
 
-    ``module:class`` is imported.
+    ``module:class`` or ``file.py:class`` is imported, from the current folder too.
     """
     return _class(name).of(options or {})
 
@@ -68,11 +68,10 @@ def _class(name: str) -> type[Algorithm]:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
         raise TrainingError(f"unknown method {name!r}; {hint}")
-    module, _, path = place.partition(":")
+    if place is name and (remedy := of_ours(place)) is not None:
+        raise TrainingError(f"method {name!r}: {remedy}")
     try:
-        found: Any = import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
+        found: Any = attribute_of(place)
     except Exception as error:  # whatever goes wrong in a stranger's module
         raise TrainingError(
             f"method {name!r} cannot be loaded: {type(error).__name__}: {error}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from experiments.studies.case import Case
@@ -151,6 +152,8 @@ def _check_imports(client: Any, address: str) -> None:
     if not client.scheduler_info(n_workers=-1)["workers"]:
         raise RunError(f"--cluster {address}: the scheduler has no workers")
     try:
+        client.run_on_scheduler(import_module, "accelarray")  # which finds its packages
+        client.run(import_module, "accelarray", on_error="return")
         versions = {"the scheduler": client.run_on_scheduler(_probe)}
         versions |= client.run(_probe, on_error="return")
     except Exception as error:

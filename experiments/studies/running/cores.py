@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from importlib import import_module
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
@@ -146,7 +147,9 @@ class _Team:
             if self._pool is None:
                 context: Any = multiprocessing.get_context(START)
                 self._size = jobs
-                self._pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(),))
+                # by way of accelarray, which finds its packages: a user's may be called so too
+                begins = import_module("accelarray")._begin
+                self._pool = ProcessPoolExecutor(jobs, context, begins, (os.getpid(),))
             future = self._pool.submit(call, function, case)
             self._processes |= {*multiprocessing.active_children()} - before
         return future
@@ -170,7 +173,7 @@ def _killed(cases: Sequence[Case]) -> str:
     )
 
 
-def _begin(parent: int) -> None:
+def begin(parent: int) -> None:
     """In a worker: what the parent had is not looked through for garbage, nor copied for that."""
     end_with(parent)
     gc.freeze()

@@ -101,7 +101,7 @@ def test_errors_are_those_of_the_command(
         (
             simulate("lenet", "owt", xyz=1),
             TypeError,
-            "options are algorithm, axis_order, batches, bucket, comm",
+            "options are algorithm, array, attention, axis_order, batch",
         ),
         (sweep("batch=1", "lenet", stor="x"), TypeError, "did you mean 'store'?"),
         (sweep("batch=1", []), UsageError, "networks: name at least one"),

@@ -1,0 +1,143 @@
+"""``accelarray.fit``: every combination of axes of parallelism that fits, the fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+from experiments.face.asked import BATCH, changed, running, transforms_of
+from experiments.face.forms import explicit
+from experiments.face.inputs import array_of, batch_of, execution_of, network_of
+from experiments.output import UsageError
+from experiments.pictures.plots import plot_fit
+from experiments.results.result import Result
+from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
+from experiments.studies.step_numbers import readable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from experiments.face.forms import ArrayLike, Changes, ExecutionLike, FitOptions, NetworkLike
+
+SHOWN = 15
+COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "update")
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class FitResult(Result):
+    """Combinations of axes that fit in memory, the fastest first, and why others do not."""
+
+    asked: Fit
+    every: int
+    """Legal combinations, those that were not simulated among them."""
+    found: tuple[dict[str, Any], ...]
+
+    @property
+    def fits(self) -> list[dict[str, Any]]:
+        """Combinations that fit, the fastest first."""
+        return ranked(self.found)
+
+    @property
+    def others(self) -> list[dict[str, Any]]:
+        """Combinations that do not fit, each with its reason."""
+        return [row for row in self.found if row["reason"]]
+
+    def title(self) -> str:
+        """Network, array and batch."""
+        asked = self.asked
+        return f"{asked.network.name} on {asked.array.name}, batch {asked.batch}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray fit --format json`` prints."""
+        asked = self.asked
+        return {
+            "network": asked.network.name,
+            "array": asked.array.name,
+            "batch": asked.batch,
+            "execution": str(asked.execution),
+            "varied": list(asked.varied),
+            "combinations": self.every,
+            "simulated": len(self.fits),
+            "fits": self.fits,
+            "others": self.others,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each combination that was simulated: those that fit first."""
+        return [*self.fits, *self.others]
+
+    def plot(self) -> Figure:
+        """Step time against memory of the combinations that fit."""
+        return plot_fit(self.fits, self.title())
+
+    def tables(self) -> list[Table | str]:
+        """The fastest, and how many there were in all."""
+        from rich.table import Table
+
+        best, every, rows = self.fits, self.every, self.found
+        counts = why_not(rows)
+        said = [
+            f"{every:,} combinations: {len(best):,} simulated, "
+            f"{counts['do not fit in memory']:,} that do not fit in memory, "
+            f"{counts['cannot be']:,} that cannot be; of the other {every - len(rows):,} the "
+            "weights alone do not fit, or smaller micro-batches do not, or the same fits with less "
+            "computed again."
+        ]
+        if not best:
+            return [self.title(), *said]
+        kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
+        table = Table(title=self.title())
+        for name in (*kept, "step [s]", "tokens/s each", "of peak", "GiB"):
+            table.add_column(name.replace("_", " "), justify="right")
+        for row in best[:SHOWN]:
+            cells = [
+                f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept
+            ]
+            each = row["tokens_per_s_each"]
+            table.add_row(
+                *cells,
+                f"{row['iteration_s']:.4g}",
+                "" if each is None else readable(each),
+                f"{row['share_of_peak']:.1%}",
+                f"{row['peak_memory_bytes'] / 2**30:.1f}",
+            )
+        return [table, *said]
+
+
+@explicit(
+    axes='what to vary, "tp,sp,pp,ep,micro-batch,recompute" (default); also cp, vp, update (ZeRO '
+    "0 to 3); dp takes the devices that are left",
+)
+def fit(
+    network: NetworkLike,
+    array: ArrayLike,
+    batch: int | None = None,
+    execution: ExecutionLike | None = None,
+    *,
+    axes: str | Iterable[str] | None = None,
+    set: Changes = (),  # noqa: A002
+    **options: Unpack[FitOptions],
+) -> FitResult:
+    """Simulate every combination of axes of parallelism that fits in memory.
+
+    Raises NetworkError, SpecError or UsageError.
+    """
+    place = array_of(array, changed(set, options))
+    model = execution_of(execution, options, place)
+    if model.model != "deployed":
+        raise UsageError("fit: the published model has no memory; take --execution deployed")
+    texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
+    varied = VARIED if texts is None else varied_of(texts)
+    size = BATCH if batch is None else batch_of(batch)
+    asked = Fit(network_of(network, transforms_of(options), place), place, size, model, varied)
+    cases, every = asked.cases(), list(asked.choices())
+    found = {}
+    with running(options, len(cases)) as (runner, progress, _):
+        for done in runner.run(cases, asked.after, run_choice, asked.passes):
+            found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
+            if not asked.after(done.name, done.outputs):
+                progress(str(done.name.axes))
+    rows = [found[choice] for choice in every if choice in found]  # whichever ended first
+    return FitResult(asked, len(every), tuple(rows))

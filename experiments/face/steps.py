@@ -1,0 +1,87 @@
+"""``accelarray.simulate``, ``plan``, ``explain`` and ``difference``: one step, or two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack, cast
+
+from experiments.face.asked import SHORT, cases_of, changed
+from experiments.face.forms import explicit
+from experiments.face.inputs import spec_of
+from experiments.results.difference import DifferenceResult, differing
+from experiments.results.explanation import ExplanationResult, explained
+from experiments.results.planned import PlanResult, planned
+from experiments.results.step import StepResult, stepped
+
+if TYPE_CHECKING:
+    from experiments.face.forms import (
+        ArrayLike,
+        Changes,
+        ExecutionLike,
+        NetworkLike,
+        Options,
+        PlannerLike,
+        Progress,
+    )
+
+
+@explicit(folded="False: simulate every core and link, not one of each class; same result")
+def simulate(
+    network: NetworkLike,
+    planner: PlannerLike | None = None,
+    array: ArrayLike = "accpar-mixed",
+    batch: int | None = None,
+    execution: ExecutionLike | None = None,
+    *,
+    set: Changes = (),  # noqa: A002  (the command's --set)
+    folded: bool = True,
+    **options: Unpack[Options],
+) -> StepResult:
+    """Plan one training step and simulate it; its plan and timeline come with it.
+
+    Raises NetworkError, PlanError, SpecError, SimulationError or UsageError.
+    """
+    asked = (network, [planner], array, batch, execution, set, options)
+    (case,) = cases_of(*asked, folded=folded)
+    return stepped(case)
+
+
+@explicit()
+def plan(
+    network: NetworkLike,
+    planner: PlannerLike | None = None,
+    array: ArrayLike = "accpar-mixed",
+    batch: int | None = None,
+    execution: ExecutionLike | None = None,
+    *,
+    set: Changes = (),  # noqa: A002
+    **options: Unpack[Options],
+) -> PlanResult:
+    """How a planner splits a network: a type and a share for each layer at each level."""
+    return planned(*cases_of(network, [planner], array, batch, execution, set, options))
+
+
+@explicit(progress="function that is called with a text after each simulated step")
+def explain(
+    network: NetworkLike,
+    planner: PlannerLike | None = None,
+    array: ArrayLike = "accpar-mixed",
+    batch: int | None = None,
+    execution: ExecutionLike | None = None,
+    *,
+    set: Changes = (),  # noqa: A002
+    progress: Progress | None = None,
+    **options: Unpack[Options],
+) -> ExplanationResult:
+    """Why a step takes as long as it does, what would help, and what each ``set`` brought."""
+    name, changes = spec_of(array, changed(set, options))
+    rest = cast("Options", {key: value for key, value in options.items() if key not in SHORT})
+    (case,) = cases_of(network, [planner], array, batch, execution, changes, rest)
+    return explained(case, name, changes, progress)
+
+
+def difference(first: StepResult, second: StepResult) -> DifferenceResult:
+    """Where the difference between two steps of one network, array and batch comes from.
+
+    Raises UsageError for steps that cannot be compared.
+    """
+    return differing(first, second)
