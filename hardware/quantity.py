@@ -19,6 +19,8 @@ _UNITS = {
     "J/B": {"J/B": 1.0, "J/bit": 8.0},
     "Hz": {"Hz": 1.0},
 }
+_SPELLED = {"bps": "bit/s", "b/s": "bit/s", "Bps": "B/s", "FLOPS": "FLOP/s"}
+"""Other spellings of units: Gbps, Gb/s, GBps, TFLOPS."""
 _EXAMPLES = {
     "FLOP/s": "180 TFLOP/s",
     "B/s": "8 Gbit/s",
@@ -70,6 +72,9 @@ def split_quantity(text: str) -> tuple[str, float] | None:
     """("bit/s", 8e9) for "8 Gbit/s": the unit without prefix, and how many; None if it is none."""
     if match := _SHAPE.fullmatch(text.strip()):
         number, suffix = match.groups()
+        for spelled, unit in _SPELLED.items():
+            if suffix.endswith(spelled):
+                suffix = suffix.removesuffix(spelled) + unit
         for name in sorted({name for units in _UNITS.values() for name in units}, key=len):
             prefix = suffix.removesuffix(name)
             if not suffix.endswith(name):

@@ -117,11 +117,30 @@ Share = Annotated[float, number(0, 1, above=True)]
 Text = Annotated[str, Field(max_length=2000)]
 
 
+MOST_HINTS = 4
+"""Names that a hint has at most."""
+
+
 def hint(word: object, known: Iterable[str]) -> str:
-    """Say which name was meant, "did you mean ring?", or else all that there are."""
+    """Say which name was meant, "did you mean ring?", or else all that there are.
+
+    Where none is almost the word, those that begin with it: h100-sxm for h100.
+    """
     names = list(known)
-    near = difflib.get_close_matches(shown(word, str), names, n=1)
-    return f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+    plain = {name.lower().replace("-", ""): name for name in reversed(names)}
+    typed = shown(word, str).lower().replace("-", "")
+    longer = sorted((one for one in plain if one.startswith(typed)), key=len) if typed else []
+    near = difflib.get_close_matches(typed, plain, n=1, cutoff=0.8) or longer[:MOST_HINTS]
+    near = near or difflib.get_close_matches(typed, plain, n=1)
+    if not near:
+        return f"one of {', '.join(names)}"
+    *others, last = (plain[one] for one in near)
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+
+
+def extra(name: str) -> str:
+    """The command that installs an optional part."""
+    return f"pip install '.[{name}]' in a clone of accelarray"
 
 
 def shown(value: object, text: Callable[[object], str] = repr) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hardware import Array
+from hardware import Array, SpecError
 from hardware.reader import hint
 from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.plan import Plan
 from planners.strangers import attribute_of, of_ours
-from workloads import Network
+from workloads import Network, NetworkError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -124,6 +124,31 @@ def check_not_ours(place: str) -> None:
     """Raise PlanError for a module of accelarray's where a user's may be meant."""
     if (remedy := of_ours(place)) is not None:
         raise PlanError(f"planner {place!r}: {remedy}")
+
+
+def asked(planner: Planner, *step: Any, **told: Any) -> Plan:
+    """What a planner answers; PlanError, with its own line, where it raises what is not ours."""
+    try:
+        return planner(*step, **told)
+    except (PlanError, SpecError, NetworkError):
+        raise
+    except Exception as error:
+        if planner in _OURS:
+            raise
+        raise PlanError(
+            f"planner {planner_name(planner)!r} failed: {type(error).__name__}: {error} "
+            f"({_own_line(planner, error)})"
+        ) from error
+
+
+def _own_line(planner: Planner, error: Exception) -> str:
+    """The last line of the planner's own file on the way to an error, or the last of all."""
+    from traceback import extract_tb
+
+    file = getattr(getattr(planner, "__code__", None), "co_filename", None)
+    lines = extract_tb(error.__traceback__)
+    at = next((line for line in reversed(lines) if line.filename == file), lines[-1])
+    return f"{at.filename}, line {at.lineno}: {at.line}"
 
 
 def planner_name(planner: str | Planner) -> str:

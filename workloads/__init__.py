@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 
+from hardware.reader import hint
 from workloads.attention import with_attention
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, owners, partition_graph
@@ -68,10 +68,10 @@ def load_network(name: str) -> Network:
 
 
 def _hint(name: str) -> str:
-    plain = {known.replace("-", ""): known for known in (*NETWORKS, *LARGE)}
-    near = difflib.get_close_matches(name.lower().replace("-", ""), plain, n=1)
-    hint = f"did you mean {plain[near[0]]}?" if near else f"one of {', '.join(NETWORKS)}"
-    return f"{hint} (or the path of an .onnx, .toml or .txt file)"
+    meant = hint(name, (*NETWORKS, *LARGE))
+    if not meant.startswith("did"):
+        meant = f"one of {', '.join(NETWORKS)}"
+    return f"{meant} (or the path of an .onnx, .toml or .txt file)"
 
 
 __all__ = [

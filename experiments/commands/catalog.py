@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from experiments.results.sweeps import records
 from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Setting, catalog_names, load_array, load_device, load_stack, spec_kind
+from hardware.reader import hint
 from planners import load_planner
 from workloads import LARGE, NETWORKS, Network, Sides, is_network
 
@@ -93,10 +93,8 @@ def _write_onnx(network: Network, output: str) -> None:
 def _unknown(name: str) -> str:
     specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
     names = [*NETWORKS, *LARGE, *all_planners(), *specs]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
     paths = "(or the path of a .toml, .onnx or .txt file)"
-    return f"nothing is called {name!r}; {hint} {paths}"
+    return f"nothing is called {name!r}; {hint(name, names)} {paths}"
 
 
 def _show_spec(

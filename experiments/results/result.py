@@ -11,6 +11,7 @@ from experiments.output import UsageError, check_writable, deliver, text_of, to_
 from experiments.pictures.figures import check_plot, save, shortened
 from experiments.results.formats import csv_of, markdown_of
 from hardware import format_quantity
+from hardware.reader import extra
 
 if TYPE_CHECKING:
     import argparse
@@ -122,9 +123,7 @@ def _write_parquet(table: pandas.DataFrame, output: str) -> None:
         try:
             table.to_parquet(path, index=False)
         except ImportError:
-            raise UsageError(
-                f"--output {output!r}: Parquet needs pip install 'accelarray[parquet]'"
-            ) from None
+            raise UsageError(f"--output {output!r}: Parquet needs {extra('parquet')}") from None
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

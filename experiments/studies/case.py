@@ -27,11 +27,12 @@ from planners import (
 from planners.pipeline.balance import balanced
 from planners.pipeline.staging import micro_batch, named_cuts, places_of
 from planners.plan import Place
-from planners.registry import plans_stages, reads_axes, takes_execution
+from planners.registry import asked, plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Timeline, simulate
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.machine import no_collecting
 from simulator.lowering.layer_times import layer_times
+from simulator.lowering.schedules.registry import schedule_of
 from simulator.search.updates import with_updates
 from workloads import Layer, Network, partition_graph
 from workloads.cache import once_for_each
@@ -332,6 +333,17 @@ def _further(layer: Layer, shared: int) -> list[Any]:
     return [] if fields == [1, False, 0, 1, 0, "", -1, []] else [fields]
 
 
+def _check_schedule(staging: Staging) -> None:
+    """Raise PlanError for a schedule whose places need more stages than are asked for."""
+    axes, least = staging.parallel, schedule_of(staging.usual_schedule).least_virtual
+    if max(staging.virtual, axes.vp if axes else 1) < least:
+        more = f"{axes},vp={least}" if axes else f"pp={max(staging.stages, 2)},vp={least}"
+        raise PlanError(
+            f"schedule {staging.schedule} needs {least} stages a place or more (vp), not 1: take "
+            f"--parallel {more}, or --schedule 1f1b"
+        )
+
+
 def plan_of(case: Case) -> Plan:
     """The case's plan; its planner sees the array as the execution model runs it.
 
@@ -340,9 +352,11 @@ def plan_of(case: Case) -> Plan:
     planner = load_planner(case.planner)
     objective = Objective.named(case.objective, case.communication)
     array, staging = case.execution.planned(case.array), case.execution.staging
+    if staging is not None:
+        _check_schedule(staging)
     if staging is None or isinstance(case.planner, Planned) or plans_stages(planner):
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
-        plan = planner(case.network, array, case.batch, objective, **told)
+        plan = asked(planner, case.network, array, case.batch, objective, **told)
     else:
         step = (case.network, array, case.batch, objective, case.execution, staging)
         plan = staged_plan(case.planner, *step)
@@ -350,14 +364,14 @@ def plan_of(case: Case) -> Plan:
         raise PlanError(
             f"planner {case.planner_name!r} gave {type(plan).__name__}; it must return a Plan"
         )
-    for what, made, asked in (
+    for what, made, wanted in (
         ("batch", plan.batch, case.batch),
         ("communication", plan.communication, case.communication),
     ):
-        if made != asked:
+        if made != wanted:
             raise PlanError(
-                f"planner {case.planner_name!r} gave a plan for {what} {made}, not {asked}; plan "
-                f"again for {asked}, or ask for {made}"
+                f"planner {case.planner_name!r} gave a plan for {what} {made}, not {wanted}; plan "
+                f"again for {wanted}, or ask for {made}"
             )
     return with_updates(case.network, plan, case.array, case.execution)
 

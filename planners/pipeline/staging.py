@@ -14,7 +14,7 @@ from planners.axes.degrees import Axes
 from planners.cost.objective import TIME, Objective
 from planners.errors import PlanError
 from planners.plan import Pipeline, Place, Plan, Stage
-from planners.registry import load_planner, planner_name
+from planners.registry import asked, load_planner, planner_name
 from workloads import Cut, Graph, Network, NetworkError, cut, partition_graph
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def planned_in_stages(
     )
 
     def planned(_: int, part: Network, at: Array) -> Plan:
-        return each(part, at, size, objective, **told)
+        return asked(each, part, at, size, objective, **told)
 
     found = cut_into(network, firsts)
     return plan_of_stages(whole, found, array, places, staging, staging.micro_batches, planned)

@@ -36,7 +36,7 @@ def test_what_people_write(text: str, unit: str, value: float) -> None:
 
 
 REFUSED = """
-8| 8 Gb| 8 Gbps| 8 GBit/s| 8 gbit/s| 8 KB/s| 8 G| Gbit/s| -8 Gbit/s| +8 Gbit/s| 0 B/s| nan B/s
+8| 8 Gb| 8 gps| 8 GBit/s| 8 gbit/s| 8 KB/s| 8 G| Gbit/s| -8 Gbit/s| +8 Gbit/s| 0 B/s| nan B/s
 inf B/s| 1e999 B/s| 1e30 B/s| 5 min| 16 GiB| 180 TFLOP/s| 1_0 B/s| 8  GB/s x| 8 Gbit/s/s| ٣ B/s
 """
 

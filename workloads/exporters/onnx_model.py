@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hardware.reader import extra
 from workloads.attention import ATTENTION, with_attention
 from workloads.network import Network
 from workloads.tensors import NetworkError
@@ -24,7 +25,7 @@ def to_onnx(network: Network) -> onnx.ModelProto:
     try:
         import onnx  # noqa: F401
     except ImportError:
-        raise NetworkError("writing ONNX needs pip install 'accelarray[onnx]'") from None
+        raise NetworkError(f"writing ONNX needs {extra('onnx')}") from None
     from workloads.exporters.onnx_layers import write
     from workloads.exporters.onnx_writer import Writer
 

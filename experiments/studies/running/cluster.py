@@ -15,6 +15,7 @@ from typing import Any
 
 from experiments.studies.case import Case
 from experiments.studies.running.cores import RunError, Spread, call
+from hardware.reader import extra
 
 CONNECT_S = 15.0
 GRACE_S = 2.0
@@ -71,7 +72,7 @@ def _connect(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise RunError("--cluster needs dask: pip install 'accelarray[cluster]'") from None
+        raise RunError(f"--cluster needs dask: {extra('cluster')}") from None
     _quiet()
     _check_transport(address)
 

@@ -6,9 +6,9 @@ is (p - 1) / m of the ideal time; interleaved, with v stages a rank, (p - 1) / (
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 
+from hardware.reader import hint
 from planners import PlanError
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
@@ -124,7 +124,11 @@ SCHEDULES: dict[str, Schedule] = {
         Schedule("gpipe", gpipe, "all micro-batches forward, then all backward"),
         Schedule("1f1b", alternate, "forward and backward in turn, then a flush", check=no_virtual),
         Schedule(
-            "interleaved", interleaved, "1f1b with several stages a place", check=_whole_groups
+            "interleaved",
+            interleaved,
+            "1f1b with several stages a place",
+            check=_whole_groups,
+            least_virtual=2,
         ),
         Schedule(
             "zero-bubble",
@@ -165,6 +169,4 @@ def schedule_of(name: str) -> Schedule:
         if not isinstance(found, Schedule):
             raise PlanError(f"schedule {name!r}: {entry.value} is no Schedule")
         return found
-    near = difflib.get_close_matches(name, SCHEDULES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(SCHEDULES)}"
-    raise PlanError(f"unknown schedule {name!r}; {hint}")
+    raise PlanError(f"unknown schedule {name!r}; {hint(name, SCHEDULES)}")

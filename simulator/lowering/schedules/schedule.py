@@ -58,6 +58,8 @@ class Schedule:
     flushes: bool = True
     whole_batch: bool = True
     check: Callable[[Sequence[int], int, int], str | None] = lambda replicas, virtual, many: None
+    least_virtual: int = 1
+    """Stages of a place that somebody who asks for it must have: with fewer it is another."""
 
 
 def no_virtual(replicas: Sequence[int], virtual: int, micro_batches: int) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardware.reader import extra
 from workloads.importers.onnx.guard import MOST_BYTES, MOST_NODES, MOST_TENSORS
 from workloads.network import Network
 from workloads.tensors import NetworkError
@@ -59,14 +60,15 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
 
 
 def _load(path: str) -> onnx.ModelProto:
+    data = _bytes(path)
     try:
         import onnx
         from google.protobuf.message import DecodeError
     except ImportError:
-        raise NetworkError(f"{path}: ONNX files need pip install 'accelarray[onnx]'") from None
+        raise NetworkError(f"{path}: ONNX files need {extra('onnx')}") from None
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(_bytes(path))
+        model.ParseFromString(data)
     except DecodeError:
         raise NetworkError(f"{path}: not an ONNX file, or a truncated one") from None
     _check_sizes(path, model)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hardware.reader import extra
 from workloads.network import Network
 from workloads.tensors import NetworkError
 
@@ -31,7 +32,7 @@ def from_torch(
         import torch
         from torch._subclasses import FakeTensorMode
     except ImportError:
-        raise NetworkError("from_torch needs pip install 'accelarray[torch]'") from None
+        raise NetworkError(f"from_torch needs {extra('torch')}") from None
     from workloads.importers.network import assemble
     from workloads.importers.torch.graph import Reader
 

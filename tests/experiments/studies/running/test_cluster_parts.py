@@ -213,7 +213,7 @@ def test_addresses(address: str) -> None:
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(RunError, match=r"pip install 'accelarray\[cluster\]'"):
+    with pytest.raises(RunError, match=r"pip install '\.\[cluster\]'"):
         cluster._connect(ADDRESS)
 
 

@@ -19,7 +19,7 @@ FEW = ("alexnet", "resnet18", "mobilenet-v2", "gpt2", "llama3-8b", "gnmt")
 
 def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(NetworkError, match=r"pip install 'accelarray\[torch\]'"):
+    with pytest.raises(NetworkError, match=r"pip install '\.\[torch\]'"):
         from_torch(torch_counts.MODELS["lenet"], ())
 
 
