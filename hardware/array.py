@@ -36,7 +36,8 @@ class Stack:
     updated in ``update_order``: that of the layers, once all gradients are there, or as gradients
     arrive ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
     With ``tensor_waits`` a layer's gradient of weights waits until the errors of its input are
-    summed (tensor parallelism), which goes on beside it elsewhere.
+    summed (tensor parallelism), which goes on beside it elsewhere. ``memory_reserve`` is the share
+    of HBM that steps have not.
     None: what is usual.
     """
 
@@ -54,6 +55,7 @@ class Stack:
     tensor_waits: bool = False
     bucket_rank_bytes: float = 0.0
     ring_steps_s: tuple[float, ...] = ()
+    memory_reserve: float = 0.0
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

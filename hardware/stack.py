@@ -83,6 +83,7 @@ class HabitsTable(Table):
     tensor_waits: bool = False
     bucket_rank: Bytes = 0.0
     ring_steps: Annotated[list[Duration], Field(min_length=2, max_length=2)] | None = None
+    memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
 
 
 class StackTable(Table):
@@ -168,6 +169,7 @@ class Chosen:
             habits.tensor_waits,
             habits.bucket_rank,
             tuple(habits.ring_steps or ()),
+            habits.memory_reserve,
         )
 
     @classmethod

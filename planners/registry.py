@@ -133,7 +133,7 @@ def asked(planner: Planner, *step: Any, **told: Any) -> Plan:
     except (PlanError, SpecError, NetworkError):
         raise
     except Exception as error:
-        if planner in _OURS:
+        if planner in (PLANNERS | BASELINES).values() or is_built_in(planner):
             raise
         raise PlanError(
             f"planner {planner_name(planner)!r} failed: {type(error).__name__}: {error} "

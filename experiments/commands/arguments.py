@@ -243,6 +243,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
     only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
     only.add_argument(
+        "--memory-reserve",
+        metavar="SHARE",
+        help="share of memory that the step may not use, as 6%% (default: the stack's)",
+    )
+    only.add_argument(
         "--strict-memory",
         action="store_true",
         default=None,

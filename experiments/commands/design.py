@@ -62,7 +62,16 @@ def configure(commands: Any) -> None:
     parser.add_argument("--device", metavar="FILE", help="write the winner's spec (.toml)")
     add_stages(parser)
     add_output(parser)
-    deployed = {"overlap", "shards", "bucket", "update_order", "algorithm", "execution", "update"}
+    deployed = {
+        "overlap",
+        "shards",
+        "bucket",
+        "update_order",
+        "algorithm",
+        "memory_reserve",
+        "execution",
+        "update",
+    }
     parser.set_defaults(run=run, strict_memory=False, **dict.fromkeys(deployed))
 
 

@@ -129,6 +129,7 @@ _OF_NETWORKS: dict[str, Any] = {
     "overlap": None,
     "shards": None,
     "bucket": None,
+    "memory_reserve": None,
     "update_order": None,
     "algorithm": None,
     "strict_memory": None,

@@ -82,6 +82,7 @@ def case_of(row: Row) -> RowCase:
         ),
         recompute=split.recompute,
         update=ZERO[str(split.zero)] if split.zero else "",
+        memory_reserve=0.0,  # what was run did fit
         strict_memory=bool(split.more),
     )
     network = _network(_sizes(row, split))

@@ -269,7 +269,7 @@ def _options(execution: Execution) -> dict[str, Any]:
             del options["staging"][unasked]
     if not execution.inference:
         del options["mode"]
-    for later in ("update", "early_stop"):
+    for later in ("update", "early_stop", "memory_reserve"):
         if not options[later]:
             del options[later]
     return options
@@ -289,8 +289,10 @@ def _array(array: Array) -> dict[str, Any]:
 
 
 def _habits(stack: Stack) -> dict[str, Any]:
-    """What a stack does that is no device's, whatever it is called."""
-    return {k: v for k, v in asdict(stack).items() if k not in ("name", "description")}
+    """What a stack does that is no device's nor the execution's, whatever it is called."""
+    return {
+        k: v for k, v in asdict(stack).items() if k not in ("name", "description", "memory_reserve")
+    }
 
 
 @once_for_each

@@ -166,9 +166,11 @@ class Fit:
 
     @property
     def capacity_bytes(self) -> float:
-        """HBM of the smallest device's core."""
+        """HBM of the smallest device's core, without what is reserved."""
         kinds = self.array.group.kinds
-        return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
+        return (1 - self.execution.memory_reserve) * min(
+            device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds
+        )
 
     def state_bytes(self, choice: Choice) -> float:
         """What a device holds at least: its share of weights, gradients and optimizer's state.

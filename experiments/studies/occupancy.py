@@ -58,6 +58,8 @@ def memory_rows(memory: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         if one is not top:
             continue
         yield "of it", in_words(one["by_class"])
+        if use.reserve_bytes:
+            yield "reserve", f"{readable(use.reserve_bytes)} that the step may not use"
         if not use.fits:
             yield "to free", most_of_it(one["by_class"])
 

@@ -19,7 +19,7 @@ from planners.registry import reads_axes
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 
-DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm")
+DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm", "memory_reserve")
 AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch", "stage_hw", "stage_layers")
 STAGE_OPTIONS = (
     "stages",
@@ -65,6 +65,7 @@ READ: dict[str, tuple[str, Callable[[str], object]]] = {
     "overlap": ("overlap", lambda text: text == "full"),
     "shards": ("whole_shards", lambda text: text == "whole"),
     "bucket": ("bucket_bytes", lambda text: _bytes(text)),
+    "memory_reserve": ("memory_reserve", lambda text: _share(text)),
     "zero": ("update", lambda text: ZERO[text]),
 }
 """Options that are no stages', but the execution model's fields of another name or kind."""
@@ -160,6 +161,17 @@ def _number(name: str, text: str, least: int = 1) -> int:
 
 def _flag(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _share(text: str) -> float:
+    """A share of memory, as 0.06 or 6 %."""
+    try:
+        share = float(text.rstrip("% ")) / (100 if text.rstrip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if 0 <= share < 1:
+        return share
+    raise UsageError(f"memory-reserve={text}: a share of memory, as 0.06 or 6%")
 
 
 def _bytes(text: str) -> float:

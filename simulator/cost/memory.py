@@ -189,25 +189,32 @@ def _over_time(held: Iterable[_Held], operators: int) -> tuple[list[float], list
 
 
 def device_memory(
-    cores: Iterable[tuple[Device, MemoryUse, int]],
+    cores: Iterable[tuple[Device, MemoryUse, int]], reserve: float = 0.0
 ) -> tuple[DeviceMemory, ...]:
-    """One entry for each device; ``cores`` are (device, their use, how many use it so)."""
+    """One entry for each device; ``cores`` are (device, their use, how many use it so).
+
+    The share ``reserve`` of the capacity is not theirs.
+    """
     uses: dict[Device, list[tuple[MemoryUse, int]]] = {}
     for device, use, many in cores:
         uses.setdefault(device, []).append((use, many))
-    return tuple(_of_device(device, found) for device, found in uses.items())
+    return tuple(_of_device(device, found, reserve) for device, found in uses.items())
 
 
-def _of_device(device: Device, uses: Sequence[tuple[MemoryUse, int]]) -> DeviceMemory:
+def _of_device(
+    device: Device, uses: Sequence[tuple[MemoryUse, int]], reserve: float
+) -> DeviceMemory:
     fullest = max((use for use, _ in uses), key=lambda use: use.peak_bytes)
+    room_bytes = fullest.capacity_bytes * (1 - reserve)
     return DeviceMemory(
         device.name,
         fullest.peak_bytes,
         fullest.capacity_bytes,
         fullest.operator,
         sum(many for _, many in uses),
-        sum(many for use, many in uses if not use.fits),
+        sum(many for use, many in uses if use.peak_bytes > room_bytes),
         fullest.by_class,
+        fullest.capacity_bytes * reserve,
     )
 
 

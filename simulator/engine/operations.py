@@ -29,7 +29,8 @@ class DeviceMemory:
     """HBM of all an array's cores of one device: the fullest one's peak, and how many overflow.
 
     Bytes are a core's. ``operator`` is the first at the peak ("" where all are idle), which
-    ``by_class`` has by CLASSES where that is known.
+    ``by_class`` has by CLASSES where that is known. ``reserve_bytes`` of the capacity are for
+    others than the step.
     """
 
     device: str
@@ -39,6 +40,7 @@ class DeviceMemory:
     cores: int
     cores_over: int
     by_class: tuple[float, ...] = ()
+    reserve_bytes: float = 0.0
 
     @property
     def fits(self) -> bool:
@@ -87,6 +89,8 @@ def overflow(network: str, planner: str, array: str, memory: Sequence[DeviceMemo
     ]
     if others := len(full) - len(over):
         over.append(f"and {others} more")
+    if reserved := max(one.reserve_bytes for one in full):
+        over.append(f"{readable(reserved)} of it are reserved (--memory-reserve)")
     return (
         f"{network} under {planner} does not fit in the memory of {array}: {'; '.join(over)}; "
         "take a smaller batch, more devices or another planner"

@@ -57,7 +57,8 @@ class Execution:
     in ``update_order`` ("layers" or "arrival"; "": as the plan says, else the layers', or of
     updates in parts as gradients arrive); ``algorithm`` is that of every collective ("auto":
     the cheapest predicted). With ``strict_memory`` a step that does not fit in HBM is not run
-    (OutOfMemoryError).
+    (OutOfMemoryError). Of HBM the share ``memory_reserve`` is for others than the step: the
+    driver's context, buffers of collectives, gaps between blocks.
     ``recompute`` says what of forward is computed again before backward: "none", "selective",
     "full", or so many blocks: to its end, or with ``early_stop`` as far as backward needs it.
     Of either model, ``mode`` is training or inference (forward
@@ -78,6 +79,7 @@ class Execution:
     recompute: str = "none"
     early_stop: bool = False
     update_order: str = ""
+    memory_reserve: float = 0.0
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -151,4 +153,5 @@ def deployed(array: Array) -> Execution:
         bucket_bytes=stack.bucket_bytes,
         early_stop=stack.early_stop,
         update_order="" if array.stack is None else stack.update_order,
+        memory_reserve=stack.memory_reserve,
     )

@@ -58,20 +58,23 @@ def stage_memory(
     workers: Sequence[Worker],
     capacities: Sequence[float],
     names: Sequence[str],
+    reserve: float = 0.0,
 ) -> tuple[DeviceMemory, ...]:
     """One entry for each place and device; ``names`` and ``capacities`` are the workers'.
 
-    Bytes are those of the fullest core.
+    Bytes are those of the fullest core. The share ``reserve`` of capacities is not theirs.
     """
     found: dict[tuple[str, str], list[Use]] = {}
     for worker, capacity, name in zip(workers, capacities, names, strict=True):
         if worker.rank_program is not None:
             use = worker, capacity, peak(worker, worker.rank_program)
             found.setdefault((worker.device.name, name), []).append(use)
-    return tuple(_of_stage(f"{name} ({device})", uses) for (device, name), uses in found.items())
+    return tuple(
+        _of_stage(f"{name} ({device})", uses, reserve) for (device, name), uses in found.items()
+    )
 
 
-def _of_stage(name: str, uses: Sequence[Use]) -> DeviceMemory:
+def _of_stage(name: str, uses: Sequence[Use], reserve: float) -> DeviceMemory:
     """What the fullest of some workers holds, the first of such."""
     worker, capacity, top = max(uses, key=_most)
     where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
@@ -88,8 +91,9 @@ def _of_stage(name: str, uses: Sequence[Use]) -> DeviceMemory:
         capacity,
         where,
         sum(one.cores for one, _, _ in uses),
-        sum(use[0].cores for use in uses if _most(use) > use[1]),
+        sum(use[0].cores for use in uses if _most(use) > (1 - reserve) * use[1]),
         all_classes(*always, by_class),
+        reserve * capacity,
     )
 
 

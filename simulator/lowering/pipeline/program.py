@@ -233,7 +233,7 @@ class _Writing:
             rank = worker.rank_program.rank if worker.rank_program else 0
             stages = range(rank, len(self._pipeline.stages), len(self._pipeline.places))
             names.append(f"stage {' and '.join(map(str, stages))}")
-        found = stage_memory(workers, capacities, names)
+        found = stage_memory(workers, capacities, names, self._execution.memory_reserve)
         fault = overflow(self._plan.network, self._plan.planner, self._array.name, found)
         if fault and self._execution.strict_memory:
             raise OutOfMemoryError(fault)

@@ -209,10 +209,11 @@ class Deployed(ExchangesOnWires):
         self, classes: Iterable[tuple[Device, Shards, Fractions, int]]
     ) -> tuple[DeviceMemory, ...]:
         """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
-        found = device_memory(
+        uses = (
             (device, self.memory_use(device, shards, updated), many)
             for device, shards, updated, many in classes
         )
+        found = device_memory(uses, self.execution.memory_reserve)
         if self.execution.strict_memory and (
             fault := overflow(self.plan.network, self.plan.planner, self.array.name, found)
         ):

@@ -22,6 +22,7 @@ def test_each_option_changes_its_own_field() -> None:
         "bucket": with_options(DEPLOYED, {"bucket": "25 MB"}).bucket_bytes,
         "update_order": with_options(DEPLOYED, {"update_order": "arrival"}).update_order,
         "algorithm": with_options(DEPLOYED, {"algorithm": "ring"}).algorithm,
+        "memory_reserve": with_options(DEPLOYED, {"memory_reserve": "6 %"}).memory_reserve,
     }
     assert changed == {
         "overlap": False,
@@ -29,6 +30,7 @@ def test_each_option_changes_its_own_field() -> None:
         "bucket": 25e6,
         "update_order": "arrival",
         "algorithm": "ring",
+        "memory_reserve": 0.06,
     }
     assert set(changed) == set(DEPLOYED_OPTIONS)
     defaults = {"overlap": "full", "shards": "whole", "algorithm": "auto"}

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,3 +164,41 @@ def test_strictness_is_part_of_a_cases_identity_only_where_asked_for() -> None:
         deployed = replace(grid, execution=execution)
         keys.append(deployed.cases(deployed.points()[0])[0].key)
     assert keys[0] != keys[1]
+
+
+GPUS = ("simulate", "gpt2", "--array", "dgx-a100", "--stack", "ngc-2020", "--batch", "64")
+
+
+@pytest.mark.parametrize("staged", [(), ("--micro-batch", "1", "--set", "devices.0.count=2")])
+def test_a_reserve_is_no_room_for_the_step(
+    staged: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    axes = ("--parallel", "pp=2" if staged else "tp=1")
+
+    def simulated(*options: str) -> dict[str, Any]:
+        assert main([*GPUS, *axes, *staged, "--format", "json", *options]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    usual = simulated()
+    assert usual["fits"]
+    for one in usual["memory"]:
+        assert one["reserve_bytes"] == pytest.approx(0.06 * one["capacity_bytes"])
+    held = max(one["peak_bytes"] / one["capacity_bytes"] for one in usual["memory"])
+    assert simulated("--memory-reserve", f"{0.999 - held}")["fits"]
+    fuller = simulated("--memory-reserve", f"{1.001 - held}")
+    assert not fuller["fits"]
+    assert "are reserved (--memory-reserve)" in fuller["warnings"][0]
+    assert fuller["peak_memory_bytes"] == usual["peak_memory_bytes"]
+    assert simulated("--memory-reserve", "0")["memory"][0]["reserve_bytes"] == 0
+
+
+def test_the_table_has_the_reserve_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GPUS, "--parallel", "tp=1"]) == 0
+    assert "4.80 GiB that the step may not use" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["1", "-0.1", "100%", "x", "nan"])
+def test_a_reserve_is_a_share(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GPUS, "--parallel", "tp=1", f"--memory-reserve={text}"]) == 2
+    assert f"memory-reserve={text}: a share of memory" in capsys.readouterr().err
