@@ -152,7 +152,7 @@ ABOUT = {
     "overlap": '"full" (default: communication overlaps with computing) or "none"',
     "shards": '"whole" (default: whole samples and channels) or "exact"',
     "bucket": 'size of a gradient bucket, in bytes or as "25 MiB"; 0: each gradient alone',
-    "memory_reserve": 'share of memory that a step may not use, 0.06 or "6 %"; default: the stack\'s',
+    "memory_reserve": 'share of memory that steps may not use, "6 %"; default: the stack\'s',
     "update_order": '"layers" or "arrival"; default: the plan\'s',
     "algorithm": 'of every collective: "ring", "tree", ... (default "auto": the fastest)',
     "strict_memory": "True: a step that does not fit in memory raises OutOfMemoryError",
