@@ -1,9 +1,11 @@
-"""Run every benchmark: ``python -m benchmarks [RESULTS.json [TABLE.md]]``.
+"""Run every benchmark: ``python -m benchmarks [RESULTS.json [TABLE.csv]]``.
 
 Writes pytest-benchmark's JSON, then a table of it (to the terminal without a
 second file name).
 """
 
+import csv
+import io
 import json
 import platform
 import sys
@@ -16,41 +18,30 @@ PLAIN = str.maketrans({"_": " ", "[": ": ", "-": ", ", "]": None})
 
 
 def table(results: dict[str, Any]) -> str:
-    """A Markdown table: least time, records a second, peak memory."""
-    head = ("benchmark", "time", "records", "records/s", "peak memory", "million timeouts")
-    lines = [f"| {' | '.join(head)} |", "|---|--:|--:|--:|--:|--:|"]
+    """As CSV: least time, records a second, peak memory."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(("benchmark", "seconds", "records", "peak memory [MB]", "million timeouts"))
     for bench in results["benchmarks"]:
         least, extra = bench["stats"]["min"], bench["extra_info"]
         name = bench["name"].removeprefix("test_").translate(PLAIN)
-        records = f"{extra['records']:,}" if "records" in extra else ""
-        rate = f"{extra['records'] / least / 1e6:.2f} M" if "records" in extra else ""
-        memory = f"{extra['peak memory MB']} MB" if "peak memory MB" in extra else ""
-        bare = extra.get("million timeouts", "")
-        lines.append(f"| {name} | {duration(least)} | {records} | {rate} | {memory} | {bare} |")
-    return "\n".join(lines) + "\n"
+        keys = ("records", "peak memory MB", "million timeouts")
+        rows.writerow((name, f"{least:.3g}", *(extra.get(key, "") for key in keys)))
+    return file.getvalue()
 
 
-def duration(seconds: float) -> str:
-    """Three digits with a fitting unit."""
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-
-
-def main(results: str = "benchmarks.json", markdown: str | None = None) -> int:
+def main(results: str = "benchmarks.json", path: str | None = None) -> int:
     """Run, then write the table."""
     folder = str(Path(__file__).parent)
     code = pytest.main(
         [folder, "-q", "-s", "--dist=no", "--benchmark-enable", f"--benchmark-json={results}"]
     )
     data = json.loads(Path(results).read_text())
-    cpu = data["machine_info"]["cpu"].get("brand_raw", platform.machine())
-    text = (
-        f"Least of several rounds, {cpu}, {data['machine_info']['cpu']['count']} cores, "
-        f"Python {platform.python_version()}.\n\n{table(data)}"
-    )
-    if markdown:
-        page = Path(markdown)
-        head = page.read_text().partition("<!-- table -->")[0] if page.exists() else ""
-        page.write_text(f"{head}<!-- table -->\n\n{text}")
+    cpu = data["machine_info"]["cpu"]
+    made = f"{cpu.get('brand_raw', platform.machine())}, {cpu['count']} cores"
+    text = f"# least of several rounds, {made}, Python {platform.python_version()}\n{table(data)}"
+    if path:
+        Path(path).write_text(text)
     else:
         print(text)
     return int(code)

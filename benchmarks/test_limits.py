@@ -39,7 +39,7 @@ def test_planning_takes_a_second_five_for_the_largest(name: str) -> None:
 
 
 def test_the_bounds_of_a_large_wide_graph_take_five_seconds() -> None:
-    """docs/model.md: some five seconds a split for 1,000 nodes."""
+    """docs/explanation/models.md: some five seconds a split for 1,000 nodes."""
     network = added_at_random(300, 700)
     two = load_array("accpar-homogeneous", ["devices.0.count=2"])
     assert least_s(lambda: load_planner("accpar")(network, two, 512, TIME), 1) < 5

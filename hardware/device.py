@@ -19,7 +19,7 @@ class ChipLinks:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """How near a core comes to its peaks; the defaults are assumptions (docs/roofline.md).
+    """How near a core comes to its peaks; the defaults are assumptions (docs/reference/specs.md).
 
     An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
     (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds

@@ -3,8 +3,8 @@
 Area is a linear model, fitted on the areas of 3,670 designs that Phaze publishes from an
 Accelergy-based flow (``experiments/published/core_areas.csv``): least squares of the relative
 error. ``python -m experiments.scripts.area_fit`` makes the fit, and what it misses on designs
-that it has not seen, again (docs/design.md). There the vector units are as wide as the matrix
-units, so that the two widths' own costs are told apart by the counts alone.
+that it has not seen, again (docs/explanation/chip-design.md). There vector units are as wide as
+matrix units, so that the two widths' own costs are told apart by the counts alone.
 
 Power is that of units which all work in every cycle. Its energies are parameters. Those of
 ``POWER`` are of 45 nm: M. Horowitz, "Computing's energy problem", ISSCC 2014, figures 1.1.8 and

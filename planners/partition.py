@@ -1,9 +1,9 @@
 """The ways to split a layer between two groups, and what each one moves.
 
-After AccPar (Song et al., HPCA 2020; docs/model.md): a layer multiplies F_l
+After AccPar (Song et al., HPCA 2020; docs/explanation/models.md): a layer multiplies F_l
 (B x Di) by W_l (Di x Do) into F_{l+1} (B x Do); a split cuts one of B, Di, Do.
 A fourth cuts the groups of a grouped convolution or the heads of attention, a
-fifth the positions of a sequence; docs/partitions.md derives which type suits which
+fifth the positions of a sequence; docs/explanation/partitions.md derives which type suits which
 kind of layer.
 Everything here counts elements of tensors; bytes and seconds come later.
 """
@@ -117,8 +117,8 @@ WHOLE = Shard()
 def legal(node: Node, shard: Shard = WHOLE) -> tuple[PartitionType, ...]:
     """The types a node may take where ``shard`` of it is left, in ascending order.
 
-    docs/partitions.md has the reasons. Its layer's type says which dimensions may be split at
-    all; of the channels of a group there must be several, and IV needs two whole groups to part.
+    Reasons: docs/explanation/partitions.md. Its layer's type says which dimensions may be split
+    at all; of the channels of a group there must be several, and IV needs two whole groups to part.
     """
     whole = node.join or node.groups == 1
     several = {

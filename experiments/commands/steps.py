@@ -185,7 +185,7 @@ def configure_collective(commands: Any) -> None:
         "--algorithm",
         metavar="X",
         default="auto",
-        help="see docs/collectives.md (default: auto, the one predicted to be fastest)",
+        help="see docs/explanation/collectives.md (default: auto, the one predicted to be fastest)",
     )
     add_array(parser)
     add_output(parser)

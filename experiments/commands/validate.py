@@ -35,7 +35,7 @@ def configure_validate(commands: Any) -> None:
         "--table",
         metavar="FILE",
         help="steps to predict, in the columns of the shipped table of measured ones (MLPerf) or "
-        "of that of another simulator (ASTRA-sim); or collectives' latencies (docs/collectives.md)",
+        "of that of another simulator (ASTRA-sim); or latencies of collectives (docs/results.md)",
     )
     parser.add_argument(
         "--set",
@@ -50,8 +50,8 @@ def configure_validate(commands: Any) -> None:
     group.add_argument(
         "--rows",
         metavar="FILE",
-        help="steps of transformers to predict (.csv; columns: docs/large-models.md), in place of "
-        "all else",
+        help="steps of transformers to predict (.csv; columns: docs/reference/specs.md), in "
+        "place of all else",
     )
     group.add_argument(
         "--calibration",
@@ -179,7 +179,7 @@ def configure_calibrate(commands: Any) -> None:
     parser.add_argument(
         "measured",
         metavar="MEASURED.csv",
-        help="measured steps, a few of one stack (columns: docs/large-models.md)",
+        help="measured steps, a few of one stack (columns: docs/reference/specs.md)",
     )
     parser.add_argument(
         "--output", metavar="FILE", help="write the stack there (.toml), for --stack FILE"

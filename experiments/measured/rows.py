@@ -1,7 +1,7 @@
 """Measured steps of large models: one CSV format, checked strictly; what is not known is empty.
 
 A row is a step that somebody measured: a transformer, a machine, how it was split,
-and seconds. The columns are those of the compiled table in docs/large-models.md.
+and seconds. The columns are those of the compiled table in docs/reference/specs.md.
 """
 
 from __future__ import annotations

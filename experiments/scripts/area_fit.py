@@ -1,4 +1,4 @@
-"""The area model's coefficients and errors, as docs/design.md has them."""
+"""The area model's coefficients and errors, as docs/explanation/chip-design.md has them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas
 
 from experiments.output import progress_bar
-from experiments.scripts.deployed_study import BATCHES, WIRES, array_of, markdown
+from experiments.scripts.deployed_study import BATCHES, WIRES, array_of
 from experiments.studies.comparison import compare
 from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import geometric_mean
@@ -63,11 +63,10 @@ there are samples; whole shards that fill some are left untiled.
 
 
 def main(folder: str = "docs", *networks: str) -> None:
-    """Write ``deployed_sensitivity.csv`` and its tables (Markdown) into a folder."""
+    """Write ``data/deployed_sensitivity.csv`` into a folder."""
     table = study([load_network(name) for name in networks or ZOO])
-    target = Path(folder)
-    table.to_csv(target / "deployed_sensitivity.csv", index=False, float_format="%.6g")
-    (target / "deployed-sensitivity.md").write_text(tables(table))
+    path = Path(folder) / "data" / "deployed_sensitivity.csv"
+    table.to_csv(path, index=False, float_format="%.6g")
 
 
 def study(networks: Sequence[Network]) -> pandas.DataFrame:
@@ -104,27 +103,6 @@ def changed(array: Array, execution: Execution, name: str) -> tuple[Array, Execu
     if of_device is _untiled and not execution.whole_shards:
         of_device = _same  # whole samples fill the tiles that there are
     return array.with_devices(of_device), replace(execution, **fields)
-
-
-def tables(table: pandas.DataFrame) -> str:
-    """A table for each planner: arrays, wires and batches by changes."""
-    lines = [
-        "# What the deployed study's speedups depend on",
-        "",
-        "Made by `python -m experiments.scripts.deployed_sensitivity docs`: geometric means over "
-        "the nine networks, with overlap, under one change at a time. The other rule of tiles: "
-        "exact shards, which fill no tiles, become whole samples, which do (512 samples on 512 "
-        "cores, the others idle); whole shards are left untiled. "
-        "[What they say](deployed-study.md).",
-    ]
-    for planner, part in table.groupby("planner", sort=False):
-        rows = (
-            [*place, *own.set_index("change")["speedup"][list(CHANGES)].map("{:.2f}".format)]
-            for place, own in part.groupby(["array", "wires", "batch"], sort=False)
-        )
-        heads = ["array", "wires", "batch", *CHANGES]
-        lines += ["", f"## {planner}", "", *markdown(heads, rows, 3)]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

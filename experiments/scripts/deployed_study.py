@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,11 +45,10 @@ BATCHES = {"512, exact shards": (512, False), "65,536, whole shards": (65_536, T
 
 
 def main(folder: str = "docs", *networks: str) -> None:
-    """Write ``deployed_study.csv``, its picture and its tables (Markdown) into a folder."""
+    """Write ``data/deployed_study.csv`` and its picture into a folder."""
     table = study([load_network(name) for name in networks or ZOO])
     target = Path(folder)
-    table.to_csv(target / "deployed_study.csv", index=False, float_format="%.6g")
-    (target / "deployed-tables.md").write_text(tables(table))
+    table.to_csv(target / "data" / "deployed_study.csv", index=False, float_format="%.6g")
     save(plot(table), str(target / "pictures" / "deployed-study.png"))
 
 
@@ -89,55 +88,6 @@ def array_of(wires: str, kind: str) -> Array:
     """One array of the study."""
     name, *changes = WIRES[wires][kind]
     return load_array(name, changes)
-
-
-def tables(table: pandas.DataFrame) -> str:
-    """Every case as Markdown: a section per array and wires, a table per batch and overlap."""
-    lines = [
-        "# The deployed model on three sets of wires: all cases",
-        "",
-        "Made by `python -m experiments.scripts.deployed_study docs`. Seconds of a step under "
-        "data parallelism, then speedups over it: of data parallelism with the *best share* for "
-        "each kind and on the *best subset*, and of the planners; *alone*: AccPar on the faster "
-        "half alone; *left*: AccPar over the better of both. "
-        "[What they say](deployed-study.md).",
-    ]
-    for (array, wires), part in table.groupby(["array", "wires"], sort=False):
-        lines += ["", f"## {array}, {wires}"]
-        for (batch, overlap), rows in part.groupby(["batch", "overlap"], sort=False):
-            named = (
-                "" if wires == "published model" else f", overlap {'full' if overlap else 'none'}"
-            )
-            lines += ["", f"Batch {batch}{named}:", "", *_markdown(rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _markdown(rows: pandas.DataFrame) -> list[str]:
-    """A line for each network, and their geometric means."""
-    networks = list(dict.fromkeys(rows["network"]))
-    cells = rows.set_index(["planner", "network"])
-    speedup, base = cells["speedup"].unstack(0).loc[networks], cells.loc["data_parallel"]
-    fairer = [name for name in FAIRER if name in speedup]
-    shown = speedup[[*fairer, *list(PLANNERS)[1:]]].rename(
-        columns=lambda name: name.replace("_", " ")
-    )
-    alone = cells.loc["accpar"]["fast_alone_speedup"]
-    if alone.notna().any():
-        shown["alone"] = alone
-    if fairer:
-        shown["left"] = speedup["accpar"] / speedup[fairer].max(axis=1)
-    rounded = shown.map("{:.2f}".format)
-    means = [f"{geometric_mean(list(shown[name].dropna())):.2f}" for name in shown]
-    lines = [[name, f"{base['iteration_s'][name]:.5f}", *rounded.loc[name]] for name in networks]
-    heads = ["network", "data parallel [s]", *shown]
-    return markdown(heads, [*lines, ["geometric mean", "", *means]], 1)
-
-
-def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> list[str]:
-    """A Markdown table's lines; all columns but the first few, of words, to the right."""
-    marks = "|---" * words + "|---:" * (len(heads) - words) + "|"
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
-    return [lines[0], marks, *lines[1:]]
 
 
 def plot(table: pandas.DataFrame) -> Figure:

@@ -1,4 +1,4 @@
-"""WHAM's search against every design of the small space, network by network (docs/design.md)."""
+"""WHAM's search against every design of the small space, network by network (docs/results.md)."""
 
 from __future__ import annotations
 

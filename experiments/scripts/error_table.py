@@ -24,7 +24,7 @@ from experiments.studies.running.store import Store
 
 ABOUT = """# Measured training steps of large models: how far predictions are off (error_band.py).
 # Written by python -m experiments.scripts.error_table; the rows are those of public sources that
-# docs/large-models.md tells, predicted with constants of the shipped calibration rows alone.
+# docs/results.md tells, predicted with constants of the shipped calibration rows alone.
 """
 
 

@@ -1,4 +1,4 @@
-"""What collectives take by formula, where a formula is exact (docs/collectives.md)."""
+"""What collectives take by formula, where a formula is exact (docs/explanation/collectives.md)."""
 
 from __future__ import annotations
 

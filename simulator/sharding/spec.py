@@ -2,7 +2,7 @@
 
 The words are those of PyTorch's DTensor: a tensor's ``Spec`` has one placement for each level
 of the mesh. What a type of split makes of each tensor follows from the index that it cuts
-(AccPar, Song et al., HPCA 2020, Table 1; docs/partitions.md). A layer is
+(AccPar, Song et al., HPCA 2020, Table 1; docs/explanation/partitions.md). A layer is
 
     forward    output[b, o]  = sum over i of  input[b, i] * weight[i, o]
     backward   error[b, i]   = sum over o of  error[b, o] * weight[i, o]

@@ -6,10 +6,7 @@ from pathlib import Path
 import pandas
 from matplotlib.axes import Axes
 
-from experiments.scripts import (
-    deployed_sensitivity,
-    deployed_study,
-)
+from experiments.scripts import deployed_sensitivity, deployed_study
 from experiments.studies.speedups import geometric_mean
 from hardware import load_array
 from simulator import Execution
@@ -40,18 +37,6 @@ def made_up() -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
-def test_the_deployed_studys_tables() -> None:
-    text = deployed_study.tables(made_up())
-    assert text.count("\n## ") == 2 * (1 + len(deployed_study.WIRES))
-    mixed, alike = text.split("\n## ")[1:3]
-    assert mixed.startswith("mixed, published model\n\nBatch 512, exact shards:")
-    assert "| network | data parallel [s] | owt | hypar | accpar | alone |" in mixed
-    assert "| lenet | 0.12500 | 2.00 | 4.00 | 8.00 | 9.00 |" in mixed
-    assert "| geometric mean |  | 2.00 | 4.00 | 8.00 | 9.00 |" in mixed
-    assert "alone" not in alike
-    assert "Batch 65,536, whole shards, overlap full:" in text
-
-
 def test_the_deployed_studys_picture() -> None:
     figure = deployed_study.plot(made_up())
     panels = [axes for axes in figure.axes if axes.get_title()]
@@ -77,54 +62,22 @@ def test_the_deployed_studys_arrays_are_those_of_its_wires() -> None:
         assert mixed.topology.kind == alike.topology.kind
 
 
-def test_the_deployed_page_has_the_studys_numbers() -> None:
-    """Every headline mean, and between which ones it lies, from the two tables beside the page."""
+def test_the_results_page_has_the_studys_numbers() -> None:
+    """Geometric means of planners and baselines, and what is left of AccPar, from the table."""
     docs = Path(__file__).parents[2] / "docs"
-    study = pandas.read_csv(docs / "deployed_study.csv")
-    changed = pandas.read_csv(docs / "deployed_sensitivity.csv")
-    seen = 0
-    page, _, baselines = (docs / "deployed-study.md").read_text().partition("\n## Beside data")
-    assert _check_baselines(baselines, study) == 2 * 2 * (1 + len(deployed_study.WIRES))
-    for line in page.splitlines():
-        if not line.startswith(("| mixed |", "| homogeneous |")):
-            continue
-        kind, wires, batch, *cells = (cell.strip() for cell in line[1:-1].split("|"))
-        of = {"array": kind, "wires": wires, "batch": deployed_batch(batch)}
-        published = wires == "published model"
-        for planner, cell in zip(("owt", "hypar", "accpar"), cells, strict=False):
-            speedups = chosen(study, **of, planner=planner, overlap=not published)["speedup"]
-            mean = f"{geometric_mean(list(speedups)):.2f}"
-            if not published:
-                means = chosen(changed, **of, planner=planner)["speedup"]
-                mean += f" ({means.min():.2f} to {means.max():.2f})"
-            assert cell == mean
-            seen += 1
-        if kind == "mixed":
-            rows = chosen(study, **of, planner="accpar", overlap=not published)
-            assert cells[3] == f"{geometric_mean(list(rows['fast_alone_speedup'])):.2f}"
-    assert seen == 3 * 2 * 2 * (1 + len(deployed_study.WIRES))
-
-
-def _check_baselines(page: str, study: pandas.DataFrame) -> int:
-    """Means of AccPar and of both baselines, and what is left of it; how many rows there are."""
+    study = pandas.read_csv(docs / "data" / "deployed_study.csv")
+    planners = ["owt", "hypar", "accpar", "best_share", "best_subset"]
+    page = (docs / "results.md").read_text().partition("### What is left on real wires")[2]
     rows = [line for line in page.splitlines() if line.startswith(("| mixed |", "| homogeneous |"))]
+    assert len(rows) == 2 * 2 * (1 + len(deployed_study.WIRES))
     for line in rows:
         kind, wires, batch, *cells = (cell.strip() for cell in line[1:-1].split("|"))
         of = {"array": kind, "wires": wires, "batch": deployed_batch(batch)}
-        speedups = {
-            planner: chosen(study, **of, planner=planner, overlap=wires != "published model")
-            .set_index("network")["speedup"]
-            .sort_index()
-            for planner in ("best_share", "best_subset", "accpar")
-        }
-        means = [f"{geometric_mean(list(found)):.2f}" for found in speedups.values()]
-        share, subset, accpar = speedups.values()
-        left = accpar / share.combine(subset, max)
-        assert [*cells[:3], cells[3].partition(" ")[0]] == [
-            *means,
-            f"{geometric_mean(list(left)):.2f}",
-        ]
-    return len(rows)
+        own = chosen(study, **of, overlap=wires != "published model")
+        speedups = own.pivot_table(index="network", columns="planner", values="speedup")
+        left = speedups["accpar"] / speedups[["best_share", "best_subset"]].max(axis=1)
+        columns = [*(speedups[name] for name in planners), left]
+        assert cells == [f"{geometric_mean(list(column)):.2f}" for column in columns]
 
 
 def deployed_batch(samples: str) -> str:
@@ -147,9 +100,3 @@ def test_what_the_deployed_study_depends_on() -> None:
             other, run = deployed_sensitivity.changed(array, execution, name)
             same = (other.group == array.group, run == execution)
             assert same == (name == deployed_sensitivity.AS_IT_IS,) * 2 or sum(same) == 1
-    rows = [
-        ("mixed", "torus", "512", change, "accpar", 2.0) for change in deployed_sensitivity.CHANGES
-    ]
-    columns = ["array", "wires", "batch", "change", "planner", "speedup"]
-    text = deployed_sensitivity.tables(pandas.DataFrame(rows, columns=columns))
-    assert "| mixed | torus | 512 | " + " | ".join(["2.00"] * len(rows)) + " |" in text

@@ -1,4 +1,4 @@
-"""docs/partitions.md derived again: products as index sums, cut along one index, multiplied out.
+"""docs/explanation/partitions.md derived again: products as index sums, cut along one index.
 
 A split along an index that a product keeps leaves each side a part of the
 result; along an index it sums over, each side holds partial sums of the whole.

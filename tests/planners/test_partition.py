@@ -1,4 +1,4 @@
-"""The tables of docs/model.md, derived again from who holds and who needs which element."""
+"""The tables of docs/explanation/models.md, derived from who holds and needs which element."""
 
 from itertools import product
 

@@ -10,7 +10,7 @@ this folder:
     class Square(LayerType):
         name = "square"
 
-That is an unweighted operator of one input that keeps its shape; docs/layer_types.md has more.
+That is an unweighted operator of one input that keeps its shape (docs/reference/networks.md).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Layer:
     names an earlier layer whose weights this one uses (tied embeddings). With a
     ``block`` above 1 the matrix is of circulant blocks of that side. In a ``causal``
     softmax, or attention, a position sees itself and those before it. What is ``apart`` is
-    an operator of its own, although it could be done in passing (docs/roofline.md).
+    an operator of its own, although it could be done in passing (docs/explanation/operators.md).
     ``sizes`` are numbers that only its type has a use for, by name.
     """
 

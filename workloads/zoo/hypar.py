@@ -3,7 +3,7 @@
 Not the true networks: a convolution keeps its input's side whatever its stride
 and padding (so that multiply-adds are counted on the input's resolution), the
 pool behind it divides that side, and the next layer's input is as printed, even
-where the two do not fit. See docs/hypar.md.
+where the two do not fit. See docs/explanation/partitions.md.
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ def test_users_faults_exit_with_2(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 @pytest.mark.slow
 def test_what_was_tried_and_made_it_worse(capsys: pytest.CaptureFixture[str]) -> None:
-    """docs/roofline.md: padded matrices spoil the boards' ratio, untiled memory small batches."""
+    """docs/results.md: padded matrices spoil the boards' ratio, untiled memory small batches."""
     padded = run_json(capsys, "--set", "roofline.pad_matrix_unit=128")
     assert padded["board_ratio"]["predicted"] > 1.75
     assert max(abs(row["error"]) for row in padded["rows"][:2]) > 0.02

@@ -1,4 +1,4 @@
-"""Routes by the names of links, worked out one message at a time from docs/collectives.md."""
+"""Routes by the names of links, one message at a time, from docs/explanation/collectives.md."""
 
 from __future__ import annotations
 

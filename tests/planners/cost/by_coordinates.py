@@ -1,4 +1,4 @@
-"""What two halves compute and receive, counted element by element from docs/model.md.
+"""What two halves compute and receive, counted element by element from docs/explanation/models.md.
 
 Fully connected layers in a chain. A tensor is the set of its (row, column)
 coordinates; who holds, makes and reads which of them is written down here

@@ -1,4 +1,4 @@
-"""Every split against all choices of types; costs are written again from docs/model.md."""
+"""Every split against all choices of types; costs follow docs/explanation/models.md."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_bytes_of_a_convolution() -> None:
 
 
 def test_the_table_summed_otherwise() -> None:
-    """docs/roofline.md's table, added up layer by layer for ResNet-50 without any graph."""
+    """docs/explanation/operators.md's table, added up for ResNet-50 without any graph."""
     rows, element = 3, 2
     layers = {layer.name: layer for layer in RESNET.layers}
     total = 0.0

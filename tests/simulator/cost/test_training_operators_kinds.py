@@ -192,7 +192,7 @@ def test_depthwise_weights_are_one_matrix_a_group() -> None:
 
 
 def test_gpt2_summed_otherwise() -> None:
-    """docs/roofline.md's table for GPT-2, added up from its sizes without any graph."""
+    """docs/explanation/operators.md's table for GPT-2, added up from its sizes without a graph."""
     s, d, v, heads, layers = 16, 768, 50_257, 12, 12
     element, x, probabilities = 2 * ROWS, s * d, heads * s * s
     norm = 5 * x  # forward R W, backward R R W

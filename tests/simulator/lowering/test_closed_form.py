@@ -81,7 +81,7 @@ def test_iteration_time_of_chains(name: str, planner: str, boards: int) -> None:
 
 
 def test_the_published_all_reduce_is_recursive_doubling() -> None:
-    """Data parallel: log2(n) exchanges of each full gradient (docs/model.md)."""
+    """Data parallel: log2(n) exchanges of each full gradient (docs/explanation/models.md)."""
     network = load_network("vgg16")
     for levels in (1, 4, 7):
         array = load_array(

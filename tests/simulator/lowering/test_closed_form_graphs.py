@@ -3,7 +3,7 @@
 Two clocks, one for each kind of board, in exact fractions: within a half all
 boards do the same, at the top split both wait for the later one and for the
 slower side. Types and shares come from the plan as plain text and numbers;
-sizes, tables and order are written here from docs/model.md.
+sizes, tables and order are written here from docs/explanation/models.md.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def dot(terms: Fraction) -> Fraction:
 
 
 def tensors(layer: Layer, dims: Dims) -> Tensors:
-    """The formulas of docs/model.md and docs/partitions.md, kind by kind."""
+    """The formulas of docs/explanation/models.md and partitions.md, kind by kind."""
     rows, into, out, groups = dims
     rows = rows * BATCH
     source = rows * into * groups * layer.input.elements

@@ -91,7 +91,7 @@ def two_cores() -> Array:
 def test_tied_weights_between_two_cores(
     owner: PartitionType, user: PartitionType, share: float
 ) -> None:
-    """docs/partitions.md's table in bytes: gradients of 4 B, new weights of 2 B for an element."""
+    """Tied weights in bytes: gradients of 4 B, new weights of 2 B for an element."""
     network, array = tied(), two_cores()
     names = tuple(node.name for node in partition_graph(network))
     root = Split((Partition(owner, share), Partition(user, share)), 0.0, (None, None))

@@ -212,7 +212,7 @@ def test_layouts_that_leave_cores_without_some_layers_are_told_apart() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 def test_it_never_loses_in_any_case(case: Case) -> None:
-    """Hours; what was found is in docs/search.md."""
+    """Hours; what was found is in docs/explanation/search.md."""
     found = row(case)
     assert found["search_s"] <= found["rival_s"]
 
