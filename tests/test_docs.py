@@ -1,11 +1,12 @@
 """The documentation's examples run and print what it says, its links lead somewhere."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from tests import api_reference, docs_outputs, module_map
+from tests import api_reference, docs_notebooks, docs_outputs, module_map
 from tests.docs_pages import PAGES, ROOT, Example, blocks, examples, matches, name_of
 
 
@@ -14,6 +15,16 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     for example in examples(page):
         assert matches(example), f"{example.command}\n{example.out}"
+
+
+@pytest.mark.parametrize("path", docs_notebooks.NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_show_what_their_cells_give(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept, today = json.loads(path.read_text()), docs_notebooks.executed(path)
+    assert docs_notebooks.texts(today) == docs_notebooks.texts(kept)
+    assert path.stat().st_size < 200_000
 
 
 def slugs(page: Path) -> set[str]:

@@ -196,7 +196,7 @@ def test_records_as_csv(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_exact_picoseconds_would_lose_slices() -> None:
-    """Why ``ts`` and ``dur`` are whole nanoseconds: the count that docs/timelines.md gives.
+    """Why ``ts`` and ``dur`` are whole nanoseconds: the count that docs/how-to/timeline.md gives.
 
     Perfetto rounds a start and a duration apart from each other, and drops a
     slice that begins within the one before it and ends behind that one's end.

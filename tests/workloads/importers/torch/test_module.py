@@ -155,7 +155,7 @@ def test_layers_are_named_after_their_modules() -> None:
 
 
 def test_the_documented_example_runs(torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[4] / "docs" / "your-network.md"
+    page = Path(__file__).parents[4] / "docs" / "how-to" / "network.md"
     (code,) = re.findall(r"^python - <<'END'\n(.*?)^END$", page.read_text(), re.M | re.S)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
