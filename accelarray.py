@@ -37,10 +37,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from experiments.collective import CollectiveResult
+    from experiments.face.collective import collective
+    from experiments.face.designing import DesignResult, design
     from experiments.face.fitting import FitResult, fit
     from experiments.face.forms import ArrayLike, Changes, NetworkLike
+    from experiments.face.measured import (
+        CalibrationResult,
+        ValidationResult,
+        calibrate,
+        validate,
+    )
+    from experiments.face.papers import PaperResult, reproduce
     from experiments.face.steps import difference, explain, plan, simulate
-    from experiments.face.studies import compare, scale, speedup, sweep
+    from experiments.face.studies import ReportResult, compare, report, scale, speedup, sweep
+    from experiments.face.training import TrainResult, train
     from experiments.notices import AccelarrayWarning
     from experiments.output import UsageError
     from experiments.results.catalog import Names
@@ -67,8 +78,11 @@ __all__ = [
     "AccelarrayWarning",
     "Array",
     "Builder",
+    "CalibrationResult",
     "CollectiveError",
+    "CollectiveResult",
     "ComparisonResult",
+    "DesignResult",
     "DifferenceResult",
     "Execution",
     "ExplanationResult",
@@ -77,21 +91,28 @@ __all__ = [
     "Network",
     "NetworkError",
     "OutOfMemoryError",
+    "PaperResult",
     "Plan",
     "PlanError",
     "PlanResult",
     "Planner",
+    "ReportResult",
     "ScalingResult",
     "SimulationError",
     "SpecError",
     "StepResult",
     "SweepResult",
     "Timeline",
+    "TrainResult",
     "UsageError",
+    "ValidationResult",
     "__version__",
     "array",
     "arrays",
+    "calibrate",
+    "collective",
     "compare",
+    "design",
     "devices",
     "difference",
     "explain",
@@ -101,11 +122,15 @@ __all__ = [
     "networks",
     "plan",
     "planners",
+    "report",
+    "reproduce",
     "scale",
     "simulate",
     "speedup",
     "stacks",
     "sweep",
+    "train",
+    "validate",
 ]
 
 PACKAGES = ("experiments", "hardware", "planners", "simulator", "workloads")

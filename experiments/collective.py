@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError
@@ -26,13 +26,27 @@ SIZES = [float(1 << power) for power in range(10, 35, 2)]
 """Bytes of the picture's points: 1 KiB to 16 GiB."""
 
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class CollectiveResult(Answer):
+    """One collective over all nodes of an array: its time, rates, and the bytes of every link."""
+
+    @property
+    def time_s(self) -> float:
+        """Seconds until the last node has its result."""
+        return float(self.data["time_s"])
+
+    def title(self) -> str:
+        """Collective, array, and time."""
+        return f"{self.data['collective']}, {self.data['array']}: {duration(self.time_s)}"
+
+
 def collective(
     array: Array,
     name: str,
     size_bytes: float,
     algorithm: str = "auto",
     progress: Callable[[str], None] = lambda done: None,
-) -> Answer:
+) -> CollectiveResult:
     """Run a collective of ``size_bytes`` (the full tensor) over all nodes of an array.
 
     Raises UsageError for one of too many messages, CollectiveError for an algorithm that does
@@ -45,7 +59,7 @@ def collective(
     progress("running")
     data = _data(wires, name, size_bytes, found)
     progress("")
-    return Answer(
+    return CollectiveResult(
         data,
         lambda: [flat(data)],
         lambda: _tables(data, wires),

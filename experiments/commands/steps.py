@@ -6,7 +6,6 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from experiments.collective import collective
 from experiments.commands.arguments import (
     add_array,
     add_axes,
@@ -17,9 +16,10 @@ from experiments.commands.arguments import (
     add_step,
     add_unfolded,
 )
-from experiments.commands.resolve import array_of, case_of, cases_of, planners_of
+from experiments.commands.resolve import case_of, cases_of, keywords_of, planners_of
+from experiments.face.collective import COLLECTIVES, collective, parse_bytes
 from experiments.notices import tell
-from experiments.output import UsageError, check_writable, progress_bar
+from experiments.output import UsageError, check_writable
 from experiments.pictures import lanes
 from experiments.results.difference import differing
 from experiments.results.explanation import explained
@@ -28,7 +28,6 @@ from experiments.results.step import ENDINGS, check_ending, stepped, steps, writ
 from experiments.studies.case import Planned
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
-from hardware import in_bytes, parse_quantity
 from planners import Plan
 
 
@@ -162,9 +161,6 @@ def run_explain(args: argparse.Namespace) -> int:
     return 0
 
 
-COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
-
-
 def configure_collective(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("collective")
@@ -190,19 +186,8 @@ def configure_collective(commands: Any) -> None:
 
 
 def run_collective(args: argparse.Namespace) -> int:
-    """Build the wires, run the collective over all nodes, deliver."""
-    size_bytes = parse_bytes(args.bytes)
+    """Run the collective over all nodes, deliver."""
+    parse_bytes(args.bytes)
     check_outputs(args)
-    with progress_bar(3) as done:
-        asked = args.collective, size_bytes, args.algorithm
-        answer = collective(array_of(args), *asked, done)
-    show(args, answer)
+    show(args, collective(**keywords_of(args, collective)))
     return 0
-
-
-def parse_bytes(text: str) -> float:
-    """``100000000`` or ``100 MB``; raises UsageError."""
-    try:
-        return parse_quantity(in_bytes(text), "B")
-    except ValueError as error:
-        raise UsageError(f"--bytes {text!r}: {error}, or a whole number of bytes") from None

@@ -24,17 +24,13 @@ from experiments.commands.arguments import (
 )
 from experiments.commands.resolve import (
     DEFAULT_ARRAY,
-    array_of,
     keywords_of,
-    planners_of,
-    running,
     study_of,
 )
 from experiments.face.fitting import fit
-from experiments.face.inputs import network_of
-from experiments.output import UsageError, check_writable, deliver, text_of, whole_file
+from experiments.face.studies import DRAWN, MAPPED, report
+from experiments.output import UsageError, check_writable, deliver, text_of
 from experiments.pictures.plots import check_drawable
-from experiments.report.study import Study, report, steps
 from experiments.results.result import Answer, check_outputs, show
 from experiments.results.speedups import (
     ComparisonResult,
@@ -45,10 +41,7 @@ from experiments.results.speedups import (
 )
 from experiments.results.sweeps import grid_of, records, swept
 from experiments.studies.options import MODEL_OPTIONS
-from experiments.studies.step_numbers import check_metrics
-from hardware import Array, load_array
 from simulator.search.shares import FAIRER
-from workloads import Network
 
 
 def configure_speedup(commands: Any) -> None:
@@ -173,10 +166,6 @@ def run_fit(args: argparse.Namespace) -> int:
     return 0
 
 
-ARRAYS = ("accpar-mixed", "accpar-homogeneous")
-MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"
-
-
 def configure_report(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("report")
@@ -202,47 +191,10 @@ def run_report(args: argparse.Namespace) -> int:
     """Collect what the page is about, then make and write it whole."""
     if not args.output.endswith((".html", ".htm")):
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
-    study = _study(args)
     check_writable(args.output)
-    with running(args, steps(study)) as (runner, progress, _):
-        page = report(study, progress, runner)
-    with whole_file(args.output) as path:
-        path.write_bytes(page.encode("utf-8", "replace"))
+    found = report(command=_command(args), **keywords_of(args, report, "command"))
+    found.save(args.output)
     return 0
-
-
-def _study(args: argparse.Namespace) -> Study:
-    asked, arrays = study_of(args), tuple(_arrays(args))
-    networks, planners = list(asked.networks), planners_of(args)
-    for array in arrays:
-        check_metrics(asked.metrics, array)
-    on = asked.conditions.array
-    wanted = network_of(args.timeline, args.transform, on) if args.timeline else None
-    return Study(
-        arrays=arrays,
-        networks=asked.networks,
-        planners=tuple(planners),
-        mapped=wanted or _among(networks, MAPPED),
-        drawn=wanted or _among(networks, DRAWN),
-        drawn_planner=PLANNER if PLANNER in planners else planners[-1],
-        batch=args.batch,
-        execution=asked.conditions.execution,
-        metrics=asked.metrics,
-        command=_command(args),
-        title=args.title or "",
-    )
-
-
-def _arrays(args: argparse.Namespace) -> list[Array]:
-    """The paper's two arrays, or the one that was asked for."""
-    if args.array or args.set:
-        return [array_of(args)]
-    return [load_array(name) for name in ARRAYS]
-
-
-def _among(networks: list[Network], name: str) -> Network:
-    """The network of that name, or the first."""
-    return next((network for network in networks if network.name == name), networks[0])
 
 
 def _command(args: argparse.Namespace) -> str:

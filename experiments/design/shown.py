@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -17,24 +16,22 @@ if TYPE_CHECKING:
 MOST_ROWS = 10
 
 
-def to_dict(
-    args: argparse.Namespace, asked: Asked, found: Found, baselines: list[dict[str, Any]]
-) -> dict[str, Any]:
+def to_dict(asked: Asked, found: Found, baselines: list[dict[str, Any]]) -> dict[str, Any]:
     """What ``--format json`` prints."""
-    ours = found.judge
+    ours, case = found.judge, asked.cases[0]
     return {
         "networks": [case.network.name for case in asked.cases],
-        "array": asked.cases[0].array.name,
-        "planner": args.planner,
-        "batch": args.batch,
-        "mode": asked.cases[0].execution.mode,
-        "execution": str(asked.cases[0].execution),
-        "objective": args.objective,
+        "array": case.array.name,
+        "planner": case.planner_name,
+        "batch": case.batch,
+        "mode": case.execution.mode,
+        "execution": str(case.execution),
+        "objective": asked.aim,
         "space": asked.space.name,
         "designs": len(asked.space),
         "area_mm2": asked.limits.area_mm2,
         "power_w": asked.limits.power_w,
-        "search": args.search,
+        "search": asked.search,
         "budget": found.budget,
         "evaluations": found.evaluations,
         "search_s": found.search_s,

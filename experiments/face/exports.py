@@ -9,9 +9,15 @@ import importlib
 from typing import Any
 
 HOMES = {
+    "experiments.collective": "CollectiveResult",
+    "experiments.face.collective": "collective",
+    "experiments.face.designing": "DesignResult design",
     "experiments.face.fitting": "FitResult fit",
+    "experiments.face.measured": "CalibrationResult ValidationResult calibrate validate",
+    "experiments.face.papers": "PaperResult reproduce",
     "experiments.face.steps": "difference explain plan simulate",
-    "experiments.face.studies": "compare scale speedup sweep",
+    "experiments.face.studies": "ReportResult compare report scale speedup sweep",
+    "experiments.face.training": "TrainResult train",
     "experiments.results.catalog": "Names",
     "experiments.results.speedups": "ComparisonResult ScalingResult",
     "experiments.results.difference": "DifferenceResult",

@@ -85,6 +85,12 @@ class ModelOptions(ArrayOptions, NetworkOptions, StageOptions, total=False):
     strict_memory: bool
 
 
+class DesignOptions(NetworkOptions, StageOptions, total=False):
+    """Keywords of a search for the units of a core."""
+
+    mode: str
+
+
 class AxisOptions(TypedDict, total=False):
     """Keywords of parallelism by named axes."""
 

@@ -1,26 +1,140 @@
-"""``accelarray.compare``, ``scale``, ``speedup`` and ``sweep``: many steps."""
+"""``accelarray.compare``, ``scale``, ``speedup``, ``sweep`` and ``report``: many steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from experiments.face.asked import study_of
+from experiments.face.asked import changed, running, study_of, transforms_of
 from experiments.face.forms import explicit
+from experiments.face.inputs import network_of
+from experiments.output import UsageError, whole_file
+from experiments.report.study import Study, steps
+from experiments.report.study import report as page_of
+from experiments.results.formats import flat
+from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
 from experiments.results.sweeps import SweepResult, grid_of, swept
+from experiments.studies.step_numbers import check_metrics
+from hardware import load_array
+from planners import planner_name
 from simulator.search.shares import FAIRER
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from experiments.face.forms import (
         ArrayLike,
         Changes,
         ExecutionLike,
+        NetworkLike,
         Networks,
         Planners,
+        ReportOptions,
         StudyOptions,
         Vary,
     )
+    from workloads import Network
+
+
+ARRAYS = ("accpar-mixed", "accpar-homogeneous")
+MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ReportResult(Result):
+    """One self-contained page (HTML): speedups, plans, a timeline, sources."""
+
+    study: Study
+    html: str
+
+    def title(self) -> str:
+        """What is compared."""
+        study = self.study
+        names = (", ".join(one.name for one in of) for of in (study.networks, study.arrays))
+        return study.title or f"{next(names)} on {next(names)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page is about, and the page."""
+        study = self.study
+        return {
+            "title": self.title(),
+            "arrays": [array.name for array in study.arrays],
+            "networks": [network.name for network in study.networks],
+            "planners": [planner_name(planner) for planner in study.planners],
+            "batch": study.batch,
+            "html": self.html,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One line: what of ``to_dict`` is a single value."""
+        return [flat(self.to_dict())]
+
+    def tables(self) -> list[Table | str]:
+        """What the page is about."""
+        return [f"{self.title()}: a page of {len(self.html) / 1e6:.1f} MB; save(path) writes it"]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page (.html)."""
+        target = os.fspath(path)
+        if not target.lower().endswith((".html", ".htm")):
+            raise UsageError(f"--output {target!r}: the name must end in .html")
+        with whole_file(target) as file:
+            file.write_bytes(self.html.encode("utf-8", "replace"))
+
+
+@explicit(
+    array="a name, a .toml file, or an Array; default: AccPar's two",
+    timeline="network whose plans and step are drawn; default: resnet18's plans, vgg11's step",
+    title="of the page; default: what is compared",
+    command="that the page says it was made by",
+)
+def report(
+    networks: Networks = "all",
+    planners: Planners = "all",
+    array: ArrayLike | None = None,
+    batch: int | None = None,
+    execution: ExecutionLike | None = None,
+    *,
+    timeline: NetworkLike | None = None,
+    title: str | None = None,
+    command: str = "",
+    set: Changes = (),  # noqa: A002
+    **options: Unpack[ReportOptions],
+) -> ReportResult:
+    """Make one page of speedups, plans, a step's timeline and sources, to be sent to somebody.
+
+    Raises NetworkError, PlanError, SpecError or UsageError.
+    """
+    given, changes = cast("StudyOptions", options), changed(set, options)
+    asked = study_of(networks, planners, array or ARRAYS[0], batch, execution, set, given)
+    on = asked.conditions.array
+    arrays = [on] if array or changes else [load_array(name) for name in ARRAYS]
+    for one in arrays:
+        check_metrics(asked.metrics, one)
+    wanted = None if timeline is None else network_of(timeline, transforms_of(options), on)
+    about = Study(
+        arrays=tuple(arrays),
+        networks=asked.networks,
+        planners=asked.planners,
+        mapped=wanted or _among(asked.networks, MAPPED),
+        drawn=wanted or _among(asked.networks, DRAWN),
+        drawn_planner=PLANNER if PLANNER in asked.planners else asked.planners[-1],
+        batch=asked.conditions.batch,
+        execution=asked.conditions.execution,
+        metrics=asked.metrics,
+        command=command,
+        title=title or "",
+    )
+    with running(options, steps(about)) as (runner, progress, _):
+        return ReportResult(about, page_of(about, progress, runner))
+
+
+def _among(networks: Sequence[Network], name: str) -> Network:
+    """The network of that name, or the first."""
+    return next((network for network in networks if network.name == name), networks[0])
 
 
 @explicit()

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-from experiments.output import fitted
-from experiments.results.result import Answer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.table import Table
+from typing import Any, NamedTuple, TypeVar
 
 Record = dict[str, Any]
 Item = TypeVar("Item")
@@ -53,22 +46,6 @@ def _cell(value: Any, column: Column) -> Any:
     if value is None:
         return ""
     return column.form.format(value * column.factor) if column.form else value
-
-
-def answer(
-    sections: Sequence[Section], draw: Callable[[], Figure], least: Sequence[str], form: str
-) -> Answer:
-    """All sections: ``least`` are columns that a narrow terminal goes without, in that order."""
-    data = {key: value for section in sections for key, value in section.data.items()}
-
-    def parts() -> list[Table | str]:
-        found: list[Table | str] = []
-        for section in sections:
-            table = fitted(section.title, section.rows, least, form) if section.rows else []
-            found += [*table, *section.messages, ""]
-        return found[:-1]
-
-    return Answer(data, lambda: data["rows"], parts, picture=draw)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:

@@ -12,6 +12,7 @@ from experiments.output import UsageError
 from experiments.studies.options import Axis, Value, array_of
 from experiments.studies.training.run import Trained, Training
 from experiments.studies.training.tables import mean
+from hardware import Array
 
 WHOLE = ("workers", "iterations", "batch", "seed")
 NUMBERS = ("rate", "loss")
@@ -35,7 +36,7 @@ def training_at(
     asked: Training,
     axes: Sequence[Axis],
     point: Sequence[Value],
-    array: str,
+    array: str | Array,
     changes: Sequence[str],
 ) -> Training:
     """The run at one point of the grid; ``array`` and ``changes`` are what was asked for."""
@@ -65,7 +66,7 @@ def _read(key: str, value: Value) -> str | int | float:
 def swept(
     asked: Training,
     axes: Sequence[Axis],
-    array: str,
+    array: str | Array,
     changes: Sequence[str],
     progress: Callable[[str], object],
 ) -> Iterator[Row]:

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.cli import main
-from experiments.commands.steps import parse_bytes
+from experiments.face.collective import parse_bytes
 
 SWEEP = ["sweep", "--networks", "lenet", "--array", "tpu-v3-8", "--vary"]
 

@@ -7,7 +7,9 @@ import pytest
 
 from experiments.cli import main, parser
 from experiments.commands import studies as report
-from experiments.commands.studies import ARRAYS, DRAWN, MAPPED
+from experiments.commands.resolve import keywords_of
+from experiments.face.studies import ARRAYS, DRAWN, MAPPED
+from experiments.face.studies import report as make
 from experiments.report.study import Study
 from hardware import load_array
 from simulator import Execution
@@ -15,7 +17,10 @@ from workloads import ZOO
 
 
 def study(text: str) -> Study:
-    return report._study(parser().parse_args(shlex.split(f"report --output p.html {text}")))
+    args = parser().parse_args(shlex.split(f"report --output p.html {text}"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("experiments.face.studies.page_of", lambda *_: "")
+        return make(**keywords_of(args, make)).study
 
 
 def test_the_papers_two_arrays_unless_one_is_named_or_changed() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
+from experiments.face.measured import ValidationResult
 from experiments.measured.section import (
     Column,
     Section,
-    answer,
     grouped,
     largest_error,
     lines,
@@ -51,10 +51,10 @@ def test_sections_are_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = [{"row": "x" * 40, "by": "y" * 40, "n": 1}]
     first = Section("First", wide, ("said",), {"rows": wide})
     second = Section("Second", [], ("nothing there",), {"more": 2})
-    found = answer([first, second], Figure, ("by",), "table")
+    found = ValidationResult((first, second), Figure, ("by",))
     assert found.to_dict() == {"rows": wide, "more": 2}
     assert list(found.rows()) == wide
     text = found.summary()
     assert "Not shown here: by" in text
     assert text.index("said") < text.index("nothing there")
-    assert "Not shown" not in answer([first], Figure, ("by",), "md").summary()
+    assert "Not shown" not in ValidationResult((first,), Figure, ("by",), "md").summary()

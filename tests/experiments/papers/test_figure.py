@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.commands.reproduce import tables, to_dict
+from experiments.face.papers import tables, to_dict
 from experiments.output import text_of
 from experiments.papers.figure import Figure, beside, grid, largest
 

@@ -1,0 +1,261 @@
+"""``accelarray.design``: which units a core should have for these networks, area and power."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import isfinite
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+
+from experiments.design.judge import Aim, Limits
+from experiments.design.keeping import StoredEvaluations
+from experiments.design.runs import device_of
+from experiments.design.shown import rows, tables, to_dict
+from experiments.design.space import load_space
+from experiments.design.spec import specs_of
+from experiments.design.study import (
+    MOST_DESIGNS,
+    SEARCHES,
+    Asked,
+    Found,
+    budget_of,
+    run_search,
+    study,
+)
+from experiments.face.asked import transforms_of
+from experiments.face.forms import explicit
+from experiments.face.inputs import array_of, batch_of, execution_of, networks_of, planner_of
+from experiments.output import UsageError, deliver, hearing
+from experiments.pictures.plots import pareto
+from experiments.results.result import Result
+from experiments.studies.case import Case
+from experiments.studies.running.estimate import forewarn
+from experiments.studies.running.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from experiments.face.forms import (
+        ArrayLike,
+        Changes,
+        DesignOptions,
+        ModelOptions,
+        Networks,
+        PlannerLike,
+        Progress,
+        StoreLike,
+    )
+
+AIMS: tuple[Aim, ...] = get_args(Aim)
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class DesignResult(Result):
+    """The best design of a core for networks, the base design and the other candidates."""
+
+    data: dict[str, Any]
+    studies: tuple[tuple[Asked, Found], ...]
+    """One for all networks, or with ``each`` one for each."""
+
+    @property
+    def _each(self) -> list[dict[str, Any]]:
+        """A study's data each; of one alone ``designs`` is the size of its space."""
+        return self.data["designs"] if len(self.studies) > 1 else [self.data]
+
+    def title(self) -> str:
+        """Networks, array and aim, with what the winner gains."""
+        asked, found = self.studies[0]
+        names = ", ".join(case.network.name for case in asked.cases)
+        return f"{names} on {asked.cases[0].array.name}: {asked.aim} x {found.winner.value:.3f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray design --format json`` prints."""
+        return self.data
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each network and candidate, the base first."""
+        return [row for one in self._each for row in rows(one)]
+
+    def tables(self) -> list[Table | str]:
+        """The base and the candidates, then how they were found."""
+        return [part for one in self._each for part in tables(one)]
+
+    def plot(self) -> Figure:
+        """Throughput against area of every design that was evaluated."""
+        asked, found = self.studies[0]
+        points = [(score.area_mm2, score.value) for score in found.evaluated]
+        judge, design = found.judge, found.winner.design
+        best = judge.top(1)[0] if design not in judge.scores else judge.scores[design]
+        names = ", ".join(case.network.name for case in asked.cases)
+        title = f"{names}: {len(points):,} designs by estimate"
+        base = (found.base.area_mm2, 1.0)
+        return pareto(points, base, (best.area_mm2, best.value), asked.aim, title)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture (.png, .svg, .pdf), or the winner's spec (.toml)."""
+        target = os.fspath(path)
+        if not target.endswith(".toml"):
+            Result.save(self, target)
+            return
+        asked, found = self.studies[0]
+        names = [case.network.name for case in asked.cases]
+        array = asked.cases[0].array
+        specs = specs_of(target, array, asked.space, found.winner, names, found.places)
+        for file, text in specs.items():
+            deliver(text, file)
+
+
+@explicit(
+    networks="one network or several; one design for all of them",
+    array="whose cores are designed (default wham-1)",
+    batch="samples of a step (default 64)",
+    planner='on several cores (default "data_parallel")',
+    area="of a chip at most, in mm2; default: the base design's",
+    power="of a chip at most, in W; default: the base design's",
+    objective='"throughput" (default), "throughput-per-watt" or "throughput-per-mm2"',
+    space='"wham" (default), "small", or a .toml file',
+    top="candidates kept of each search (default 3)",
+    each="True: a design for each network by itself",
+    search='"wham" (default), "random" or "exhaustive"',
+    budget="designs evaluated at most by each search",
+    seed="of the random search (default 0)",
+    baselines="True: random and exhaustive search beside it, with the same budget",
+    store="file that keeps evaluations; they are not made again",
+    progress="function that is called with a text after each evaluation",
+)
+def design(
+    networks: Networks,
+    array: ArrayLike = "wham-1",
+    batch: int = 64,
+    *,
+    planner: PlannerLike = "data_parallel",
+    area: float | str | None = None,
+    power: float | str | None = None,
+    objective: str = "throughput",
+    space: str = "wham",
+    top: int | str = 3,
+    each: bool = False,
+    search: str = "wham",
+    budget: int | str | None = None,
+    seed: int | str = 0,
+    baselines: bool = False,
+    set: Changes = (),  # noqa: A002
+    store: StoreLike | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[DesignOptions],
+) -> DesignResult:
+    """Search for the units of a core, then run the best designs on the engine.
+
+    Raises NetworkError, PlanError, SpecError or UsageError.
+    """
+    place, chosen, size = array_of(array, set), planner_of(planner), batch_of(batch)
+    execution = execution_of("deployed", cast("ModelOptions", options), place)
+    if size < 1:
+        raise UsageError(f"--batch {size}: at least one sample")
+    found = networks_of(networks, transforms_of(options), place)
+    cases = [Case(one, chosen, place, size, execution=execution) for one in found]
+    told = forewarn(cases)
+    aim = next((one for one in AIMS if one == objective), None)
+    if aim is None or search not in SEARCHES:
+        raise UsageError(f"objective: one of {', '.join(AIMS)}; search: {', '.join(SEARCHES)}")
+    groups = [[case] for case in cases] if each else [cases]
+    studies, data = [], []
+    kept = Store(os.fspath(store)) if isinstance(store, str | os.PathLike) else nullcontext(store)
+    with kept as open_store:
+        for group in groups:
+            asked = Asked(
+                tuple(group),
+                load_space(space),
+                _limits(group, area, power),
+                aim,
+                search,
+                None if budget is None else _whole(budget, "--budget"),
+                _whole(seed, "--seed", least=0),
+                _whole(top, "--top"),
+            )
+            one = _searched(asked, open_store, progress)
+            studies.append((asked, one))
+            data.append(to_dict(asked, one, _baselines(asked, one, progress) if baselines else []))
+    output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
+    output["warnings"] = [*told, *(note for case in cases for note in case.network.notes)]
+    return DesignResult(output, tuple(studies))
+
+
+def _limits(cases: Sequence[Case], area: float | str | None, power: float | str | None) -> Limits:
+    """What a chip may have at most: as asked, or what the base design has."""
+    device = device_of(cases[0].array)
+    units = device.units
+    if units is None:  # device_of has looked
+        raise AssertionError
+    reached = device.roofline.memory_efficiency * device.hbm_bytes_per_s
+    free = Limits(float("inf"), float("inf"), device.cores_per_chip, reached)
+    return free._replace(
+        area_mm2=_positive(area, "--area") or free.area(units),
+        power_w=_positive(power, "--power") or free.power(units),
+    )
+
+
+def _positive(given: float | str | None, option: str) -> float | None:
+    """A number above zero; raises UsageError."""
+    if given is None:
+        return None
+    try:
+        value = float(given)
+    except ValueError:
+        value = 0.0
+    if not isfinite(value) or value <= 0:
+        raise UsageError(f"{option} {given}: must be a number above zero")
+    return value
+
+
+def _whole(given: int | str, option: str, least: int = 1) -> int:
+    text = str(given)
+    if text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least:
+        return int(text)
+    raise UsageError(f"{option} {text}: must be a whole number from {least} on")
+
+
+def _searched(asked: Asked, store: Store | None, hears: Progress | None) -> Found:
+    """A study with a progress bar, its evaluations kept."""
+    kept: list[StoredEvaluations] = []
+
+    def kept_for(of: str) -> StoredEvaluations | None:
+        if store is not None:
+            kept.append(StoredEvaluations(store, of))
+        return kept[-1] if store is not None else None
+
+    total = budget_of(asked) if asked.search != "wham" else None
+    try:
+        with hearing(hears, total) as progress:
+            return study(asked, kept_for=kept_for, progress=progress)
+    finally:
+        for one in kept:
+            one.flush()
+
+
+def _baselines(asked: Asked, found: Found, hears: Progress | None) -> list[dict[str, Any]]:
+    """Random search with as many evaluations, exhaustive with as many or all of a small space."""
+    ours, rows = found.judge, []
+    small = len(asked.space) <= MOST_DESIGNS
+    for search in ("random", "exhaustive"):
+        budget = None if small and search == "exhaustive" else ours.evaluations
+        with hearing(hears, budget) as progress:
+            judge = ours.fresh(progress)
+            started = perf_counter()
+            run_search(judge, search, budget, asked.seed)
+        best = judge.top(1)[0]
+        rows.append(
+            {
+                "search": search,
+                "evaluations": judge.evaluations,
+                "whole_space": budget is None,
+                "search_s": perf_counter() - started,
+                "estimated_value": best.value,
+                "design": str(best.design),
+            }
+        )
+    return rows

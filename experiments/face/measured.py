@@ -1,0 +1,219 @@
+"""``accelarray.validate``: predictions beside measurements; ``calibrate``: a stack of one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
+
+from experiments.face.asked import running
+from experiments.face.forms import explicit
+from experiments.face.inputs import assignments
+from experiments.measured import collectives, large_models, pods, steps
+from experiments.measured.calibrated import COLUMNS, Calibration, calibrated, said, toml_of
+from experiments.measured.rows import load, shipped
+from experiments.measured.section import Section, lines
+from experiments.measured.study import predicted
+from experiments.output import UsageError, deliver, fitted, hearing
+from experiments.results.result import Result
+from hardware import load_device
+from hardware.reader import checked_rows, parse_csv, read_text
+from workloads import load_network
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from experiments.face.forms import Changes, RunOptions
+    from experiments.measured.collectives import LatencyRow
+    from experiments.measured.pods import PodRow
+    from experiments.measured.steps import RingRow
+
+NETWORK = "resnet50"
+MOST_ROWS = 4000
+"""That a table of one's own may have."""
+LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use", "by", "stack")
+"""Columns of measured steps that a narrow terminal goes without, the first ones first."""
+LEAST_OF_ROWS = ("share, recompute counted", "bias", "90 %")
+"""The same of steps of large models."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ValidationResult(Result):
+    """Predictions beside measured values, section by section, with their errors."""
+
+    sections: tuple[Section, ...]
+    draw: Callable[[], Figure]
+    least: tuple[str, ...] = LEAST
+    form: str = "table"
+    """Forms other than "table" have room for all columns."""
+
+    def title(self) -> str:
+        """The first section's title."""
+        return self.sections[0].title
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray validate --format json`` prints."""
+        return {key: value for section in self.sections for key, value in section.data.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each measured step."""
+        found: list[dict[str, Any]] = self.to_dict()["rows"]
+        return found
+
+    def tables(self) -> list[Table | str]:
+        """A table and messages for each section."""
+        found: list[Table | str] = []
+        for section in self.sections:
+            rows = section.rows
+            table = fitted(section.title, rows, self.least, self.form) if rows else []
+            found += [*table, *section.messages, ""]
+        return found[:-1]
+
+    def plot(self) -> Figure:
+        """Predicted against measured steps."""
+        return self.draw()
+
+
+@explicit(
+    table="file of measured steps, in the columns of the shipped tables",
+    rows="file of measured steps of large models (.csv), in place of all else",
+    calibration="file of rows that constants are fitted on; default: the shipped ones",
+    per_source="rows of each source that set a factor for it, a number (default 0)",
+    rank="True: how well plans for one job are ordered",
+    set='changes of every device: {"roofline.pad_matrix_unit": 128}',
+)
+def validate(
+    table: str | PathLike[str] | None = None,
+    *,
+    rows: str | PathLike[str] | None = None,
+    calibration: str | PathLike[str] | None = None,
+    per_source: int = 0,
+    rank: bool = False,
+    set: Changes = (),  # noqa: A002
+    **options: Unpack[RunOptions],
+) -> ValidationResult:
+    """Predict measured steps, and compare with formulas and another simulator.
+
+    Raises UsageError or SpecError.
+    """
+    changes = assignments(set)
+    for change in changes:
+        if change.partition("=")[0].strip() == "roofline.memory_efficiency":
+            raise UsageError(f"--set {change}: this is the constant that validate fits")
+    if per_source < 0:
+        raise UsageError(f"--per-source {per_source}: must be 0 or more")
+    if rows is None:
+        given = {"calibration": calibration, "per-source": per_source, "rank": rank}
+        only = given | {name: options.get(name) for name in ("store", "jobs", "cluster")}
+        for name in (name for name, value in only.items() if value):
+            raise UsageError(f"--{name} is for measured rows: say --rows FILE, too")
+        return _everything(table, changes, options)
+    if table or changes:
+        flag = "--table" if table else "--set"
+        raise UsageError(f"{flag} is not for measured rows; leave it out, or --rows")
+    measured = load(os.fspath(rows))
+    fitted_on = shipped() if calibration is None else load(os.fspath(calibration))
+    with running(options, len(measured) + 2 * len(fitted_on)) as (runner, progress, _):
+        study = predicted(measured, fitted_on, runner, per_source, progress)
+    ranked = large_models.ranking(study.outcomes) if rank else []
+    found = (*large_models.sections(study), *ranked)
+    return ValidationResult(found, lambda: large_models.plot(study.outcomes), LEAST_OF_ROWS)
+
+
+def _everything(
+    table: str | PathLike[str] | None, changes: Sequence[str], options: RunOptions
+) -> ValidationResult:
+    """All comparisons but those of large models."""
+    measured, rings, latencies = _tables(None if table is None else os.fspath(table))
+    devices = {name: replace(load_device(name, changes)[0], name=name) for name in pods.SYSTEMS}
+    with hearing(options.get("progress"), None) as progress:
+        model = pods.Model(load_network(NETWORK), devices, progress)
+        found = pods.validate(measured, pods.shipped(), model)
+        nccl = collectives.measured(collectives.shipped(), progress)
+        sections = [
+            pods.section(found, NETWORK),
+            collectives.exact_section(list(collectives.closed_forms(progress))),
+            collectives.independent_section(list(collectives.independent())),
+            steps.ring_section(list(steps.ring_steps(rings, progress))),
+            steps.gpu_section(list(steps.gpu_steps(steps.shipped_gpus(), progress))),
+            collectives.measured_section(list(nccl)),
+        ]
+        if latencies:
+            found_too = collectives.measured(collectives.latencies(latencies), progress)
+            sections.append(collectives.latencies_section(list(found_too)))
+
+    def draw() -> Figure:
+        pods.check_drawable(len(measured))
+        return pods.plot(found)
+
+    return ValidationResult(tuple(sections), draw)
+
+
+def _tables(
+    path: str | None,
+) -> tuple[Sequence[PodRow], Sequence[RingRow], Sequence[LatencyRow]]:
+    """Measured steps and another simulator's, the shipped ones where ``path`` has none such.
+
+    Latencies of collectives are those of ``path`` alone.
+    """
+    if path is None:
+        return pods.shipped(), steps.shipped_rings(), ()
+    rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError, MOST_ROWS)
+    if rows[0][1].keys() == steps.RingRow.model_fields.keys():
+        return pods.shipped(), checked_rows(steps.RingRow, rows, UsageError), ()
+    if rows[0][1].keys() == collectives.LatencyRow.model_fields.keys():
+        found = checked_rows(collectives.LatencyRow, rows, UsageError)
+        return pods.shipped(), steps.shipped_rings(), found
+    return pods.parse(rows), steps.shipped_rings(), ()
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class CalibrationResult(Result):
+    """A software profile whose constants are fitted on measured steps."""
+
+    calibration: Calibration
+    measured: str
+    """The file of the steps."""
+
+    def title(self) -> str:
+        """The profile that is extended, and on how many rows."""
+        found = self.calibration
+        return f"Stack {found.extends}, calibrated on {len(found.rows)} rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray calibrate --format json`` prints."""
+        return self.calibration.to_json()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each measured step, with its errors."""
+        return self.calibration.rows
+
+    def tables(self) -> list[Table | str]:
+        """The rows with their errors, and the constants."""
+        found = self.calibration
+        constants = found.to_json()["constants"].items()
+        shares = ", ".join(f"{name} {share:.3f}" for name, share in constants)
+        title = f"Stack {found.extends}, calibrated"
+        table = fitted(title, lines(found.rows, COLUMNS), ("held out",))
+        return [*table, f"Shares of peak that products reach: {shares}.", *said(found)]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the profile (.toml), for ``stack=``."""
+        target = os.fspath(path)
+        if not target.endswith(".toml"):
+            raise UsageError(f"--output {target}: a stack's file ends in .toml")
+        deliver(toml_of(self.calibration, self.measured), target)
+
+
+@explicit(measured="file of measured steps of one stack (.csv)")
+def calibrate(measured: str | PathLike[str], **options: Unpack[RunOptions]) -> CalibrationResult:
+    """Fit a software profile's constants on a few measured steps of one's own.
+
+    Raises UsageError.
+    """
+    rows = load(os.fspath(measured))
+    with running(options, 2 * len(rows)) as (runner, progress, _):
+        return CalibrationResult(calibrated(rows, runner, progress), os.fspath(measured))

@@ -1,0 +1,178 @@
+"""``accelarray.reproduce``: a paper's evaluation, figure by figure, ours beside theirs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from experiments.face.forms import explicit
+from experiments.face.inputs import names
+from experiments.output import UsageError, hearing
+from experiments.papers.figure import Figure, largest
+from experiments.papers.pictures import check_folder, plot_figure, plot_figures
+from experiments.results.formats import flat
+from experiments.results.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+    from rich.table import Table
+
+    from experiments.face.forms import Progress
+
+TITLES = {
+    "hypar": "HyPar (Song et al., HPCA 2019)",
+    "accpar": "AccPar (Song et al., HPCA 2020)",
+    "pipedream": "PipeDream (Narayanan et al., arXiv 2018, SOSP 2019)",
+    "ripples": "Ripples (arXiv 1909.08029) and Prague (Luo et al., ASPLOS 2020)",
+    "hop": "Hop (Luo et al., ASPLOS 2019)",
+    "charm": "CHARM (Zhuang et al., FPGA 2023)",
+    "spacx": "SPACX (Li et al., HPCA 2022)",
+    "red": "RED (DATE 2019, TCAD 2020)",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PaperResult(Result):
+    """Figures of a paper, ours beside the published values."""
+
+    paper: str
+    figures: Mapping[str, Figure]
+
+    def title(self) -> str:
+        """The paper, and which figures."""
+        return f"{TITLES[self.paper]}: {', '.join(self.figures)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray reproduce --format json`` prints."""
+        return to_dict(self.paper, self.figures)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each value of each figure."""
+        every = self.figures.items()
+        return [{"figure": key} | flat(row) for key, one in every for row in one.rows]
+
+    def tables(self) -> list[Table | str]:
+        """Every figure as a table, with what to know about it."""
+        return tables(self.paper, self.figures)
+
+    def plot(self) -> Picture:
+        """The picture of one figure; raises UsageError where there are several (``save``)."""
+        if len(self.figures) != 1:
+            raise UsageError(f"{self.title()}: plot() draws one figure; save(folder) draws all")
+        (figure,) = self.figures.values()
+        return plot_figure(figure)
+
+    def save(self, path: str | os.PathLike[str], ending: str = ".png") -> None:
+        """Draw each figure in a folder, as PAPER-FIGURE.png (.svg, .pdf)."""
+        check_folder(os.fspath(path))
+        plot_figures(self.paper, self.figures, os.fspath(path), ending)
+
+
+@explicit(
+    paper='one of "hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red"',
+    figures='"fig5,fig6", several, or "all" (default)',
+    progress="function that is called with a text after each value",
+)
+def reproduce(
+    paper: str, figures: str | Iterable[str] = "all", *, progress: Progress | None = None
+) -> PaperResult:
+    """Make figures of a paper's evaluation again.
+
+    Raises UsageError for a paper or a figure that is not there.
+    """
+    if paper not in TITLES:
+        raise UsageError(f"paper {paper!r}: one of {', '.join(TITLES)}")
+    known = import_module(f"experiments.papers.{paper}").FIGURES
+    text = figures if isinstance(figures, str) else ",".join(figures)
+    keys = names(text, list(known), "figures")
+    if unknown := [key for key in keys if key not in known]:
+        raise UsageError(
+            f"--figures: {paper} has no {', '.join(unknown)}; one of {', '.join(known)}"
+        )
+    asked = {key: known[key]() for key in keys}
+    with hearing(progress, sum(len(one.points) for one in asked.values())) as hears:
+        return PaperResult(paper, {key: one.made(hears) for key, one in asked.items()})
+
+
+def to_dict(paper: str, figures: Mapping[str, Figure]) -> dict[str, Any]:
+    """What ``--format json`` prints."""
+    return {
+        "paper": TITLES[paper],
+        "figures": {key: list(figure.rows) for key, figure in figures.items()},
+        "notes": {key: list(figure.messages) for key, figure in figures.items()},
+        "labels": {key: figure.label for key, figure in figures.items()},
+        "largest_differences": largest(figures),
+    }
+
+
+def tables(paper: str, figures: Mapping[str, Figure]) -> list[Table | str]:
+    """Every figure as a table, with what to know about it."""
+    shapes = {"plans": _plans, "map": _map}
+    parts: list[Table | str] = [f"{TITLES[paper]}, ours beside the paper's\n"]
+    for key, figure in figures.items():
+        table = shapes.get(figure.shape, _bars)(figure)
+        parts += [f"{key}: {figure.title}", table, *figure.messages, ""]
+    if worst := largest(figures):
+        heads = ("figure", "planner", "values", "largest at", "difference")
+        lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]
+        parts += ["Largest differences from the published values", _table(heads, lines)]
+    return parts
+
+
+def _table(
+    heads: Iterable[str], rows: Iterable[Sequence[object]], *, numbers: bool = False
+) -> Table:
+    """Rows under heads; ``numbers``: all columns but the first to the right."""
+    from rich.table import Table
+
+    table = Table()
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if numbers and place else "left")
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+def _bars(figure: Figure) -> Table:
+    """A row for each network (or size), and for each planner ours, theirs and the difference."""
+    (axis,) = figure.axes
+    compared = {row["planner"] for row in figure.rows if row["published"] is not None}
+    unit = "".join(figure.label.partition(" [")[1:])
+    heads, lines = [axis], dict[Any, list[str]]()
+    for planner in figure.planners:
+        heads += [f"{planner}{unit}", *(["the paper's", "off by"] if planner in compared else [])]
+    for row in figure.rows:
+        cells = lines.setdefault(row[axis], [row[axis]])
+        cells.append(f"{row['ours']:.4g}")
+        if row["planner"] in compared:
+            paper = row["published"]
+            cells += ["", ""] if paper is None else [f"{paper:g}", f"{row['difference']:+.1%}"]
+    return _table(heads, lines.values(), numbers=True)
+
+
+def _plans(figure: Figure) -> Table:
+    table = _table(("network", "level", "ours", "the paper's"), ())
+    for row in figure.rows:
+        for i, level in enumerate(row["levels"]):
+            paper = "" if row["published"] is None else row["published"][i]
+            table.add_row(row["network"] if i == 0 else "", f"H{i + 1}", level, paper)
+        table.add_section()
+    return table
+
+
+MOST_POINTS = 5
+
+
+def _map(figure: Figure) -> Table:
+    """The best points and the planner's own; JSON and the picture have them all."""
+    ranked = sorted(figure.rows, key=lambda row: -row["ours"])
+    lines = [
+        [rank, *(row[axis] for axis in figure.axes), f"{row['ours']:.4g}", own]
+        for rank, row in enumerate(ranked, 1)
+        for own in ["HyPar's plan" if row["hypar"] else ""]
+        if rank <= MOST_POINTS or own
+    ]
+    return _table(("rank", *figure.axes, "ours", ""), lines)

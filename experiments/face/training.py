@@ -1,0 +1,211 @@
+"""``accelarray.train``: many workers that train together, by a method that may not wait for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Unpack
+
+from experiments.face.asked import changed, transforms_of
+from experiments.face.forms import explicit
+from experiments.face.inputs import array_of, execution_of, named, names, network_of
+from experiments.notices import tell
+from experiments.output import UsageError, hearing, whole_file
+from experiments.pictures.lanes import sites
+from experiments.pictures.plots import plot_training
+from experiments.pictures.trace import trace_events, write_trace
+from experiments.report.training import training_page
+from experiments.results.formats import flat
+from experiments.results.result import Answer, Result
+from experiments.results.sweeps import axes_of
+from experiments.studies.training.pipeline import METHOD, piped, piped_tables
+from experiments.studies.training.run import Trained, Training, compared, unread_changes
+from experiments.studies.training.sweep import points, swept
+from experiments.studies.training.tables import grid, tables
+from simulator.asynchronous.registry import ALGORITHMS
+
+if TYPE_CHECKING:
+    from experiments.face.forms import (
+        ArrayLike,
+        Changes,
+        ExecutionLike,
+        ModelOptions,
+        NetworkLike,
+        Progress,
+        Vary,
+    )
+    from hardware import Array
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class TrainResult(Answer):
+    """What came of training by one method or several, of a pipeline, or of a grid of runs."""
+
+    runs: tuple[Trained, ...] = ()
+    """One for each method; none of a pipeline or a grid."""
+    about: str = ""
+
+    def title(self) -> str:
+        """Network, methods and workers."""
+        return self.about
+
+    def page(self, command: str = "") -> str:
+        """One self-contained page (HTML), which says by which command it was made."""
+        if not self.runs:
+            raise UsageError("train: there is no page of a pipeline, or of a grid of runs")
+        return training_page(list(self.runs), command)
+
+    def trace(self, path: str) -> None:
+        """Write a trace for ui.perfetto.dev (.json, .json.gz) of one method."""
+        if len(self.runs) != 1:
+            raise UsageError("train: a trace is of one method")
+        (trained,) = self.runs
+        about = {
+            "network": trained.asked.network.name,
+            "method": trained.asked.method,
+            "array": trained.asked.array.name,
+            "workers": trained.asked.workers,
+            "time_s": trained.time_s,
+        }
+        timeline = trained.timeline
+        write_trace(trace_events(timeline, sites(timeline), folded=False), about, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a picture (.png, .svg, .pdf), a page (.html) or a trace (.json, .json.gz)."""
+        target = os.fspath(path)
+        if target.lower().endswith((".json", ".json.gz")):
+            self.trace(target)
+        elif target.lower().endswith((".html", ".htm")):
+            page = self.page()
+            with whole_file(target) as file:
+                file.write_bytes(page.encode("utf-8", "replace"))
+        else:
+            Result.save(self, target)
+
+
+@explicit(
+    workers="how many, a number",
+    method='"all-reduce" (default), "ad-psgd", ... (accelarray.methods()), "prague:group=4", '
+    '"module:class", or "pipeline"',
+    compare="several methods on the same draws, in place of method",
+    iterations="of each worker, on average (default 100)",
+    until='"average" (default: all workers together) or "everybody"',
+    batch="samples of one worker's iteration (default 32)",
+    seed="of all draws (default 0)",
+    slowdown='"worker:0:5", "random:0.1:6", "lognormal:0.3", "link:NAME:10", "die:3:0.5", ...; '
+    "several multiply",
+    graph='"ring", "torus", "exponential", "complete", ..., or a file of edges',
+    learn='carry real models along: "logistic", "two-layer", "quadratic"',
+    loss="say when the loss was that low",
+    rate="learning rate; default: the problem's own",
+    vary="values by key: a grid of runs",
+)
+def train(
+    network: NetworkLike,
+    workers: int,
+    method: str = "all-reduce",
+    array: ArrayLike = "accpar-mixed",
+    batch: int = 32,
+    execution: ExecutionLike | None = None,
+    *,
+    compare: str | Iterable[str] | None = None,
+    iterations: int = 100,
+    until: str = "average",
+    seed: int = 0,
+    slowdown: str | Iterable[str] = (),
+    graph: str | None = None,
+    learn: str | None = None,
+    loss: float | None = None,
+    rate: float | None = None,
+    vary: Vary | None = None,
+    set: Changes = (),  # noqa: A002
+    progress: Progress | None = None,
+    **options: Unpack[ModelOptions],
+) -> TrainResult:
+    """Train with many workers: iterations a second, waiting, staleness, and what is learned.
+
+    Raises NetworkError, SpecError, SimulationError or UsageError.
+    """
+    for name, value in (("loss", loss), ("rate", rate)):
+        if value is not None and not learn:
+            raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
+    if until not in ("average", "everybody"):
+        raise UsageError(f"until {until!r}: one of average, everybody")
+    listed = compare if compare is None or isinstance(compare, str) else ",".join(compare)
+    methods = names(listed, list(ALGORITHMS), "compare") if listed else [method]
+    changes = changed(set, options)
+    place = array_of(array, changes)
+    slow = [slowdown] if isinstance(slowdown, str) else slowdown
+    asked = Training(
+        network_of(network, transforms_of(options), place),
+        methods[0],
+        place,
+        workers,
+        iterations,
+        execution_of(execution, options, place),
+        batch,
+        seed,
+        tuple(text for text in slow if text != "none"),
+        graph,
+        learn,
+        until == "everybody",
+        loss,
+        rate,
+    )
+    if vary is not None:
+        return _grid(asked, vary, (named(array), changes), progress)
+    if methods == [METHOD]:
+        return _pipeline(asked)
+    return _compared(asked, methods, progress, several=bool(listed))
+
+
+def _compared(
+    asked: Training, methods: list[str], progress: Progress | None, *, several: bool
+) -> TrainResult:
+    """Every method on the same draws."""
+    with hearing(progress, 100 * len(methods)) as hears:
+        found = compared(asked, methods, hears)
+    told = dict.fromkeys(said for one in found for said in _said(one))
+    for said in (*unread_changes(found[0].asked), *told):
+        tell(said)
+    data = {"methods": [one.to_dict() for one in found]} if several else found[0].to_dict()
+    return TrainResult(
+        data,
+        lambda: [flat(one.to_dict()) for one in found],
+        lambda: list(tables(found)),
+        picture=partial(plot_training, found),
+        runs=tuple(found),
+        about=_about(asked, methods),
+    )
+
+
+def _said(trained: Trained) -> list[str]:
+    """What a reader has to know besides the numbers."""
+    hang = [f"{trained.asked.method}: {trained.hang}"] if trained.hang else []
+    return [*trained.notes, *hang]
+
+
+def _about(asked: Training, methods: list[str]) -> str:
+    words = f"{asked.network.name}, {', '.join(methods)} on {asked.array.name}"
+    return f"{words}, {asked.workers} workers"
+
+
+def _pipeline(asked: Training) -> TrainResult:
+    """Stages as workers, which learn with the versions of the weights that they have."""
+    found = piped(asked)
+    data = found.to_dict()
+    parts = partial(piped_tables, found)
+    return TrainResult(data, lambda: [flat(data)], parts, about=_about(asked, [METHOD]))
+
+
+def _grid(
+    asked: Training, vary: Vary, spec: tuple[str | Array, list[str]], progress: Progress | None
+) -> TrainResult:
+    """A run for every point of a grid, as one table."""
+    axes = axes_of(vary)
+    with hearing(progress, len(points(axes))) as hears:
+        rows = list(swept(asked, axes, *spec, hears))
+    about = f"{asked.network.name}, {len(rows)} runs"
+    return TrainResult(rows, lambda: rows, lambda: list(grid(asked, axes, rows)), about=about)
