@@ -207,11 +207,11 @@ def explicit(**about: str) -> Callable[[F], F]:
             check_keywords(keywords, parameters)
             return function(*args, **keywords)
 
-        lines = [f"{name}: {(ABOUT | about)[name]}" for name in parameters]
-        wrapped = [textwrap.fill(line, 96, subsequent_indent="    ") for line in lines]
+        lines = [f"- {name}: {(ABOUT | about)[name]}" for name in parameters]
+        wrapped = [textwrap.fill(line, 96, subsequent_indent="  ") for line in lines]
         found: Any = called
         found.__signature__ = signature.replace(parameters=list(parameters.values()))
-        found.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n", "Parameters:", *wrapped])
+        found.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n", "Parameters:\n", *wrapped])
         return cast("F", found)
 
     return shown

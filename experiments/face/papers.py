@@ -73,7 +73,7 @@ class PaperResult(Result):
 
 @explicit(
     paper='one of "hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red"',
-    figures='"fig5,fig6", several, or "all" (default)',
+    figures='"5,6", several, or "all" (default)',
     progress="function that is called with a text after each value",
 )
 def reproduce(

@@ -174,7 +174,8 @@ def scale(
 
 @explicit(
     levels='of the hierarchy: arrays of 2^level accelerators, "2-8" or numbers; default: one array',
-    baselines="with best_share and best_subset, data parallelism as it is run; twice the work",
+    folded="False: simulate every core and link, not one of each class; same result",
+    baselines="True: with best_share and best_subset, data parallelism as it is run; twice the work",
 )
 def speedup(
     networks: Networks = "all",
@@ -185,12 +186,14 @@ def speedup(
     *,
     levels: str | Iterable[int] | None = None,
     baselines: bool = False,
+    folded: bool = True,
     set: Changes = (),  # noqa: A002
     **options: Unpack[StudyOptions],
 ) -> ComparisonResult | ScalingResult:
     """Speedups of planners over data parallelism: ``compare``, or with ``levels`` ``scale``."""
     first = FAIRER if baselines else ()
-    study = study_of(networks, planners, array, batch, execution, set, options, first=first)
+    asked = (networks, planners, array, batch, execution, set, options)
+    study = study_of(*asked, folded=folded, first=first)
     return whole(compared(study)) if levels is None else whole(scaled(study, levels))
 
 

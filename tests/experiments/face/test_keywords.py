@@ -1,0 +1,90 @@
+"""Keywords in Python have the names of flags, and ``help()`` shows every one of them."""
+
+import argparse
+import inspect
+import io
+import pydoc
+from typing import Any
+
+import pytest
+
+import accelarray
+from experiments.cli import COMMANDS, _parsers
+from experiments.commands.arguments import TRAINING
+from experiments.commands.plan import OPTIONS as OF_PROFILES
+from experiments.face import forms
+from experiments.studies.options import MODEL_OPTIONS
+
+FUNCTIONS = [
+    name
+    for name in accelarray.__all__
+    if name.islower() and inspect.isfunction(getattr(accelarray, name))
+]
+OUTPUT = {"help", "format", "output", "plot", "study", "config", "set_keys"}
+"""Flags of what is shown, and where: results have methods for that."""
+OTHERWISE = {
+    "simulate": {"plan": "planner", "unfolded": "folded", "metrics": None},
+    "explain": {"plan": "planner", "metrics": None},
+    "plan": {"plan": "planner", "layers": "network", "levels": "array", "profile": None}
+    | dict.fromkeys((set(OF_PROFILES) | {"straight", "fewer"}) - set(MODEL_OPTIONS)),
+    "speedup": {"unfolded": "folded"},
+    "design": {"device": None},
+    "train": {"report": None, "trace": None},
+    "reproduce": {"plot_format": None},
+}
+"""Flags that are another keyword's, or that a result's properties and ``save`` stand for."""
+
+
+def shown(name: str) -> set[str]:
+    """The keywords in a function's signature."""
+    return set(inspect.signature(getattr(accelarray, name)).parameters)
+
+
+def flags(command: str) -> set[str]:
+    """What a command's arguments are called."""
+    parser: argparse.ArgumentParser = _parsers(command)[1][command]
+    return {action.dest for action in parser._actions} - OUTPUT
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) & set(COMMANDS) - {"compare"}))
+def test_every_flag_of_a_command_is_a_keyword(name: str) -> None:
+    other: dict[str, str | None] = OTHERWISE.get(name, {})
+    wanted = {other.get(flag, flag) for flag in flags(name)} - {None}
+    assert wanted <= shown(name)
+    assert other.keys() <= flags(name)
+
+
+def test_every_command_that_answers_is_a_function() -> None:
+    others = {"timeline", "compare", "results", "list", "show", "papers"}
+    assert set(COMMANDS) - others <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signatures_hide_nothing(name: str) -> None:
+    function = getattr(accelarray, name)
+    parameters = inspect.signature(function).parameters.values()
+    assert not [p for p in parameters if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    if hasattr(function, "__wrapped__"):
+        help_text = pydoc.render_doc(function, renderer=pydoc.plaintext)
+        for parameter in parameters:
+            assert f"- {parameter.name}: " in help_text
+
+
+def test_help_on_the_module_lists_the_functions() -> None:
+    text = io.StringIO()
+    pydoc.Helper(output=text).help(accelarray)
+    for name in ("fit", "collective", "train"):
+        assert f"    {name}(" in text.getvalue()
+
+
+def test_the_keywords_of_a_step_are_the_table_of_options() -> None:
+    short = {key for key, *_ in TRAINING}
+    further = {"objective", "communication", "strict_memory", "attention", "transform"}
+    options: Any = forms.Options
+    assert set(options.__annotations__) == {*MODEL_OPTIONS, *short, *further}
+
+
+def test_a_keyword_that_is_not_there_is_refused_with_the_nearest() -> None:
+    wrong: Any = {"algoritm": "ring"}
+    with pytest.raises(TypeError, match="'algoritm'; did you mean 'algorithm'"):
+        accelarray.collective("all-reduce", "1 MB", "ring-8", **wrong)
