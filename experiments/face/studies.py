@@ -173,9 +173,9 @@ def scale(
 
 
 @explicit(
-    levels='of the hierarchy: arrays of 2^level accelerators, "2-8" or numbers; default: one array',
+    levels='of the hierarchy: arrays of 2^level accelerators, "2-8"; default: one array',
     folded="False: simulate every core and link, not one of each class; same result",
-    baselines="True: with best_share and best_subset, data parallelism as it is run; twice the work",
+    baselines="True: with best_share and best_subset, fairer data parallelism; twice the work",
 )
 def speedup(
     networks: Networks = "all",

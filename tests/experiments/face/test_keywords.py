@@ -65,7 +65,7 @@ def test_signatures_hide_nothing(name: str) -> None:
     parameters = inspect.signature(function).parameters.values()
     assert not [p for p in parameters if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     if hasattr(function, "__wrapped__"):
-        help_text = pydoc.render_doc(function, renderer=pydoc.plaintext)
+        help_text = pydoc.plain(pydoc.render_doc(function))
         for parameter in parameters:
             assert f"- {parameter.name}: " in help_text
 
