@@ -17,7 +17,7 @@ class SpecError(ValueError):
 Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
-Attention = Literal["fused", "unfused"]
+Attention = Literal["fused", "unfused", "eager"]
 Dispatcher = Literal["alltoall", "once"]
 """How tokens go to experts: a copy to each, or one to each rank (or domain) that has any."""
 
@@ -37,13 +37,14 @@ class Stack:
     arrive ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
     With ``tensor_waits`` a layer's gradient of weights waits until the errors of its input are
     summed (tensor parallelism), which goes on beside it elsewhere. ``memory_reserve`` is the share
-    of HBM that steps have not.
+    of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``.
     None: what is usual.
     """
 
     name: str = ""
     description: str = field(default="", compare=False)
     attention: Attention | None = None
+    attention_wide: Attention | None = None
     overlap: bool | None = None
     bucket_bytes: float | None = None
     hidden_tensor: float = 0.0

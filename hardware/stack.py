@@ -63,10 +63,12 @@ class EfficiencyTable(Table):
 class HabitsTable(Table):
     """What a stack does, on any chip; what is None it leaves as it is.
 
+    ``attention_wide`` is that of fp32 and tf32, where kernels of 16-bit numbers do not serve.
     ``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
     """
 
     attention: Attention | None = None
+    attention_wide: Attention | None = None
     gradients: Literal["2 B", "4 B"] | None = None
     gradients_fp16: Literal["2 B", "4 B"] | None = None
     gradient_buffer: bool | None = None
@@ -158,6 +160,7 @@ class Chosen:
             name,
             table.description,
             habits.attention,
+            habits.attention_wide,
             None if habits.overlap is None else habits.overlap == "full",
             habits.bucket,
             habits.hidden_tensor,

@@ -11,25 +11,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from workloads.layer_types import Layer
-from workloads.layer_types.other import OTHER
+from workloads.layer_types.other import MASKED_FILL, OTHER
 from workloads.network import Network
 from workloads.tensors import INPUT, NetworkError, Tensor
 
 ATTENTION = "attention"
-FORMS = ("fused", "unfused")
-_BETWEEN = frozenset({"scale", "mul", "div", "add", "sub", "cast", "dropout", "identity", "mask"})
+FORMS = ("fused", "unfused", "eager")
+_BETWEEN = frozenset(
+    {"scale", "mul", "div", "add", "sub", "cast", "dropout", "identity", "mask", MASKED_FILL}
+)
 """Operators of one input that a kernel does with the scores or the probabilities."""
 
 
 def with_attention(network: Network, form: str) -> Network:
-    """The same network with its attention ``fused`` or ``unfused``.
+    """The same network with its attention ``fused``, ``unfused`` or ``eager``.
 
     Fused, a softmax between two products of as many heads becomes one operator with the
-    second product's name. Raises NetworkError for another word, or where there is none.
+    second product's name. Eager, scores are masked by a kernel of its own before an unfused
+    softmax. Raises NetworkError for another word, or where there is none.
     """
     if form not in FORMS:
         raise NetworkError(f"attention {form!r}: one of {', '.join(FORMS)}")
     layers = _fused(network) if form == "fused" else _unfused(network)
+    if form == "eager":
+        layers = _masked(replace(network, layers=tuple(layers)))
     wanted = {ATTENTION} if form == "fused" else {ATTENTION, "matmul"}
     if not any(layer.kind in wanted for layer in layers):
         raise NetworkError(
@@ -118,6 +123,22 @@ def _unfused(network: Network) -> list[Layer]:
     found: list[Layer] = []
     for layer in network.layers:
         found += _parts(layer) if layer.kind == ATTENTION else [layer]
+    return found
+
+
+def _masked(network: Network) -> list[Layer]:
+    """The layers of an unfused network, with a mask behind the scores of each attention."""
+    scores = {core.scores.name: core for core in _cores(network)}
+    first = {core.between[0].name: name for name, core in scores.items()}
+    found: list[Layer] = []
+    for layer in network.layers:
+        source = first.get(layer.name)
+        if source is not None and layer.operator != MASKED_FILL:
+            made, name = scores[source].scores.output, f"{source}.mask"
+            mask = Layer(name, OTHER, (source,), made, made, operator=MASKED_FILL, apart=True)
+            found += [mask, replace(layer, inputs=(name,))]
+        else:
+            found.append(layer)
     return found
 
 

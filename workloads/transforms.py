@@ -19,7 +19,7 @@ CIRCULANT, ZEROS, APART, ATTENTION = "circulant", "zeros", "apart", "attention"
 def transformed(network: Network, transforms: Iterable[str]) -> Network:
     """A network after one transform after the other; raises NetworkError for an unknown one.
 
-    ``circulant=B``, ``zeros``, ``attention=fused`` or ``unfused``, and ``apart``.
+    ``circulant=B``, ``zeros``, ``attention=fused``, ``unfused`` or ``eager``, and ``apart``.
     """
     for text in transforms:
         name, _, value = text.partition("=")
@@ -35,8 +35,8 @@ def transformed(network: Network, transforms: Iterable[str]) -> Network:
             raise NetworkError(
                 f"--transform {text}: circulant=B (block-circulant weights, B a power of two), "
                 "zeros (transposed convolutions compute with the zeros that they insert), "
-                "attention=fused or attention=unfused, or apart (element-wise operators that "
-                "products read are kernels of their own)"
+                "attention=fused, attention=unfused or attention=eager, or apart (element-wise "
+                "operators that products read are kernels of their own)"
             )
     return network
 

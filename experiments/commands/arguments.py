@@ -180,12 +180,12 @@ def add_transform(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--attention",
-        metavar="fused|unfused",
+        metavar="fused|unfused|eager",
         dest="transform",
         action="append",
         type="attention={}".format,
-        help="attention in one kernel that keeps no scores, or as two products and a softmax "
-        "(default: as the network has it)",
+        help="attention in one kernel that keeps no scores, or as two products and a softmax; "
+        "eager: with a mask in a kernel of its own (default: as the network has it)",
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.face.inputs import network_of
 from hardware import Array, Stack, load_array, load_stack
 from tests.hardware.conftest import Write
 from tests.hardware.specs import STACK
@@ -68,7 +69,7 @@ def test_links_give_a_share_in_collectives(spec: str) -> None:
 
 def test_habits_are_the_arrays(spec: str) -> None:
     assert loaded(spec).stack == Stack(
-        "ours", "", "unfused", False, 40e6, 0.5, 0.5, True, "arrival"
+        "ours", "", "unfused", None, False, 40e6, 0.5, 0.5, True, "arrival"
     )
     assert load_array("h100-cluster").stack is None
     assert load_stack(spec)[0].description == "ours"
@@ -99,3 +100,14 @@ def test_a_chip_of_a_file_of_ones_own_is_no_mistake(tmp_path: Path) -> None:
         assert own.group.kinds[0][0].roofline.matrix_efficiency == 0.25
         if name == "ours":
             assert loaded(spec).group.kinds[0][0].roofline.matrix_efficiency != 0.25
+
+
+@pytest.mark.parametrize(("format_", "form"), [("fp32", "eager"), ("fp16", "unfused")])
+def test_attention_of_wide_numbers_may_be_another(format_: str, form: str, tmp_path: Path) -> None:
+    file = tmp_path / "cards.toml"
+    file.write_text(
+        f'kind = "array"\nexecution = "deployed"\nstack = "megatron-2021"\n'
+        f'precision = "{format_}"\n[[devices]]\ndevice = "v100-16"\ncount = 1\n'
+    )
+    network = network_of("gpt2:layers=1", (), load_array(str(file)))
+    assert network.name == f"gpt2:layers=1, attention {form}"

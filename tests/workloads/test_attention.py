@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cost.operators import Operators
+from simulator.cost.training_operators import operators
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, with_attention
 from workloads.attention import attention_cores
 from workloads.graph import partition_graph
@@ -78,7 +80,7 @@ def test_what_somebody_else_reads_is_not_fused() -> None:
     [
         ("resnet18", "fused", "network 'resnet18' has no attention to be fused"),
         ("gnmt", "fused", "no softmax between two products"),
-        ("gpt2", "flash", "attention 'flash': one of fused, unfused"),
+        ("gpt2", "flash", "attention 'flash': one of fused, unfused, eager"),
     ],
 )
 def test_what_cannot_be(name: str, form: str, words: str) -> None:
@@ -124,3 +126,29 @@ def test_the_core_of_attention() -> None:
     fused = load_network("gpt3-125m:layers=2:seq=8:attention=fused")
     assert attention_cores(fused) == tuple((f"layer{i}.attention.context",) for i in range(2))
     assert attention_cores(load_network("lenet")) == ()
+
+
+def test_eager_attention_masks_scores_in_a_kernel_of_its_own() -> None:
+    unfused = grouped(6, 2, 5, 7, 4)
+    eager = with_attention(unfused, "eager")
+    assert [layer.name for layer in eager.layers[3:6]] == ["scores", "scores.mask", "softmax"]
+    assert eager.macs == unfused.macs
+    assert with_attention(eager, "eager").layers == eager.layers
+    assert with_attention(eager, "fused").layers == with_attention(unfused, "fused").layers
+
+
+def test_a_mask_in_a_view_moves_scores_twice_forward_and_ten_times_backward() -> None:
+    """PyTorch's CopySlices: five copies of the gradient, each read and written."""
+    eager = operators(with_attention(grouped(6, 6, 5, 7, 4), "eager"))
+    unfused = operators(grouped(6, 6, 5, 7, 4))
+    for phase, many in (("forward", 2), ("backward", 10)):
+        before, after = passes(unfused, phase), passes(eager, phase)
+        assert len(after) - len(before) == many
+        assert set(after) == set(before)  # all are as large as the scores
+
+
+def passes(of: Operators, phase: str) -> list[tuple[float, float]]:
+    """The sizes of what softmax and mask read and write in a phase."""
+    each = (op for node in of.nodes for op in getattr(node, phase))
+    own = (op for op in each if op.name.split()[0] in ("softmax", "scores.mask"))
+    return [(one.channels, one.area) for op in own for one in (*op.reads, *op.writes)]

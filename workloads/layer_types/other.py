@@ -23,15 +23,24 @@ RECEIVED, SENT = "received", "sent"
 """Operators of what enters a stage of a network from another one, and of what leaves it."""
 DISPATCH, COMBINE = "dispatch", "combine"
 """Operators that bring tokens to the experts a router chose for them, and their results back."""
-EXPERT_GLU, EXPERT_BIAS = "expert_glu", "expert_bias"
-KERNELS = {EXPERT_GLU: ((11, 11), (23, 14)), EXPERT_BIAS: ((7, 7), (12, 8))}
+EXPERT_GLU, EXPERT_BIAS, MASKED_FILL = "expert_glu", "expert_bias", "masked_fill"
+KERNELS = {
+    EXPERT_GLU: ((11, 11), (23, 14)),
+    EXPERT_BIAS: ((7, 7), (12, 8)),
+    MASKED_FILL: ((1, 1), (5, 5)),
+}
 """What biased, clamped experts do in kernels of their own: how often they read and write what a
 product makes, in 2 B, forward and backward; of the gated product besides ``mul``. Counted in
 NVIDIA/Megatron-LM, core/transformer/moe/experts.py: each row of the gated product gets its bias
 (a sum and a copy, of twice the width), two clamps, quick GELU, an offset, and its probability, in
 float32 and back. What the second product makes gets bias x probability: a sum and a copy in
 float32, cast back. Backward has the same, sums for each bias and probability, and no copies that
-are views."""
+are views.
+
+A mask filled in place into a view of the scores (NVIDIA/Megatron-LM, attention_mask_func) reads and
+writes them once. Its backward is PyTorch's CopySlices (torch/csrc/autograd/functions/tensor.cpp):
+copy the gradient, clone the view's part, clone it and fill the clone, copy it back. The mask itself
+is one for all heads and samples and stays in the cache."""
 LOSS = "cross_entropy"
 """The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
 DROPOUT = "dropout"

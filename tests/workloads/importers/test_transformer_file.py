@@ -105,6 +105,6 @@ def test_the_command_line_takes_a_file(tmp_path: Path, capsys: pytest.CaptureFix
         assert main(["simulate", path, *step, "--attention", form]) == 0
         assert f"mine, attention {form}, data_parallel" in capsys.readouterr().out
     assert main(["simulate", path, *step, "--attention", "flash"]) == 2
-    assert "attention 'flash': one of fused, unfused" in capsys.readouterr().err
+    assert "attention 'flash': one of fused, unfused, eager" in capsys.readouterr().err
     assert main(["show", path]) == 0
     assert "mine (like gpt3-125m), 32 tokens" in capsys.readouterr().out

@@ -1,0 +1,59 @@
+"""Blocks of transformers on one card beside measured ones (eth-easl/sailor, its profiles).
+
+Megatron-DeepSpeed in float32, or TF32 from Ampere on (OPT-30 on A100 with 40 GB in float32). One
+share of peak for each card was fitted on these rows; what differs by model, phase and samples is
+not.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.face.inputs import network_of
+from hardware import load_array
+from simulator import Execution
+from simulator.lowering.layer_times import layer_times
+
+MEASURED = pd.read_csv(Path(__file__).parents[2] / "data" / "layer_times.csv")
+NETWORKS = {
+    "OPT-350": "gpt3-350m:layers=2:hidden=1024:heads=16:vocab=50272:activation=relu",
+    "GPT-Neo-2.7": "gpt3-2.7b:layers=2:hidden=2560:heads=20:vocab=50257",
+    "OPT-30": "opt-30b:layers=2",
+}
+CARDS = {
+    "A100-40": ("a100-40", "tf32"),
+    "A100-80": ("a100-80", "tf32"),
+    "GH-96": ("gh200", "tf32"),
+    "RTX-2080": ("rtx-2080-ti", "fp32"),
+    "RTX-3090": ("rtx-3090", "tf32"),
+    "Titan-RTX": ("titan-rtx", "fp32"),
+    "V100-16": ("v100-16", "fp32"),
+}
+
+
+def errors(card: str, folder: Path) -> pd.Series:
+    """By how much both passes of a block take longer than measured, one for each row."""
+    device, format_ = CARDS[card]
+    found = []
+    for row in MEASURED[MEASURED.gpu == card].itertuples():
+        known = "fp32" if (row.model, card) == ("OPT-30", "A100-40") else format_
+        file = folder / f"{card}.toml"
+        file.write_text(
+            f'kind = "array"\nexecution = "deployed"\nstack = "deepspeed-2022"\n'
+            f'precision = "{known}"\n[[devices]]\ndevice = "{device}"\ncount = 1\n'
+        )
+        array = load_array(str(file))
+        network = network_of(NETWORKS[row.model], (), array)
+        times = layer_times(network, array, row.mbs, Execution("deployed"))
+        ours = sum(one.seconds for one in times if one.name.startswith("layer1."))
+        found.append(ours / (row.forward_s + row.backward_s) - 1)
+    return pd.Series(found)
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_blocks_take_as_long_as_measured(card: str, tmp_path: Path) -> None:
+    found = errors(card, tmp_path)
+    assert len(found) >= 3
+    assert found.abs().median() < 0.06
+    assert found.abs().max() < 0.16
