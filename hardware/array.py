@@ -224,6 +224,14 @@ class Array:
         return replace(self, group=replace(self.group, kinds=kinds))
 
     @property
+    def attention(self) -> Attention | None:
+        """How its software does attention of the numbers that it has; None: as a network has it."""
+        if self.stack is None:
+            return None
+        wide = self.group.arithmetic.activation_bytes == 4
+        return (self.stack.attention_wide if wide else None) or self.stack.attention
+
+    @property
     def base(self) -> str:
         """The name of what it was before its changes."""
         return self.name.removesuffix("".join(f", {change}" for change in self.changes))

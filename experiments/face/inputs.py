@@ -17,7 +17,6 @@ from experiments.studies import options as vary
 from experiments.studies.case import Planned
 from experiments.studies.options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
 from hardware import Array
-from hardware.array import Attention
 from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
@@ -45,21 +44,12 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
             ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
             "(module, example)"
         )
-    form = _attention_of(array) if array else None
+    form = array.attention if array else None
     if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
         transforms = [f"attention={form}", *transforms]
     network = transformed(network, transforms)
     tell_notes(network)
     return network
-
-
-def _attention_of(array: Array) -> Attention | None:
-    """How an array's software does attention, in the numbers that the array has."""
-    stack = array.stack
-    if stack is None:
-        return None
-    wide = array.group.arithmetic.activation_bytes == 4
-    return (stack.attention_wide if wide else None) or stack.attention
 
 
 def _is_module(given: Any) -> bool:

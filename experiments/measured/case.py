@@ -19,7 +19,7 @@ from planners import PlanError, Staging
 from planners.axes.stage_devices import stage_layers
 from simulator import OutOfMemoryError, SimulationError
 from simulator.lowering.execution import deployed
-from workloads import Network, NetworkError
+from workloads import Network, NetworkError, with_attention
 from workloads.zoo.transformers import Transformer, transformer
 
 STEPS = ("step", "memory_formula")
@@ -36,6 +36,7 @@ BIASED = "gpt-oss"
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
 TOO_LARGE = "too_large"
+EAGER = "eager"
 
 K = TypeVar("K", bound=Hashable)
 
@@ -86,6 +87,8 @@ def case_of(row: Row) -> RowCase:
         strict_memory=bool(split.more),
     )
     network = _network(_sizes(row, split))
+    if array.attention == EAGER and not split.fused_attention:
+        network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
     return RowCase(row, case, split)
 

@@ -107,3 +107,10 @@ def test_experts_of_gpt_oss_have_biases_and_kernels_of_their_own() -> None:
     assert found == [{EXPERT_GLU, EXPERT_BIAS}, {EXPERT_BIAS}]
     other = case_of(small(framework="Megatron-Bridge 26.04", **sizes | {"model": "qwen3"}))
     assert not {EXPERT_GLU, EXPERT_BIAS} & {one.operator for one in other.case.network.layers}
+
+
+@pytest.mark.parametrize(("format_", "masks"), [("fp32", 4), ("fp16", 0)])
+def test_unfused_attention_of_wide_numbers_masks_by_itself(format_: str, masks: int) -> None:
+    row = small(framework="Megatron-LM", year=2021, hw="V100-32", precision=format_, attn="unfused")
+    layers = case_of(row).case.network.layers
+    assert sum(layer.operator == "masked_fill" for layer in layers) == masks
