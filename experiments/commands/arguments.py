@@ -14,13 +14,13 @@ from hardware.reader import hint, parse_toml, read_text
 from simulator.lowering.schedules.registry import SCHEDULES
 
 
-def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
+def add_array(parser: argparse.ArgumentParser) -> None:
     """``--array`` and ``--set``."""
     parser.add_argument(
         "--array",
         metavar="A",
-        default=default,
-        help="array from the catalog, or the path of a .toml file (default: accpar-mixed)",
+        help="array from the catalog, or the path of a .toml file (default: accpar-mixed, of the "
+        "papers)",
     )
     parser.add_argument(
         "--set",
@@ -113,9 +113,9 @@ def add_axes(parser: argparse.ArgumentParser, either: Any = None) -> None:
     )
 
 
-def add_step(parser: argparse.ArgumentParser, array: str | None = "accpar-mixed") -> None:
+def add_step(parser: argparse.ArgumentParser) -> None:
     """What decides a step besides network and planner: array, batch and both models' options."""
-    add_array(parser, array)
+    add_array(parser)
     add_batch(parser)
     add_objective(parser)
     add_communication(parser)

@@ -32,7 +32,7 @@ def configure(commands: Any) -> None:
         "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
     )
     add_planner(parser)
-    add_step(parser, array=None)
+    add_step(parser)
     parser.add_argument(
         "--levels", metavar="H", type=int, help="2^H alike accelerators instead of an array"
     )

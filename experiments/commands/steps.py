@@ -16,7 +16,7 @@ from experiments.commands.arguments import (
     add_step,
     add_unfolded,
 )
-from experiments.commands.resolve import case_of, cases_of, keywords_of, planners_of
+from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of, planners_of
 from experiments.face.collective import COLLECTIVES, collective, parse_bytes
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
@@ -157,7 +157,7 @@ def run_explain(args: argparse.Namespace) -> int:
     check_outputs(args)
     case = case_of(args)
     metrics = metrics_of(args.metrics, case.array)
-    show(args, explained(case, args.array, args.set, metrics=metrics))
+    show(args, explained(case, array_name(args), args.set, metrics=metrics))
     return 0
 
 

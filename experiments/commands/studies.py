@@ -23,7 +23,7 @@ from experiments.commands.arguments import (
     add_unfolded,
 )
 from experiments.commands.resolve import (
-    DEFAULT_ARRAY,
+    array_name,
     keywords_of,
     study_of,
 )
@@ -144,7 +144,7 @@ def configure_fit(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("fit")
     add_network(parser)
-    add_array(parser, None)
+    add_array(parser)
     add_batch(parser)
     parser.add_argument(
         "--axes",
@@ -162,14 +162,14 @@ def configure_fit(commands: Any) -> None:
 def run_fit(args: argparse.Namespace) -> int:
     """Run every combination that may fit, then deliver table and picture."""
     check_outputs(args)
-    show(args, fit(array=args.array or DEFAULT_ARRAY, **keywords_of(args, fit, "array")))
+    show(args, fit(array=array_name(args), **keywords_of(args, fit, "array")))
     return 0
 
 
 def configure_report(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("report")
-    add_array(parser, default=None)
+    add_array(parser)
     add_networks(parser)
     add_planners(parser)
     add_batch(parser)
