@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from experiments.encodings import legible
+from experiments.output import prose
 
 if TYPE_CHECKING:
     from workloads import Network
@@ -50,7 +51,8 @@ def warnings_on_stderr() -> Iterator[None]:
         if not issubclass(category, AccelarrayWarning):
             before(message, category, *rest, **more)
         elif sys.stderr is not None:
-            print(f"accelarray: warning: {legible(str(message))}", file=sys.stderr)
+            text = prose(f"accelarray: warning: {legible(str(message))}", sys.stderr)
+            print(text, file=sys.stderr)
 
     with warnings.catch_warnings():
         before = warnings.showwarning

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from experiments.encodings import legible
 
@@ -39,7 +39,10 @@ class UsageError(ValueError):
 
 
 def text_of(*renderables: RenderableType) -> str:
-    """Plain text: tables as wide as the terminal at most, titles above them; lines whole."""
+    """Plain text: tables as wide as the terminal at most, titles above them.
+
+    On a terminal longer lines are wrapped between words; elsewhere they stay whole.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -54,11 +57,21 @@ def text_of(*renderables: RenderableType) -> str:
         for renderable in renderables:
             if isinstance(renderable, Table):
                 if renderable.title:
-                    console.print(renderable.title, soft_wrap=True)
+                    console.print(prose(str(renderable.title), sys.stdout), soft_wrap=True)
                 console.print(_fitting(renderable))
             else:
-                console.print(renderable, soft_wrap=True)
+                shown = prose(renderable, sys.stdout) if isinstance(renderable, str) else renderable
+                console.print(shown, soft_wrap=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def prose(text: str, stream: TextIO | None) -> str:
+    """Text in lines that a terminal has room for; as it is where the stream is none."""
+    if stream is None or not stream.isatty():
+        return text
+    lines = text.split("\n")
+    whole = textwrap.TextWrapper(width(), break_long_words=False, break_on_hyphens=False)
+    return "\n".join(whole.fill(line) if len(line) > width() else line for line in lines)
 
 
 def _fitting(table: Table) -> Table:

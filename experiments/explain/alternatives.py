@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.pipelining import pipeline_fields
+from experiments.terms import duration
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, Staging, load_planner
 from planners.plan.updates import bucket_words, update_order_words
@@ -226,16 +227,17 @@ def _sentences(
     number = " and ".join(map(str, slowest.stages))
     per = slowest.busy / PICOSECONDS
     yield (
-        f"Stage {number} ({layers}) is the slowest: it works {per:.6g} s of "
-        f"{timeline.makespan_s:.6g} s, and waits for {bubble(uses):.1%} of that (the bubble)."
+        f"Stage {number} ({layers}) is the slowest: it is busy for "
+        f"{duration(per)} of {duration(timeline.makespan_s)}. "
+        f"The bubble is {bubble(uses):.1%} of its work."
     )
     receiving = max(uses, key=lambda use: use.receiving)
     if receiving.receiving:
         share = receiving.receiving / timeline.makespan_ps
         stages = " and ".join(map(str, receiving.stages))
-        yield f"Sends are exposed for up to {share:.2%} of the run (stage {stages} waits for them)."
+        yield f"Stage {stages} waits for sends for {share:.2%} of the run."
     else:
-        yield "Nobody waits while something is sent."
+        yield "No stage waits for sends."
 
 
 def _changes(
@@ -302,14 +304,14 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
     """
     theirs, step = step_of(replace(case, planner=RIVAL))
     their_s = step.iteration_s
-    yield f"{RIVAL} takes {their_s:.6g} s: {their_s / iteration_s:.3f} x this."
+    yield f"{RIVAL} takes {duration(their_s)}, {their_s / iteration_s:.3f} times as long."
     like, said = _alike(case, plan, theirs)
     if like is not None:
         try:
             like_s = simulated(case, like).iteration_s
         except PlanError:
             return
-        yield f"{said}: {RIVAL} so takes {like_s:.6g} s ({their_s / like_s:.3f} x)."
+        yield f"{said}: with that {RIVAL} takes {duration(like_s)} ({their_s / like_s:.3f} x)."
         theirs, their_s = like, like_s
     ordered = replace(plan, update_order="")
     waits_s = simulated(case, ordered).iteration_s if plan.update_order else iteration_s

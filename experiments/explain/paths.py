@@ -117,7 +117,7 @@ MOST_CUTS = 4
 NUMBER = re.compile(r"(\d+)(?=[./_].)")
 """What counts a block: a number with more of the name behind it."""
 BUCKET = re.compile(r"(.+) and [\d,]+ more")
-BOUNDARY, BUCKETS, UNKNOWN = "boundary", "bucket of gradients", "other"
+BOUNDARY, BUCKETS, UNKNOWN = "redistribution", "gradient buckets", "other"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from experiments.studies.occupancy import memory_fields
 from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
 from experiments.studies.step_numbers import Throughput, axis_fields, computed, throughput
+from experiments.terms import duration
 from planners import Plan
 from simulator import Timeline, overflow
 
@@ -146,20 +147,20 @@ def _has_faster_alone(case: Case) -> bool:
 def messages(result: Explanation) -> list[str]:
     """What to know about the plan, in sentences."""
     case, found = result.case, list[str]()
-    ours = f"{result.iteration_s:.6g} s"
+    ours = duration(result.iteration_s)
     if result.data_parallel_s is not None and result.data_parallel_s < result.iteration_s:
         found.append(
             f"{case.planner_name} is slower than data parallelism on this array: {ours} against "
-            f"{result.data_parallel_s:.6g} s."
+            f"{duration(result.data_parallel_s)}."
         )
     if result.fast_alone_s is not None and result.fast_alone_s < result.iteration_s:
         device, count = fastest_alone(case.array).group.kinds[0]
         found.append(
             f"{case.planner_name} on the {count:,} {device.name} alone is faster than on the whole "
-            f"array: {result.fast_alone_s:.6g} s against {ours}."
+            f"array: {duration(result.fast_alone_s)} against {ours}."
         )
     if idle := result.paths.idle_cores:
-        found.append(f"{idle:,} of {result.paths.cores:,} cores compute nothing.")
+        found.append(f"{idle:,} of {result.paths.cores:,} cores are idle.")
     if result.overflow:
         found.append(f"{result.overflow}.")
     return [*found, *result.otherwise]

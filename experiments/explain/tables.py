@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.studies.occupancy import fullest, memory_rows
 from experiments.studies.pipelining import bubble_in_words
 from experiments.studies.step_numbers import axis_rows, throughput_rows
+from experiments.terms import SHARES, duration
 from simulator import PICOSECONDS
 from simulator.engine.operations import readable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 8
 """Rows of a table, and of a block's parts in it; ``--format json`` has all."""
-TIMES = ("critical path", "computing", "exposed", "waiting")
+TIMES = ("critical path", *(SHARES[name] for name in ("computing", "exposed", "waiting")))
 
 
 def table_of(title: str, columns: Sequence[str], words: Sequence[str]) -> Table:
@@ -40,7 +41,7 @@ def layer_tables(result: Explanation) -> Iterator[Table]:
     paths = result.paths
     for title, what, parts in (
         ("Kinds of layers", "kind", result.kinds),
-        ("Layers: seconds on the critical path, and of an average core", "layer", result.blocks),
+        ("Layers: time on the critical path, and of a mean core", "layer", result.blocks),
     ):
         table = table_of(title, (what, *TIMES), (what,))
         for name, shown in _rows("", parts):
@@ -57,7 +58,12 @@ def _rows(indent: str, parts: Sequence[Part]) -> Iterator[tuple[str, Sequence[Pa
         yield indent + called(part), [part]
         yield from _rows(indent + "  ", part.parts)
     if rest := parts[MOST_ROWS:]:
-        yield f"{indent}{len(rest)} others", rest
+        yield f"{indent}{others(len(rest))}", rest
+
+
+def others(count: int) -> str:
+    """How many more rows there are, in a row's name."""
+    return f"{count} other{'s' * (count > 1)}"
 
 
 def called(part: Part) -> str:
@@ -66,7 +72,7 @@ def called(part: Part) -> str:
 
 
 def _cells(paths: Paths, parts: Sequence[Part]) -> list[str]:
-    return [f"{value:.9f}" for value in _seconds(paths, parts).values()]
+    return [duration(value) for value in _seconds(paths, parts).values()]
 
 
 def _seconds(paths: Paths, parts: Sequence[Part]) -> dict[str, float]:
@@ -81,7 +87,7 @@ def _seconds(paths: Paths, parts: Sequence[Part]) -> dict[str, float]:
 
 def links_table(result: Explanation) -> Table:
     """Links by kind; the kind with the busiest link first."""
-    columns = ("kind", "links", "used", "GB in all", "average", "busiest")
+    columns = ("kind", "links", "used", "total GB", "average", "busiest")
     table = table_of("Kinds of links", columns, ("kind",))
     for kind in result.link_kinds:
         counts = f"{kind.count:,}", f"{kind.used:,}", f"{kind.bytes / 1e9:.4g}"
@@ -102,18 +108,20 @@ def parts_dict(paths: Paths, name: str, parts: Sequence[Part]) -> list[dict[str,
 
 
 def alternatives_table(result: Explanation) -> Table:
-    """What a pipeline would take with one thing otherwise."""
-    table = table_of("Otherwise", ("what", "seconds", "speedup", "why not"), ("what", "why not"))
+    """What a pipeline would take with one change."""
+    table = table_of(
+        "Changes", ("change", "step time", "speedup", "why not"), ("change", "why not")
+    )
     for one in result.pipeline.alternatives if result.pipeline else ():
         cells = ("", "")
         if one.seconds is not None:
-            cells = (f"{one.seconds:.9f}", f"{result.iteration_s / one.seconds:.3f}x")
+            cells = (duration(one.seconds), f"{result.iteration_s / one.seconds:.3f}x")
         table.add_row(one.what, *cells, one.reason or "")
     return table
 
 
 def answers_table(result: Explanation) -> Table:
-    """What the step comes to: rates, shares of the peak, the bubble, exposed axes, memory.
+    """What the step comes to: rates, MFU and HFU, the bubble, exposed communication, memory.
 
     Of memory that of the fullest device, or stage.
     """
@@ -133,9 +141,9 @@ def answers_table(result: Explanation) -> Table:
 
 def frees_table(result: Explanation) -> Table:
     """What each change would free on the fullest core."""
-    columns = ("what", "frees", "peak then", "fits", "why not")
-    title = "What would free memory on the fullest core"
-    table = table_of(title, columns, ("what", "fits", "why not"))
+    columns = ("change", "frees", "new peak", "fits", "why not")
+    title = "Changes that free memory on the fullest core"
+    table = table_of(title, columns, ("change", "fits", "why not"))
     for one in result.frees:
         if one.peak_bytes is None or one.frees_bytes is None:
             table.add_row(one.what, "", "", "", one.reason or "")

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from experiments.explain.tables import others
 from experiments.output import UsageError
 from experiments.pictures.gantt import plot_gantt
 from experiments.results.result import Result, readable
 from experiments.results.step import StepResult
 from experiments.studies.difference import Change, Difference, difference
 from experiments.studies.speedups import warn_inexact
-from experiments.studies.step_numbers import measured
+from experiments.studies.step_numbers import measured, names_of
+from experiments.terms import SHARES, change, duration
 
 if TYPE_CHECKING:
     import pandas
@@ -43,18 +45,19 @@ class DifferenceResult(Result):
         """By phase and kind, then the layers that contribute most, then other metrics."""
         result, case = self.difference, self.first.case
         title = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
-        phases = _table(result, title, "what")
+        phases = _table(result, title, "operation")
+        names = self._names()
         for part in result.phases:
-            _add(phases, result, f"{part.phase} {part.kind}".strip(), part)
+            _add(phases, result, names.get((part.phase, part.kind), SHARES["waiting"]), part)
         layers = _table(result, None, "layer")
         for name, part in _most(result):
             _add(layers, result, name, part)
         for table in (phases, layers):
             table.add_section()
-            _add(table, result, "iteration", _whole(result))
+            _add(table, result, "step", _whole(result))
         whole = self._measured()
         others = [_measured(result, whole)] if whole else []
-        spent = "Seconds that an average core spends."
+        spent = "Times are those of a mean core."
         return [phases, layers, spent, *others, *self._unread()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,6 +104,15 @@ class DifferenceResult(Result):
             }
             for part in result.layers
         ]
+
+    def _names(self) -> dict[tuple[str, str], str]:
+        """What operations are called; both names where the plans use different collectives."""
+        found = [names_of(step.case, step.timeline) for step in (self.first, self.second)]
+        keys = dict.fromkeys([*found[0], *found[1]])
+        return {
+            key: " / ".join(dict.fromkeys(names[key] for names in found if key in names))
+            for key in keys
+        }
 
     def _measured(self) -> dict[str, list[Any]]:
         """Joules and bytes of both steps, where asked for."""
@@ -198,8 +210,8 @@ def _most(result: Difference) -> list[tuple[str, Change]]:
     rows = [(part.layer, part) for part in layers[:MOST_LAYERS]]
     if rest := layers[MOST_LAYERS:]:
         first, second = (sum(part.core_ps[i] for part in rest) for i in (0, 1))
-        rows.append((f"{len(rest)} others", Change((first, second))))
-    return [*rows, (waiting.kind, waiting)]
+        rows.append((others(len(rest)), Change((first, second))))
+    return [*rows, (SHARES["waiting"], waiting)]
 
 
 def _table(result: Difference, title: str | None, what: str, part: str = "of the whole") -> Table:
@@ -214,6 +226,6 @@ def _table(result: Difference, title: str | None, what: str, part: str = "of the
 
 def _add(table: Table, result: Difference, name: str, part: Change) -> None:
     whole = _whole(result).change_ps
-    seconds = [f"{result.seconds(core_ps):.9f}" for core_ps in part.core_ps]
+    times = [duration(result.seconds(core_ps)) for core_ps in part.core_ps]
     share = f"{part.change_ps / whole:.1%}" if whole else "-"
-    table.add_row(name, *seconds, f"{result.seconds(part.change_ps):+.9f}", share)
+    table.add_row(name, *times, change(result.seconds(part.change_ps)), share)

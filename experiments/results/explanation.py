@@ -24,8 +24,9 @@ from experiments.studies.case import Case
 from experiments.studies.pipelining import pipeline_table
 from experiments.studies.running.estimate import forewarn
 from experiments.studies.speedups import inexact
-from experiments.studies.step_numbers import conventions
+from experiments.studies.step_numbers import conventions, names_of
 from experiments.studies.unread import warnings
+from experiments.terms import BOUNDS, aliased, duration
 from planners import Plan
 from simulator import PICOSECONDS, Timeline
 
@@ -77,7 +78,7 @@ class ExplanationResult(Result):
     def tables(self) -> list[Table | str]:
         """What ``accelarray explain`` prints."""
         of = self.explanation
-        title = f"{of.case}: {of.iteration_s:.9f} s"
+        title = f"{of.case}: {duration(of.iteration_s)}"
         found: list[Table | str] = [answers_table(of)]
         found += [frees_table(of)] if of.frees else []
         found += [_path(of), *layer_tables(of), links_table(of), _links(of)]
@@ -106,7 +107,7 @@ class ExplanationResult(Result):
         """What ``accelarray explain --format json`` prints: all of it, times in seconds."""
         of = self.explanation
         paths, over = of.paths, [of.overflow] if of.overflow else []
-        return of.case.inputs | {
+        found = of.case.inputs | {
             "array": of.case.array.name,
             "iteration_s": of.iteration_s,
             **of.answers,
@@ -146,6 +147,7 @@ class ExplanationResult(Result):
             "notes": messages(of),
             "warnings": [*of.case.network.notes, *over, *_unread(of), *self.forewarned],
         }
+        return aliased(found)
 
     def rows(self) -> list[dict[str, Any]]:
         """The layers as a spreadsheet: what an average core spends on each, in seconds."""
@@ -245,31 +247,23 @@ def _table(title: str, *columns: str, words: int = 1) -> Table:
 
 def _path(result: Explanation) -> Table:
     paths = result.paths
-    table = _table("Critical path", "what it does", "seconds", "of the step")
+    table = _table("Critical path", "operation", "time", "of the step")
     for bound, ps in paths.by_bound().items():
         if ps:
-            table.add_row(_WORDS[bound], _seconds(ps), f"{paths.share(ps):.1%}")
+            table.add_row(BOUNDS[bound], _time(ps), f"{paths.share(ps):.1%}")
     table.add_section()
-    for (phase, kind), ps in paths.by_kind().items():
-        table.add_row(f"{phase} {kind}", _seconds(ps), f"{paths.share(ps):.1%}")
+    names = names_of(result.case, result.timeline)
+    for key, ps in paths.by_kind().items():
+        table.add_row(names[key], _time(ps), f"{paths.share(ps):.1%}")
     return table
 
 
-_WORDS = {
-    "FLOPs": "computes, bound by FLOPs",
-    "HBM": "computes, bound by HBM traffic",
-    "overhead": "overhead of operators",
-    "links": "exchanges: bytes",
-    "latency": "exchanges: latency",
-}
-
-
-def _seconds(ps: int) -> str:
-    return f"{ps / PICOSECONDS:.9f}"
+def _time(ps: int) -> str:
+    return duration(ps / PICOSECONDS)
 
 
 def _links(result: Explanation) -> Table:
-    table = _table("Busiest links", "link", "alike", "GB over one", "GB/s", "utilisation")
+    table = _table("Busiest links", "link", "count", "GB over each", "GB/s", "utilization")
     for link in result.links[:MOST_ROWS]:
         rate = "" if link.bytes_per_s is None else f"{link.bytes_per_s / 1e9:.4g}"
         moved = f"{link.bytes / 1e9:.4g}"
@@ -280,7 +274,7 @@ def _links(result: Explanation) -> Table:
 
 
 def _units(result: Explanation) -> Table:
-    columns = ("unit", "count", "busy", "the busiest", "of its peak")
+    columns = ("unit", "count", "busy", "busiest one", "of its peak")
     table = _table("Busiest units", *columns)
     for unit in result.units:
         shares = (unit.busy, unit.busiest, unit.of_peak)
@@ -292,7 +286,7 @@ def _units(result: Explanation) -> Table:
 
 
 def _knobs(result: Explanation) -> Table:
-    table = _table("Twice as fast", "what", "same plan", "planned anew", "why nothing changes")
+    table = _table("Twice as fast", "part", "same plan", "new plan", "why nothing changes")
     table.columns[3].justify = "left"
     for knob in result.knobs:
         speedups = (result.iteration_s / s for s in (knob.same_plan_s, knob.replanned_s))
@@ -301,7 +295,7 @@ def _knobs(result: Explanation) -> Table:
 
 
 def _settings(result: Explanation) -> Table:
-    columns = ("--set", "seconds without it", "speedup by it", "why nothing changes")
+    columns = ("--set", "step time without it", "speedup by it", "why nothing changes")
     table = _table("What was changed", *columns)
     table.columns[3].justify = "left"
     for setting in result.settings:
@@ -310,7 +304,7 @@ def _settings(result: Explanation) -> Table:
             ("", "")
             if before is None
             else (
-                f"{before:.9f}",
+                duration(before),
                 f"{before / result.iteration_s:.3f}x",
             )
         )

@@ -23,7 +23,7 @@ from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
 from experiments.results.result import Result, readable
 from experiments.studies.case import Case, plan_of, simulated
-from experiments.studies.difference import core_ps_by_phase
+from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import in_words, pipeline_fields, pipeline_table
 from experiments.studies.running.estimate import forewarn
@@ -36,11 +36,13 @@ from experiments.studies.step_numbers import (
     computed,
     conventions,
     measured,
+    names_of,
     sentence,
     throughput,
     throughput_rows,
 )
 from experiments.studies.unread import warnings
+from experiments.terms import SHARES, aliased, duration
 from planners import Plan, predict
 from simulator import PICOSECONDS, Shares, Timeline, overflow, shares
 from simulator.engine.operations import CLASSES
@@ -115,7 +117,7 @@ class StepResult(Result):
         """The table people read, its share of the peak, how exact its plan is, what is not read."""
         result = self.to_dict()
         said = [sentence(result), inexact(self.plan).rstrip()]
-        shown = [_table(result)]
+        shown = [_table(result), _operations(result)]
         if found := result.get("pipeline"):
             shown.append(pipeline_table(found))
             said += in_words(found)
@@ -128,7 +130,7 @@ class StepResult(Result):
         # every split has a link, as planners price it; of stages they price none
         training = not case.execution.inference  # which is what planners price
         priced = "wires" in case.execution.ignores and plan.pipeline is None
-        return {
+        found = {
             "network": case.network.name,
             "planner": case.planner_name,
             "objective": case.objective,
@@ -149,7 +151,7 @@ class StepResult(Result):
             "communicating": spent.communicating,
             "waiting": spent.waiting,
             **memory_fields(timeline),
-            "phases": _phases(timeline),
+            "phases": _phases(case, timeline),
             "folded": case.folded,
             "distinct_cores": sum(resource.kind == "core" for resource in timeline.resources),
             "operations": sum(total.operations for total in timeline.totals().values()),
@@ -160,6 +162,7 @@ class StepResult(Result):
             "warnings": [*self.warnings, *self.unread],
             **measured(self.metrics, timeline),
         }
+        return aliased(found)
 
     def rows(self) -> list[dict[str, Any]]:
         """One line: what of ``to_dict`` is a single value."""
@@ -237,21 +240,22 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[Ste
     return found
 
 
-def _phases(timeline: Timeline) -> list[dict[str, Any]]:
-    """Per phase and kind: seconds an average core spends, and sums over the array.
+def _phases(case: Case, timeline: Timeline) -> list[dict[str, Any]]:
+    """Per phase and kind: seconds that an average core spends, and sums over the array.
 
     Of exchanges that overlap with computing, what is exposed counts.
     """
-    spent = core_ps_by_phase(timeline)
+    spent, names = core_ps_by_phase(timeline), names_of(case, timeline)
     return [
         {
+            "operation": names[str(phase), str(kind)],
             "phase": str(phase),
             "kind": str(kind),
             "core_s": spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS,
             "bytes": total.bytes / timeline.batches,
             "flops": total.flops / timeline.batches,
         }
-        for (phase, kind), total in sorted(timeline.totals().items())
+        for (phase, kind), total in sorted(timeline.totals().items(), key=in_order)
     ]
 
 
@@ -263,18 +267,20 @@ def _table(result: dict[str, Any]) -> Table:
     for key in shown:
         table.add_row(key, str(result[key]))
     table.add_section()
-    table.add_row("iteration", f"{result['iteration_s']:.9f} s")
+    table.add_row("step time", duration(result["iteration_s"]))
     if (band := result["error_band"]) is not None:
-        said = f"{band['low_s']:.4g} to {band['high_s']:.4g} s, four in five measured steps like it"
+        ends = f"{duration(band['low_s'])} to {duration(band['high_s'])}"
+        said = f"{ends}, four in five measured steps like it"
         table.add_row("error band", f"{said} (nearest: {band['nearest']})")
     if (bound_s := result["lower_bound_s"]) is not None:
-        table.add_row("lower bound", f"{bound_s:.9f} s; the step is {result['step_gap']:.1%} above")
+        above = f"the step is {result['step_gap']:.1%} above"
+        table.add_row("lower bound", f"{duration(bound_s)}; {above}")
     for row in throughput_rows(result):
         table.add_row(*row)
     if result["predicted_s"] is not None:
-        table.add_row("the planner's prediction", f"{result['predicted_s']:.9f} s")
+        table.add_row("planner's prediction", duration(result["predicted_s"]))
     for key in ("computing", "communicating", "waiting"):
-        table.add_row(key, f"{result[key]:.3%} of the step, averaged over all cores")
+        table.add_row(SHARES[key], f"{result[key]:.2%} of the step")
     for row in axis_rows(result):
         table.add_row(*row)
     if result["fits"] is not None:
@@ -284,11 +290,6 @@ def _table(result: dict[str, Any]) -> Table:
     if (traffic := result.get("traffic_bytes")) is not None:
         table.add_row("traffic", f"{traffic / 1e9:.6g} GB")
     table.add_section()
-    for row in result["phases"]:
-        moved = f", {row['bytes']:.3e} bytes" if row["bytes"] else f", {row['flops']:.3e} FLOPs"
-        spent = f"{row['core_s']:.9f} s a core" if row["kind"] != "memory" else "meanwhile"
-        table.add_row(f"{row['phase']} {row['kind']}", spent + moved)
-    table.add_section()
     table.add_row("cores simulated", f"{result['distinct_cores']:,}")
     table.add_row("operations", f"{result['operations']:,}")
     table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
@@ -296,8 +297,20 @@ def _table(result: dict[str, Any]) -> Table:
     return table
 
 
+def _operations(result: dict[str, Any]) -> Table:
+    """What a mean core spends on each operation, and what all move or compute."""
+    table = Table(title="Operations (time of a mean core)", title_justify="left")
+    for name in ("operation", "time", "all devices"):
+        table.add_column(name, justify="left" if name == "operation" else "right")
+    for row in result["phases"]:
+        moved = f"{row['bytes'] / 1e9:.4g} GB" if row["bytes"] else f"{row['flops']:.3e} FLOPs"
+        spent = duration(row["core_s"]) if row["kind"] != "memory" else "overlapped"
+        table.add_row(row["operation"], spent, moved)
+    return table
+
+
 def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
-    table.add_row("idle cores", f"{result['idle_cores']:,} of {result['cores']:,}")
+    table.add_row("idle", f"{result['idle_cores']:,} of {result['cores']:,} cores")
     for row in memory_rows(result["memory"]):
         table.add_row(*row)
 

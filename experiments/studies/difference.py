@@ -72,13 +72,13 @@ def difference(planners: tuple[str, str], steps: tuple[Timeline, Timeline]) -> D
         ),
         kind=WAITING,
     )
-    by_phase = [Change(both, *map(str, key)) for key, both in sorted(_both(*phases), key=_order)]
+    by_phase = [Change(both, *map(str, key)) for key, both in sorted(_both(*phases), key=in_order)]
     by_layer = [Change(both, layer=key) for key, both in _both(*layers)]
     by_layer.sort(key=lambda part: -abs(part.change_ps))
     return Difference(planners, cores, whole, (*by_phase, waiting), (*by_layer, waiting))
 
 
-def _order(row: tuple[tuple[str, str], object]) -> tuple[int, int]:
+def in_order(row: tuple[tuple[str, str], object]) -> tuple[int, int]:
     """Phases, and kinds within them, as they run."""
     phase, kind = row[0]
     return list(Phase).index(Phase(phase)), list(Kind).index(Kind(kind))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.terms import duration
 from planners.order import Phase
 from simulator import PICOSECONDS
 from simulator.analysis.stages import StageUse, bubble, stage_uses
@@ -64,7 +65,7 @@ def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -
 
 
 def bubble_in_words(found: dict[str, Any]) -> str:
-    """How long a pipeline's busiest stage waits, against what it works."""
+    """How long a pipeline's busiest stage waits, as a share of its work."""
     return f"{found['bubble']:.1%} of the busiest stage's work"
 
 
@@ -73,7 +74,7 @@ def pipeline_table(found: dict[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(title=f"{found['schedule']}: bubble {bubble_in_words(found)}")
-    for name in ("stage", "layers", "on", "busy", "waits", "in flight", "versions"):
+    for name in ("stage", "layers", "devices", "busy", "idle", "in flight", "versions"):
         table.add_column(name, justify="left" if name == "layers" else "right")
     for row in found["stages"]:
         if row["replica"]:
@@ -100,15 +101,13 @@ def in_words(found: dict[str, Any]) -> list[str]:
         return []
     if found["period_s"] is None:
         return [
-            f"No rhythm was seen in {found['turns']:,} micro-batches without a flush: the time of "
-            "one is the mean of the second half.",
+            f"{found['turns']:,} micro-batches without a flush show no steady state. "
+            "The time of a micro-batch is the mean of the second half.",
         ]
-    order = (
-        "In inference batches follow one another, whatever the schedule; nothing is computed again."
-    )
+    order = "In inference batches follow one another under every schedule, without recomputation."
     return [
         *([order] if found["schedule"] == "forward" else []),
-        f"Nothing is flushed: a micro-batch every {found['period_s']:.9f} s from micro-batch "
-        f"{found['warm_up']} on, found in a run of {found['turns']:,}; the iteration is "
-        f"{found['micro_batches']} of them.",
+        f"The pipeline is never flushed. From micro-batch {found['warm_up']} on, one micro-batch "
+        f"takes {duration(found['period_s'])} (a run of {found['turns']:,}). The step is "
+        f"{found['micro_batches']} micro-batches.",
     ]

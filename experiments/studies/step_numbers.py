@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.difference import core_ps
+from experiments.terms import duration, operation_names
 from planners import Plan
 from planners.axes.node_types import experts
 from planners.order import Kind, Phase
@@ -36,19 +37,19 @@ gradients. Nothing that is computed twice counts, nor do norms, activations or
 the optimizer: the "model FLOPs" of Chowdhery et al. (PaLM, 2022, appendix B).
 """
 CONVENTION = (
-    "Share of peak (MFU): 6 FLOPs for each multiply-accumulate of a forward pass (2 each forward, "
-    "for inputs' and for weights' gradients; attention whole, causal or not; nothing recomputed), "
-    "over the sum of all peaks."
+    "MFU (model FLOPs utilization) counts 6 FLOPs for each multiply-accumulate of a forward pass. "
+    "It counts full attention and no recomputation, and divides by the sum of all peaks."
 )
 
 ALL_COMPUTED = (
-    "With all computed (HFU): the FLOPs of all products that cores did, over the same peaks: what "
-    "is computed again counts, what fused causal attention leaves out does not."
+    "HFU (hardware FLOPs utilization) counts the FLOPs that the devices computed. Recomputation "
+    "makes HFU higher than MFU. Fused causal attention skips half of its products, so it makes "
+    "HFU lower."
 )
 
 OF_INFERENCE = (
-    "Share of peak: 2 FLOPs for each multiply-accumulate of a forward pass, over the sum of all "
-    "peaks."
+    "MFU (model FLOPs utilization) counts 2 FLOPs for each multiply-accumulate of a forward pass. "
+    "It divides by the sum of all peaks."
 )
 
 
@@ -68,7 +69,7 @@ class Throughput:
         rates = [f"{readable(self.samples_per_s)} samples/s"]
         if self.tokens_per_s is not None:
             rates.append(f"{readable(self.tokens_per_s)} tokens/s")
-        return ", ".join([*rates, f"{self.share_of_peak:.1%} of peak"])
+        return ", ".join([*rates, f"MFU {self.share_of_peak:.1%}"])
 
 
 def readable(rate: float) -> str:
@@ -77,19 +78,22 @@ def readable(rate: float) -> str:
 
 
 def computed(case: Case, timeline: Timeline) -> dict[str, float | None]:
-    """Tokens a second of each chip, and the share of the peak with all that cores computed.
+    """HFU, and tokens a second, model TFLOP/s and hardware TFLOP/s of each device (a chip).
 
-    The latter counts what is computed again, and of causal attention what is computed of
+    HFU counts what is computed again, and of causal attention what is computed of
     it, as hardware does ("hardware FLOPs"): Korthikanti et al. 2022, appendix A.
     """
     group, iteration_s = case.array.group, timeline.iteration_s or math.nan
     board = group.unit == "board"
     chips = sum(count * (device.chips if board else 1) for device, count in group.kinds)
-    rate = throughput(case, iteration_s).tokens_per_s
+    rates = throughput(case, iteration_s)
+    rate, peak = rates.tokens_per_s, group.peak_flops_per_s
     flops = sum(total.flops for total in timeline.totals().values()) / timeline.batches
     return {
         "tokens_per_s_per_chip": None if rate is None else rate / chips,
-        "computed_share_of_peak": flops / iteration_s / group.peak_flops_per_s,
+        "computed_share_of_peak": flops / iteration_s / peak,
+        "model_tflops_per_s_per_device": rates.share_of_peak * peak / chips / 1e12,
+        "hardware_tflops_per_s_per_device": flops / iteration_s / chips / 1e12,
     }
 
 
@@ -106,17 +110,23 @@ def throughput(case: Case, iteration_s: float) -> Throughput:
 
 
 def throughput_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Rows of a table: samples and tokens a second, and both shares of the peak."""
-    yield "samples", f"{readable(result['samples_per_s'])} a second"
+    """Rows of a table: samples and tokens a second, MFU and HFU with TFLOP/s."""
+    yield "samples/s", readable(result["samples_per_s"])
     if (tokens_per_s := result["tokens_per_s"]) is not None:
         each = readable(result["tokens_per_s_per_chip"])
-        yield "tokens", f"{readable(tokens_per_s)} a second, {each} a chip"
-    yield "share of peak", f"{result['share_of_peak']:.2%}"
-    yield "with all computed", f"{result['computed_share_of_peak']:.2%}"
+        yield "tokens/s", f"{readable(tokens_per_s)}; {each} per device"
+    yield "MFU", utilization(result["share_of_peak"], result["model_tflops_per_s_per_device"])
+    hardware = result["hardware_tflops_per_s_per_device"]
+    yield "HFU", utilization(result["computed_share_of_peak"], hardware)
+
+
+def utilization(share: float, tflops_per_s: float) -> str:
+    """MFU or HFU, and what each device computes."""
+    return f"{share:.2%}; {readable(tflops_per_s)} TFLOP/s per device"
 
 
 def conventions(*, inference: bool) -> list[str]:
-    """What the shares of the peak count, a sentence each."""
+    """What MFU and HFU count, a sentence each."""
     return [OF_INFERENCE if inference else CONVENTION, ALL_COMPUTED]
 
 
@@ -183,9 +193,24 @@ def axis_fields(case: Case, timeline: Timeline) -> dict[str, Any]:
 
 
 def axis_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Rows of a table: what is exposed along each axis; none without axes."""
+    """Rows of a table: the exposed communication of each axis; none without axes."""
     for axis, seconds in result.get("exposed_by_axis_s", {}).items():
-        yield f"exposed along {axis}", f"{seconds:.9f} s a core"
+        yield f"exposed communication, {axis}", f"{duration(seconds)} per device"
+
+
+def names_of(case: Case, timeline: Timeline) -> dict[tuple[str, str], str]:
+    """What the operations of each phase and kind are called, with the axes that they are along."""
+    staging = case.execution.staging
+    if staging is None or staging.parallel is None:
+        return operation_names(timeline)
+    nodes = {node.name: node for node in partition_graph(case.network)}
+    found: dict[tuple[str, str], set[str]] = {}
+    for operation in timeline.operations:
+        if operation.kind not in (Kind.COMPUTE, Kind.MEMORY):
+            axes = found.setdefault((str(operation.phase), str(operation.kind)), set())
+            axes.add(axis_of(operation, nodes, staging.parallel))
+    along = {key: ", ".join(axis for axis in AXES if axis in axes) for key, axes in found.items()}
+    return operation_names(timeline, along)
 
 
 def axis_of(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
@@ -211,7 +236,7 @@ def _of_boundary(operation: Operation, nodes: Mapping[str, Node], axes: Axes) ->
 FIELDS = ("lower_bound_s", "lower_bound_covers", "step_gap")
 NEAR = 1.0
 """A bound of which the step is further above certifies nothing, and is not given."""
-NOT_NEAR = "no plan: the step's work alone is known, and is less than half of the step"
+NOT_NEAR = "no plan: only the work of the step is known, which is less than half of the step"
 
 
 def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
@@ -258,4 +283,6 @@ def sentence(fields: dict[str, Any]) -> str:
     """What the bound is of, or that it is weak; nothing where none is known."""
     if fields["lower_bound_covers"] is None:
         return ""
+    if fields["lower_bound_covers"] == NOT_NEAR:
+        return "Lower bound: none that is near the step is known for this plan."
     return f"Lower bound: of {fields['lower_bound_covers']}."

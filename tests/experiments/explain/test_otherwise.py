@@ -23,7 +23,7 @@ def said(array: str, changes: list[str], execution: Execution, batch: int) -> li
 
 def ratios(lines: list[str]) -> tuple[float, float]:
     """The whole difference, and the product of its parts."""
-    whole = float(re.findall(r"([\d.]+) x this", lines[0])[0])
+    whole = float(re.findall(r"([\d.]+) times as long", lines[0])[0])
     parts = [float(found) for line in lines[1:] for found in re.findall(r"([\d.]+) x\)?\.", line)]
     return whole, math.prod(parts)
 
@@ -47,4 +47,4 @@ def test_parts_multiply_to_the_whole(
 
 def test_idle_boards_are_named() -> None:
     lines = said("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"], PUBLISHED, 512)
-    assert any("of 4 work: accpar so takes" in line for line in lines)
+    assert any("of 4 work: with that accpar takes" in line for line in lines)

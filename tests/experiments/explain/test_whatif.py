@@ -7,6 +7,7 @@ import pytest
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.whatif import KNOBS, Facts, alike, doubled, topic_of, why_nothing
 from experiments.studies.case import Case, step_of
+from experiments.terms import duration
 from hardware import Topology, load_array, wires_of
 from hardware.topology import Tier
 from planners import load_planner
@@ -179,13 +180,13 @@ def test_plans_that_lose_are_told() -> None:
     assert result.fast_alone_s < result.iteration_s
     assert messages(result) == [
         f"accpar on the 128 accpar-tpu-v3 alone is faster than on the whole array: "
-        f"{result.fast_alone_s:.6g} s against {result.iteration_s:.6g} s.",
-        "1,024 of 2,048 cores compute nothing.",
+        f"{duration(result.fast_alone_s)} against {duration(result.iteration_s)}.",
+        "1,024 of 2,048 cores are idle.",
     ]
     baseline = explained("accpar-homogeneous", execution=PUBLISHED)
     assert (baseline.data_parallel_s, baseline.fast_alone_s, messages(baseline)) == (None, None, [])
     idle = explained("tpu-v2-8", batch=5)
-    assert messages(idle) == ["3 of 8 cores compute nothing."]
+    assert messages(idle) == ["3 of 8 cores are idle."]
 
 
 def test_plans_are_alike_by_what_they_split() -> None:

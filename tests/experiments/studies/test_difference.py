@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from experiments.cli import main
 from experiments.studies.difference import WAITING, Difference, difference
+from experiments.terms import change
 from hardware import load_array
 from planners import load_planner
 from simulator import Timeline, shares, simulate
@@ -120,11 +121,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         assert f"vgg16, {planner} on accpar-mixed, devices.0.count=" in plot.read_text()
     assert main(args) == 0
     table = capsys.readouterr().out
-    assert f"{out['difference_s']:+.9f}" in table
+    assert change(out["difference_s"]) in table
     for row in out["layers"][:10]:
         assert f"│ {row['layer']} " in table
     assert f"{len(out['layers']) - 1 - 10} others" in table
-    assert table.count("waiting") == 2
+    assert table.count("waiting for communication") == 2
     assert table.count("100.0%") == 2
 
 

@@ -91,13 +91,14 @@ def test_the_tables_say_what_is_counted(capsys: pytest.CaptureFixture[str]) -> N
     step = ("gpt2:seq=64", "--planner", "owt", "--array", "tpu-v3-8", "--batch", "8")
     assert main(["simulate", *step]) == 0
     out = capsys.readouterr().out
-    for key in ("samples", "tokens", "share of peak"):
+    for key in ("samples/s", "tokens/s", "MFU", "HFU"):
         assert f"│ {key} " in out
+    assert out.count("TFLOP/s per device") == 2
     assert CONVENTION in out
     assert main(["explain", *step]) == 0
     _, rates, *rest = capsys.readouterr().out.splitlines()
     assert " samples/s, " in rates
-    assert rates.endswith("% of peak")
+    assert " MFU " in rates
     assert CONVENTION in rest
 
 
@@ -134,8 +135,8 @@ def test_one_id_is_no_sequence() -> None:
 
 
 def test_in_words() -> None:
-    assert str(Throughput(12.345, None, 0.5)) == "12.35 samples/s, 50.0% of peak"
-    words = "1,234 samples/s, 1,000,000 tokens/s, 1.2% of peak"
+    assert str(Throughput(12.345, None, 0.5)) == "12.35 samples/s, MFU 50.0%"
+    words = "1,234 samples/s, 1,000,000 tokens/s, MFU 1.2%"
     assert str(Throughput(1234.5, 1e6, 0.012)) == words
     none = throughput(Case(load_network("lenet"), "owt", load_array("tpu-v3-8"), 8), 0.0)
     assert math.isnan(none.samples_per_s)
