@@ -6,8 +6,9 @@ from hardware import Array
 from planners import Plan, PlanError
 from simulator.analysis.exposed_communication import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
-from simulator.collectives.choice import ALGORITHMS, chosen, run_alone
+from simulator.collectives.choice import ALGORITHMS, chosen, moved_bytes, offer, offers, run_alone
 from simulator.collectives.closed_forms import closed_form
+from simulator.collectives.offers import Offer
 from simulator.cost.recompute import check
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
 from simulator.engine.machine import Machine, no_collecting
@@ -135,6 +136,7 @@ __all__ = [
     "DeviceMemory",
     "Execution",
     "Machine",
+    "Offer",
     "Operation",
     "OutOfMemoryError",
     "Program",
@@ -148,6 +150,9 @@ __all__ = [
     "closed_form",
     "deployed",
     "memory_of",
+    "moved_bytes",
+    "offer",
+    "offers",
     "overflow",
     "program_of",
     "replay",

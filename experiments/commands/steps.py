@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from experiments.collective import collective
 from experiments.commands.arguments import (
     add_array,
     add_axes,
@@ -22,18 +23,13 @@ from experiments.output import UsageError, check_writable, progress_bar
 from experiments.pictures import lanes
 from experiments.results.difference import differing
 from experiments.results.explanation import explained
-from experiments.results.formats import flat
-from experiments.results.result import Answer, check_outputs, show
+from experiments.results.result import check_outputs, show
 from experiments.results.step import ENDINGS, check_ending, stepped, steps, write
 from experiments.studies.case import Planned
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
-from hardware import Wires, in_bytes, parse_quantity
+from hardware import in_bytes, parse_quantity
 from planners import Plan
-from simulator import chosen, closed_form, run_alone
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def configure_simulate(commands: Any) -> None:
@@ -167,8 +163,6 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
-SHOWN_LINKS = 8
-MOST_MESSAGES = 1 << 24
 
 
 def configure_collective(commands: Any) -> None:
@@ -187,6 +181,9 @@ def configure_collective(commands: Any) -> None:
         default="auto",
         help="see docs/collectives.md (default: auto, the one predicted to be fastest)",
     )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="busbw over size, an algorithm a line (.png, .svg or .pdf)"
+    )
     add_array(parser)
     add_output(parser)
     parser.set_defaults(run=run_collective)
@@ -197,34 +194,9 @@ def run_collective(args: argparse.Namespace) -> int:
     size_bytes = parse_bytes(args.bytes)
     check_outputs(args)
     with progress_bar(3) as done:
-        wires = Wires(array_of(args))
-        nodes = wires.nodes
-        _check_size(args.collective, args.algorithm, len(nodes))
-        done("choosing messages")
-        algorithm, phases = chosen(wires, args.collective, nodes, size_bytes, args.algorithm)
-        done("running")
-        time_s, link_bytes = run_alone(wires, phases)
-        done("")
-    formula_s = closed_form(wires, args.collective, nodes, size_bytes, algorithm)
-    result = {
-        "collective": args.collective,
-        "algorithm": algorithm,
-        "array": wires.array.name,
-        "topology": wires.topology.kind,
-        "joins": wires.topology.joins,
-        "nodes": len(nodes),
-        "bytes": size_bytes,
-        "time_s": time_s,
-        "closed_form_s": formula_s,
-        "phases": [
-            {"steps": phase.steps, "time_s": phase.alone_ps(wires.bandwidth) / 1e12}
-            for phase in phases
-        ],
-        "bytes_per_link": {
-            wires.names[link]: float(link_bytes[link]) for link in link_bytes.nonzero()[0]
-        },
-    }
-    show(args, Answer(result, lambda: [flat(result)], lambda: [_table(result, wires)]))
+        asked = args.collective, size_bytes, args.algorithm
+        answer = collective(array_of(args), *asked, done)
+    show(args, answer)
     return 0
 
 
@@ -234,36 +206,3 @@ def parse_bytes(text: str) -> float:
         return parse_quantity(in_bytes(text), "B")
     except ValueError as error:
         raise UsageError(f"--bytes {text!r}: {error}, or a whole number of bytes") from None
-
-
-def _check_size(collective: str, algorithm: str, nodes: int) -> None:
-    """Refuse what would take minutes: messages between all pairs of very many nodes."""
-    pairs = collective == "all-to-all" or algorithm == "direct"
-    if pairs and nodes * nodes > MOST_MESSAGES:
-        raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
-
-
-def _table(result: dict[str, Any], wires: Wires) -> Table:
-    from rich.table import Table
-
-    table = Table(show_header=False, title=f"{result['collective']}, {result['array']}")
-    table.add_row("nodes", f"{result['nodes']:,} {result['joins']}, {result['topology']}")
-    table.add_row("bytes", f"{result['bytes']:,.0f}")
-    table.add_row("algorithm", result["algorithm"])
-    table.add_row("phases", f"{len(result['phases']):,}")
-    table.add_section()
-    table.add_row("time", f"{result['time_s']:.12f} s")
-    if (formula_s := result["closed_form_s"]) is None:
-        table.add_row("closed form", "none that is exact here")
-    else:
-        table.add_row("closed form", f"{formula_s:.12f} s")
-        table.add_row("difference", f"{(result['time_s'] - formula_s) * 1e12:+.3f} ps")
-    table.add_section()
-    links = sorted(result["bytes_per_link"].items(), key=lambda item: -item[1])
-    for name, count in links[:SHOWN_LINKS]:
-        table.add_row(name, f"{count:,.0f} bytes")
-    if len(links) > SHOWN_LINKS:
-        table.add_row("", f"and {len(links) - SHOWN_LINKS:,} more links (--format json)")
-    unused = len(wires.bandwidth) - len(links)
-    table.add_row("links without bytes", f"{unused:,}")
-    return table

@@ -220,6 +220,14 @@ def name_axes(axes: Axes, across: str | None, up: str | None, *grid: Literal["x"
     axes.set_axisbelow(True)
 
 
+def finish(axes: Axes, title: str, across: str, up: str) -> None:
+    """Names of axes, a title that fits, and the legend."""
+    name_axes(axes, across, up)
+    inches = axes.get_figure(root=True).get_figwidth() - MARGINS  # type: ignore[union-attr]
+    axes.set_title(wrapped(plain(title), inches, TITLE_SIZE), fontsize=TITLE_SIZE)
+    axes.legend(fontsize=LEGEND_SIZE, loc="best")
+
+
 def speedup_axis(axes: Axes) -> None:
     """Speedups over data parallelism, as bars."""
     axes.margins(x=0.02, y=0.12)

@@ -16,6 +16,7 @@ from experiments.pictures.figures import (
     TITLE_SIZE,
     colours,
     columns,
+    finish,
     legend_below_title,
     name_axes,
     panels,
@@ -237,14 +238,8 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str) -> Figure:
     place = best["peak_memory_bytes"] / 2**30, best["samples_per_s"]
     axes.annotate(names or "one device", place, (4, 4), textcoords="offset points", fontsize=8)
     axes.set_ylim(0, 1.1 * best["samples_per_s"])  # room for the name of the best
-    _finish(axes, title, "memory of the fullest device [GiB]", "samples a second")
+    finish(axes, title, "memory of the fullest device [GiB]", "samples a second")
     return figure
-
-
-def _finish(axes: Axes, title: str, across: str, up: str) -> None:
-    name_axes(axes, across, up)
-    axes.set_title(plain(title), fontsize=10)
-    axes.legend(fontsize=LEGEND_SIZE, loc="best")
 
 
 Point = tuple[float, float]
@@ -270,7 +265,7 @@ def pareto(points: Sequence[Point], base: Point, winner: Point, aim: str, title:
     axes.plot(*base, "ks", ms=6, label="base design")
     axes.plot(*winner, "*", ms=13, color="#aa3377", label="winner")
     up = f"{aim.replace('-', ' ')} over the base design"
-    _finish(axes, title, "area of a chip [mm2]", up)
+    finish(axes, title, "area of a chip [mm2]", up)
     return figure
 
 

@@ -82,6 +82,20 @@ def offer(
     )
 
 
+def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
+    """Every algorithm that applies to all nodes, in the order of ALGORITHMS."""
+    return _every(members_of(wires, wires.nodes), collective, size_bytes)
+
+
+def moved_bytes(wires: Wires, found: Offer) -> Floats:
+    """The bytes that each link really carries, whatever part of its bandwidth they get."""
+    total = np.zeros(len(wires.bandwidth))
+    for load, each_bytes in found.moved():
+        everywhere = load.everywhere()
+        total[everywhere.links] += everywhere.flows * each_bytes
+    return total
+
+
 def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
     tiers = (how(members, collective, size_bytes) for how in TIERED.values())
     found = [way for way in tiers if not isinstance(way, str)]

@@ -76,7 +76,8 @@ class CollectivePhase:
 
     ``far`` are ends of messages of which one has the longest latency, and that
     is one of the ``count`` steps'. A pipelined phase is cut into chunks, which
-    pass ``stages`` more members after the first.
+    pass ``stages`` more members after the first. Where flows get only a part of their links'
+    bandwidth, ``share`` is what they could have moved meanwhile, ``moved`` the part that they do.
     """
 
     load: Load
@@ -84,6 +85,7 @@ class CollectivePhase:
     share: float
     count: int = 1
     stages: int = 0
+    moved: float = 1.0
 
     @property
     def nbytes(self) -> int:
@@ -95,6 +97,12 @@ Pattern = tuple[CollectivePhase, ...]
 """What a collective is, one phase after the other."""
 
 
-def phase_of(carried: Carried, share: float, count: int = 1) -> CollectivePhase:
-    """So many alike steps in which flows move a share of the bytes, all together."""
-    return CollectivePhase(carried.load, carried.far, share, count)
+def phase_of(
+    carried: Carried, share: float, count: int = 1, bandwidth_share: float = 1.0
+) -> CollectivePhase:
+    """So many alike steps in which flows move a share of the bytes, all together.
+
+    Flows get ``bandwidth_share`` of their links' bandwidth.
+    """
+    busy = share / bandwidth_share
+    return CollectivePhase(carried.load, carried.far, busy, count, moved=bandwidth_share)

@@ -16,12 +16,13 @@ from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s, summed
 from simulator.collectives.wired import subnet_of_ports
-from simulator.engine.jobs import Job
+from simulator.engine.jobs import Job, Load
 from simulator.engine.picoseconds import whole_ps
 
 AnyOffer = TypeVar("AnyOffer", bound="Offer")
 Jobs = tuple[Job, ...]
 """One after the other."""
+Moved = list[tuple[Load, float]]
 MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
 
@@ -87,6 +88,9 @@ class Offer(Protocol):
     def jobs(self) -> Jobs:
         """What the links have to do, loads on the few that stand for all."""
 
+    def moved(self) -> Moved:
+        """Loads, and the bytes that each of their flows really moves."""
+
 
 @dataclass(frozen=True, eq=False)
 class Flat:
@@ -117,6 +121,10 @@ class Flat:
             Job(name, one.phase.load, one.phase.share * size, one.wait_s(size), one.phase.count)
             for one in self.timed
         )
+
+    def moved(self) -> Moved:  # noqa: D102
+        phases = (one.phase for one in self.timed)
+        return [(one.load, one.share * one.moved * self.size_bytes) for one in phases]
 
 
 def cheapest(offers: Iterable[AnyOffer]) -> AnyOffer:
@@ -180,7 +188,7 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
     for by in tier.protocols if tier else ():
         if by.algorithm == kind:
             ((phase, each_s, _),) = made
-            slower = replace(phase, share=phase.share / by.share)
+            slower = replace(phase, share=phase.share / by.share, moved=phase.moved * by.share)
             yield algorithm, (Timed(slower, each_s, by.step_s, by.start_s, copy_s),), by.name
 
 
@@ -225,6 +233,9 @@ class Tiers:
 
     def jobs(self) -> Jobs:  # noqa: D102
         return tuple(job for tier in self.tiers for job in tier.jobs())
+
+    def moved(self) -> Moved:  # noqa: D102
+        return [one for tier in self.tiers for one in tier.moved()]
 
 
 def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Tiers | str:
@@ -283,11 +294,15 @@ class AtOnce:
 
     job: Job
     alone_ps: int
+    tiers: Tiers
     algorithm: str = OVERLAPPED
     phases: int = 1
 
     def jobs(self) -> Jobs:  # noqa: D102
         return (self.job,)
+
+    def moved(self) -> Moved:  # noqa: D102
+        return self.tiers.moved()
 
 
 def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
@@ -315,7 +330,7 @@ def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
     job = Job(f"{collective} {OVERLAPPED}", together, size_bytes, wait_s, steps)
-    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s))
+    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), found)
 
 
 def _chunks(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> set[int]:

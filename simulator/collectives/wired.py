@@ -198,4 +198,4 @@ def in_switch(groups: Groups) -> Pattern:
     """
     n = groups.size
     carried = groups.carry(*following(np.arange(n), 0, both_ways=False))  # each port once
-    return (phase_of(carried, (n + 1) / n / _reduces(groups), 2),)
+    return (phase_of(carried, (n + 1) / n, 2, _reduces(groups)),)

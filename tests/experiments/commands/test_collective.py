@@ -6,6 +6,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.commands.steps import COLLECTIVES
+from experiments.terms import duration
 from simulator import COLLECTIVES as THE_ENGINES
 
 
@@ -66,7 +67,10 @@ def test_the_table_says_the_same(capsys: pytest.CaptureFixture[str], tmp_path: P
     args = ("all-reduce", "--bytes", "1 MB", "--array", "tpu-v2-pod")
     out = as_json(capsys, *args)
     table = run(capsys, *args)
-    assert f"{out['time_s']:.12f} s" in table
+    assert duration(out["time_s"]) in table
+    assert f"{out['busbw_gb_per_s']:.4g} GB/s" in table
+    for one in out["algorithms"]:
+        assert f"│ {one['algorithm']} " in table
     assert "256 chips, torus" in table
     assert "and 1,016 more links" in table
     assert "none that is exact here" in run(capsys, *args, "--algorithm", "direct")
@@ -97,3 +101,48 @@ def test_a_named_algorithm_leaves_all_to_alls_as_they_are(
     assert times[0] < times[1]
     assert main([*args, "torus"]) == 2
     assert "of 4 cores use auto, or ring, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [
+        ("all-reduce", 2 * 7 / 8),
+        ("all-gather", 7 / 8),
+        ("reduce-scatter", 7 / 8),
+        ("all-to-all", 7 / 8),
+        ("broadcast", 1.0),
+    ],
+)
+def test_bandwidths_are_those_of_nccl_tests(
+    name: str, factor: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = as_json(capsys, name, "--bytes", "1 GB", "--array", "dgx-h100")
+    assert out["algbw_gb_per_s"] == pytest.approx(1.0 / out["time_s"])
+    assert out["busbw_gb_per_s"] == pytest.approx(factor * out["algbw_gb_per_s"])
+
+
+def test_all_algorithms_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("all-reduce", "--bytes", "1 GB", "--array", "h100-cluster")
+    every = as_json(capsys, *args)["algorithms"]
+    times = [one["time_s"] for one in every]
+    assert times == sorted(times)
+    assert [one["chosen"] for one in every] == [True, *[False] * (len(every) - 1)]
+    for one in every:
+        named = as_json(capsys, *args, "--algorithm", one["algorithm"])
+        assert named["time_s"] == pytest.approx(one["time_s"], rel=1e-9)
+
+
+@pytest.mark.parametrize("array", ["dgx-h100", "h100-cluster"])
+def test_bytes_of_links_are_those_that_move(array: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """NVLink SHARP moves S (1 + 1/n) a port, whatever part of its bandwidth it gets."""
+    args = ("all-reduce", "--bytes", "1 GB", "--array", array)
+    out = as_json(capsys, *args)
+    share = 9 / 8 if out["algorithm"] == "in-switch" else 2 * 7 / 8
+    assert out["bytes_per_link"]["chip0 up"] == pytest.approx(share * 1e9)
+
+
+def test_the_picture_of_busbw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plot = tmp_path / "busbw.svg"
+    args = ("all-reduce", "--bytes", "1 GB", "--array", "dgx-h100", "--plot", str(plot))
+    run(capsys, *args)
+    assert "busbw [GB/s]" in plot.read_text()

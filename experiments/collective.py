@@ -1,0 +1,203 @@
+"""A collective on its own: time, algbw and busbw of every algorithm, and bytes of every link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.output import UsageError
+from experiments.pictures.figures import COLOURS, finish, panels
+from experiments.results.formats import flat
+from experiments.results.result import Answer
+from experiments.terms import duration
+from hardware import Array, Wires, format_quantity
+from simulator import closed_form, moved_bytes, offer, offers, run_alone
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from simulator import Offer
+
+SHOWN_LINKS = 8
+MOST_MESSAGES = 1 << 24
+SIZES = [float(1 << power) for power in range(10, 35, 2)]
+"""Bytes of the picture's points: 1 KiB to 16 GiB."""
+
+
+def collective(
+    array: Array,
+    name: str,
+    size_bytes: float,
+    algorithm: str = "auto",
+    progress: Callable[[str], None] = lambda done: None,
+) -> Answer:
+    """Run a collective of ``size_bytes`` (the full tensor) over all nodes of an array.
+
+    Raises UsageError for one of too many messages, CollectiveError for an algorithm that does
+    not apply.
+    """
+    wires = Wires(array)
+    _check_size(name, algorithm, len(wires.nodes))
+    progress("choosing messages")
+    found = offer(wires, name, wires.nodes, size_bytes, algorithm)
+    progress("running")
+    data = _data(wires, name, size_bytes, found)
+    progress("")
+    return Answer(
+        data,
+        lambda: [flat(data)],
+        lambda: _tables(data, wires),
+        picture=lambda: plot_bandwidth(wires, name, size_bytes),
+    )
+
+
+def _check_size(name: str, algorithm: str, nodes: int) -> None:
+    """Refuse what would take minutes: messages between all pairs of very many nodes."""
+    pairs = name == "all-to-all" or algorithm == "direct"
+    if pairs and nodes * nodes > MOST_MESSAGES:
+        raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
+
+
+def bus_factor(name: str, nodes: int) -> float:
+    """What makes of algbw a busbw, as nccl-tests (doc/PERFORMANCE.md) has it."""
+    if name == "broadcast" or nodes < 2:
+        return 1.0
+    return (2 if name == "all-reduce" else 1) * (nodes - 1) / nodes
+
+
+def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, float | None]:
+    """Algbw and busbw in GB/s (1e9 bytes); None of what takes no time."""
+    algbw = size_bytes / time_s / 1e9 if time_s else None
+    busbw = None if algbw is None else algbw * bus_factor(name, nodes)
+    return {"algbw_gb_per_s": algbw, "busbw_gb_per_s": busbw}
+
+
+def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str, Any]:
+    """As JSON has it."""
+    nodes = len(wires.nodes)
+    jobs = tuple(replace(job, load=job.load.everywhere()) for job in found.jobs())
+    time_s, _ = run_alone(wires, jobs)
+    carried = moved_bytes(wires, found)
+    every = sorted(_every(wires, name, size_bytes, found), key=lambda one: one.alone_ps)
+    return {
+        "collective": name,
+        "algorithm": found.algorithm,
+        "array": wires.array.name,
+        "topology": wires.topology.kind,
+        "joins": wires.topology.joins,
+        "nodes": nodes,
+        "bytes": size_bytes,
+        "time_s": time_s,
+        **rates(name, nodes, size_bytes, time_s),
+        "closed_form_s": closed_form(wires, name, wires.nodes, size_bytes, found.algorithm),
+        "algorithms": [
+            {
+                "algorithm": one.algorithm,
+                "time_s": one.alone_ps / 1e12,
+                **rates(name, nodes, size_bytes, one.alone_ps / 1e12),
+                "chosen": one.algorithm == found.algorithm,
+            }
+            for one in every
+        ],
+        "phases": [
+            {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / 1e12} for job in jobs
+        ],
+        "bytes_per_link": {
+            wires.names[link]: float(carried[link]) for link in carried.nonzero()[0]
+        },
+    }
+
+
+def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Offer]:
+    """All algorithms that apply, the chosen one among them."""
+    others = offers(wires, name, size_bytes)
+    known = any(one.algorithm == found.algorithm for one in others)
+    return others if known else [*others, found]
+
+
+def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
+    from rich.table import Table
+
+    about = Table(show_header=False, title=f"{data['collective']}, {data['array']}")
+    about.add_row("nodes", f"{data['nodes']:,} {data['joins']}, {data['topology']}")
+    about.add_row("size", f"{data['bytes']:,.0f} bytes")
+    about.add_row("algorithm", f"{data['algorithm']}, {_phases(len(data['phases']))}")
+    about.add_section()
+    about.add_row("time", duration(data["time_s"]))
+    about.add_row("algbw", _rate(data["algbw_gb_per_s"]))
+    about.add_row("busbw", _rate(data["busbw_gb_per_s"]))
+    if (formula_s := data["closed_form_s"]) is None:
+        about.add_row("closed form", "none that is exact here")
+    else:
+        differs = f"{(data['time_s'] - formula_s) * 1e12:+.3f} ps"
+        about.add_row("closed form", f"{duration(formula_s)}; difference {differs}")
+    return [about, _algorithms(data), _links(data, wires)]
+
+
+def _phases(count: int) -> str:
+    return f"{count:,} phase{'s' * (count != 1)}"
+
+
+def _rate(gb_per_s: float | None) -> str:
+    return "" if gb_per_s is None else f"{gb_per_s:.4g} GB/s"
+
+
+def _algorithms(data: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Algorithms, fastest first", title_justify="left")
+    table.add_column("algorithm")
+    for name in ("time", "algbw [GB/s]", "busbw [GB/s]"):
+        table.add_column(name, justify="right")
+    for one in data["algorithms"]:
+        cells = [f"{one[f'{name}_gb_per_s'] or 0:#.4g}" for name in ("algbw", "busbw")]
+        mark = " (chosen)" * one["chosen"]
+        table.add_row(one["algorithm"] + mark, duration(one["time_s"]), *cells)
+    return table
+
+
+def _links(data: dict[str, Any], wires: Wires) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Bytes of the busiest links", title_justify="left")
+    table.add_column("link")
+    table.add_column("bytes", justify="right")
+    links = sorted(data["bytes_per_link"].items(), key=lambda item: -item[1])
+    for name, count in links[:SHOWN_LINKS]:
+        table.add_row(name, f"{count:,.0f}")
+    if len(links) > SHOWN_LINKS:
+        table.add_row(f"and {len(links) - SHOWN_LINKS:,} more links (--format json)", "")
+    table.add_row("links without bytes", f"{len(wires.bandwidth) - len(links):,}")
+    return table
+
+
+def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:
+    """Busbw of every algorithm over the size, and a line at the size that was asked for."""
+    nodes = len(wires.nodes)
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for size in SIZES:
+        for one in offers(wires, name, size):
+            rate = rates(name, nodes, size, one.alone_ps / 1e12)["busbw_gb_per_s"]
+            if rate:
+                curves.setdefault(one.algorithm, []).append((size, rate))
+    figure, (axes,) = panels(7.0, 4.2)
+    order = sorted(curves, key=lambda key: -max(rate for _, rate in curves[key]))
+    for number, algorithm in enumerate(order):
+        look = "-" if number < len(COLOURS) else "--"
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(*zip(*curves[algorithm], strict=True), look, color=colour, label=algorithm)
+    axes.axvline(size_bytes, color="#555555", lw=0.8, ls=":")
+    axes.set_xscale("log", base=2)
+    ticks = SIZES[::2]
+    axes.set_xticks(ticks, [_binary(size) for size in ticks])
+    axes.set_ylim(bottom=0)
+    title = f"{name} over {nodes:,} {wires.topology.joins} of {wires.array.name}"
+    finish(axes, title, f"size (dotted: {format_quantity(size_bytes, 'B')})", "busbw [GB/s]")
+    return figure
+
+
+def _binary(size: float) -> str:
+    power, unit = divmod(int(size).bit_length() - 1, 10)
+    return f"{1 << unit} {('B', 'KiB', 'MiB', 'GiB')[power]}"
