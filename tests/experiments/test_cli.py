@@ -16,6 +16,7 @@ import pytest
 from experiments.cli import main
 from experiments.studies.case import Case
 from experiments.studies.running.outputs import Outputs, run_case
+from experiments.terms import duration
 
 SMALL = ["--set", "devices.0.count=2", "--set", "devices.1.count=2"]
 REFERENCE = Path(__file__).parent.parent / "data" / "accpar_reference"
@@ -230,7 +231,7 @@ def test_simulate(capsys: pytest.CaptureFixture[str]) -> None:
     assert out["wall_s"] > 0
     shares = (out["computing"], out["communicating"], out["waiting"])
     assert sum(shares) == pytest.approx(1.0)
-    assert f"{out['iteration_s']:.9f} s" in run(capsys, *args)
+    assert duration(out["iteration_s"]) in run(capsys, *args)
 
 
 def test_simulate_reads_layer_files(capsys: pytest.CaptureFixture[str]) -> None:
