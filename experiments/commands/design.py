@@ -14,7 +14,7 @@ from experiments.commands.arguments import add_output, add_stages, add_transform
 from experiments.commands.resolve import execution_of
 from experiments.design.judge import Limits
 from experiments.design.keeping import StoredEvaluations
-from experiments.design.runs import device_of
+from experiments.design.runs import device_of, fields_of
 from experiments.design.shown import rows, tables, to_dict
 from experiments.design.space import load_space
 from experiments.design.spec import specs_of
@@ -210,10 +210,9 @@ def _baselines(args: argparse.Namespace, asked: Asked, found: Found) -> list[dic
 
 def _picture(asked: Asked, found: Found) -> Any:
     points = [(score.area_mm2, score.value) for score in found.evaluated]
-    judge, winner = found.judge, found.winner
-    design = winner.design
-    best = judge.top(1)[0] if design not in judge.scores else judge.scores[design]
+    winner = fields_of(found.winner, asked.cases)
     names = ", ".join(case.network.name for case in asked.cases)
     title = f"{names}: {len(points):,} designs by estimate"
     base = (found.base.area_mm2, 1.0)
-    return pareto(points, base, (best.area_mm2, best.value), asked.aim, title)
+    place = winner["area_mm2"], winner["value"]
+    return pareto(points, base, place, asked.aim, title)

@@ -14,6 +14,7 @@ from experiments.pictures.plots import plot_fit
 from experiments.results.result import Result
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
 from experiments.studies.step_numbers import readable
+from experiments.terms import duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ class FitResult(Result):
 
     def plot(self) -> Figure:
         """Step time against memory of the combinations that fit."""
-        return plot_fit(self.fits, self.title())
+        return plot_fit(self.fits, self.title(), self.asked.capacity_bytes)
 
     def tables(self) -> list[Table | str]:
         """The fastest, and how many there were in all."""
@@ -89,17 +90,19 @@ class FitResult(Result):
             return [self.title(), *said]
         kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
         table = Table(title=self.title())
-        for name in (*kept, "step [s]", "tokens/s each", "of peak", "GiB"):
+        rate = "samples" if best[0]["tokens_per_s_each"] is None else "tokens"
+        for name in (*kept, "step time", f"{rate}/s per device", "MFU", "GiB"):
             table.add_column(name.replace("_", " "), justify="right")
         for row in best[:SHOWN]:
             cells = [
                 f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept
             ]
             each = row["tokens_per_s_each"]
+            each = row["samples_per_s_each"] if each is None else each
             table.add_row(
                 *cells,
-                f"{row['iteration_s']:.4g}",
-                "" if each is None else readable(each),
+                duration(row["iteration_s"]),
+                readable(each),
                 f"{row['share_of_peak']:.1%}",
                 f"{row['peak_memory_bytes'] / 2**30:.1f}",
             )

@@ -229,6 +229,7 @@ def row_of(choice: Choice, case: Case, outputs: Outputs) -> dict[str, Any]:
         "tokens_per_s": tokens,
         "tokens_per_s_each": None if tokens is None else tokens / devices,
         "samples_per_s": rates.samples_per_s if rates else None,
+        "samples_per_s_each": rates.samples_per_s / devices if rates else None,
         "share_of_peak": rates.share_of_peak if rates else None,
         "peak_memory_bytes": max((one["peak_bytes"] for one in outputs["memory"]), default=None),
         "reason": outputs["reason"],
