@@ -289,6 +289,13 @@ def _main() -> int:
     return main()
 
 
+def _probe() -> str:
+    """On a cluster: import what a case needs, and say which model it is."""
+    from simulator import MODEL_VERSION
+
+    return str(MODEL_VERSION)
+
+
 def _begin(parent: int) -> None:
     """In a worker process, which finds accelarray's packages by this module too."""
     from experiments.studies.running.cores import begin

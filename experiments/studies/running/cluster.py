@@ -131,13 +131,6 @@ def _quiet() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _probe() -> str:
-    """Import what a case needs, and say which model it is."""
-    from simulator import MODEL_VERSION
-
-    return str(MODEL_VERSION)
-
-
 def _checked(client: Any, address: str) -> None:
     try:
         within(CHECK_S, partial(_check_imports, client, address))
@@ -149,14 +142,13 @@ def _checked(client: Any, address: str) -> None:
 
 def _check_imports(client: Any, address: str) -> None:
     """Fail now where the scheduler or a worker has no accelarray, or another model."""
-    ours = _probe()
+    probe = import_module("accelarray")._probe  # imported there, it finds its packages
+    ours = probe()
     if not client.scheduler_info(n_workers=-1)["workers"]:
         raise RunError(f"--cluster {address}: the scheduler has no workers")
     try:
-        client.run_on_scheduler(import_module, "accelarray")  # which finds its packages
-        client.run(import_module, "accelarray", on_error="return")
-        versions = {"the scheduler": client.run_on_scheduler(_probe)}
-        versions |= client.run(_probe, on_error="return")
+        versions = {"the scheduler": client.run_on_scheduler(probe)}
+        versions |= client.run(probe, on_error="return")
     except Exception as error:
         raise RunError(
             f"--cluster {address}: the scheduler cannot import accelarray ({error!r})"

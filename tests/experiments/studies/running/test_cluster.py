@@ -13,7 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from experiments.studies.case import Case
+from experiments.studies.running.cluster import on_cluster
+from experiments.studies.running.outputs import run_case
 from experiments.studies.running.store import Store
+from hardware import load_array
+from workloads import load_network
 
 SWEEP = (
     *("sweep", "--vary", "network.bandwidth=1 Gbit/s:1 Tbit/s:log:20"),
@@ -178,7 +183,7 @@ def test_a_scheduler_without_workers() -> None:
 
 
 def test_a_scheduler_that_cannot_import_the_package(tmp_path: Path) -> None:
-    (tmp_path / "simulator.py").write_text("raise ImportError('there is no simulator here')")
+    (tmp_path / "accelarray.py").write_text("raise ImportError('there is no simulator here')")
     elsewhere = tmp_path / "work"
     elsewhere.mkdir()
     with scheduler({"PYTHONPATH": str(tmp_path)}) as address, workers(address, 1, elsewhere):
@@ -188,10 +193,22 @@ def test_a_scheduler_that_cannot_import_the_package(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
+def test_workers_beside_a_users_module_of_our_packages_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "simulator.py").write_text("raise ImportError('the user has a simulator')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with scheduler() as address, workers(address, 1, tmp_path), on_cluster(address) as spread:
+        case = Case(load_network("lenet"), "owt", load_array("tpu-v3-8"), 8)
+        ((name, outputs),) = spread(run_case, {"one": case})
+    assert name == "one"
+    assert outputs["iteration_s"] > 0
+
+
 def test_workers_that_cannot_import_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "simulator.py").write_text("raise ImportError('there is no simulator here')")
+    (tmp_path / "accelarray.py").write_text("raise ImportError('there is no simulator here')")
     elsewhere = tmp_path / "work"
     elsewhere.mkdir()
     with scheduler() as address:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+import accelarray
 from experiments.studies.case import Case
 from experiments.studies.running import cluster, runner
 from experiments.studies.running.cluster import (
     _check_imports,
     _gather,
-    _probe,
     _result,
     on_cluster,
     within,
@@ -140,7 +140,7 @@ def test_a_scheduler_without_workers() -> None:
 
 
 def test_another_accelarray_is_refused() -> None:
-    assert _probe() == str(MODEL_VERSION)
+    assert accelarray._probe() == str(MODEL_VERSION)
     _check_imports(Client(3), ADDRESS)
     other = Client(3, {"w1": "1"})
     with pytest.raises(
