@@ -36,18 +36,19 @@ def errors(card: str, folder: Path) -> pd.Series:
     """By how much both passes of a block take longer than measured, one for each row."""
     device, format_ = CARDS[card]
     found = []
-    for row in MEASURED[MEASURED.gpu == card].itertuples():
-        known = "fp32" if (row.model, card) == ("OPT-30", "A100-40") else format_
+    rows = MEASURED[MEASURED.gpu == card].to_dict("records")
+    for row in rows:
+        known = "fp32" if (row["model"], card) == ("OPT-30", "A100-40") else format_
         file = folder / f"{card}.toml"
         file.write_text(
             f'kind = "array"\nexecution = "deployed"\nstack = "deepspeed-2022"\n'
             f'precision = "{known}"\n[[devices]]\ndevice = "{device}"\ncount = 1\n'
         )
         array = load_array(str(file))
-        network = network_of(NETWORKS[row.model], (), array)
-        times = layer_times(network, array, row.mbs, Execution("deployed"))
+        network = network_of(NETWORKS[row["model"]], (), array)
+        times = layer_times(network, array, int(row["mbs"]), Execution("deployed"))
         ours = sum(one.seconds for one in times if one.name.startswith("layer1."))
-        found.append(ours / (row.forward_s + row.backward_s) - 1)
+        found.append(ours / (row["forward_s"] + row["backward_s"]) - 1)
     return pd.Series(found)
 
 
