@@ -59,10 +59,13 @@ def configure_validate(commands: Any) -> None:
 def run_validate(args: argparse.Namespace) -> int:
     """Fit, predict, compare, print."""
     from experiments.commands.resolve import keywords_of
-    from experiments.face.measured import validate
+    from experiments.face.measured import tables_of, validate
+    from experiments.measured.pods import check_drawable
     from experiments.results.result import check_outputs, show
 
     check_outputs(args)
+    if args.plot and args.rows is None:  # before the work, not after it
+        check_drawable(len(tables_of(args.table)[0]))
     found = validate(**keywords_of(args, validate))
     show(args, replace(found, form=args.format))
     return 0

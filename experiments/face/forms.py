@@ -139,7 +139,7 @@ class StudyOptions(Options, RunOptions, total=False):
 
 
 ABOUT = {
-    "attention": '"fused" (one kernel, keeps no scores) or "unfused"; default: the stack\'s',
+    "attention": '"fused" (one kernel, no scores), "unfused" or "eager"; default: the stack\'s',
     "transform": 'changes of the network: "circulant=8", "zeros", "apart"; one or several',
     "precision": 'number formats: "bf16", "fp8", ...; default: the array\'s',
     "optimizer": '"adam", "sgd" or "adafactor"; default: the array\'s',

@@ -127,7 +127,7 @@ def _everything(
     table: str | PathLike[str] | None, changes: Sequence[str], options: RunOptions
 ) -> ValidationResult:
     """All comparisons but those of large models."""
-    measured, rings, latencies = _tables(None if table is None else os.fspath(table))
+    measured, rings, latencies = tables_of(None if table is None else os.fspath(table))
     devices = {name: replace(load_device(name, changes)[0], name=name) for name in pods.SYSTEMS}
     with hearing(options.get("progress"), None) as progress:
         model = pods.Model(load_network(NETWORK), devices, progress)
@@ -152,7 +152,7 @@ def _everything(
     return ValidationResult(tuple(sections), draw)
 
 
-def _tables(
+def tables_of(
     path: str | None,
 ) -> tuple[Sequence[PodRow], Sequence[RingRow], Sequence[LatencyRow]]:
     """Measured steps and another simulator's, the shipped ones where ``path`` has none such.
