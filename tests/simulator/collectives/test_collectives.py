@@ -18,7 +18,7 @@ from tests.simulator.collectives import slow_collectives
 from tests.wiring import KINDS, nodes, wires
 
 B, S = 1e9, 1e8
-DOCS = Path(__file__).parents[3] / "docs" / "collectives.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "collectives.md"
 
 
 @settings(deadline=None, max_examples=150)
