@@ -4,129 +4,164 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NoReturn
 
+from experiments.commands.arguments import Parser, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
 from experiments.notices import warnings_on_stderr
+from experiments.options import GROUPS, OWN
 from experiments.results.formats import settle
 
-COMMANDS = {
-    "speedup": (
-        "studies.configure_speedup",
-        "speedups of planners over data parallelism, network by network",
-    ),
-    "plan": ("plan.configure", "show how a planner splits a network"),
-    "simulate": ("steps.configure_simulate", "simulate one training step"),
-    "timeline": ("steps.configure_timeline", "what every core and link does when, as a file"),
-    "train": (
-        "train.configure",
-        "many workers that train together, by a method that may not wait for all",
-    ),
-    "compare": (
-        "steps.configure_compare",
-        "two planners' steps, and where the difference comes from",
-    ),
-    "explain": (
-        "steps.configure_explain",
-        "why a step takes as long as it does, and what would help",
-    ),
-    "sweep": ("studies.configure_sweep", "vary values of the array, the batch, …, in a grid"),
-    "results": ("catalog.configure_results", "list, export or prune the results of a store"),
-    "report": (
-        "studies.configure_report",
-        "one self-contained HTML page: speedups, plans, a timeline, sources",
-    ),
-    "reproduce": (
-        "reproduce.configure",
-        "a paper's evaluation, figure by figure, ours beside theirs",
-    ),
-    "validate": (
-        "validate.configure_validate",
-        "beside measured machines, formulas, another simulator: errors as they are",
-    ),
-    "calibrate": (
-        "validate.configure_calibrate",
-        "a software stack's constants from measured steps of one's own",
-    ),
-    "collective": ("steps.configure_collective", "time of one collective on an array's wires"),
-    "design": ("design.configure", "search for the units that a core should have"),
-    "fit": (
-        "studies.configure_fit",
-        "every combination of axes of parallelism that fits, the fastest first",
-    ),
-    "list": (
-        "catalog.configure_catalog",
-        "networks, planners, methods, arrays, devices or stacks by name",
-    ),
-    "show": ("catalog.configure_catalog", "a network, or a resolved spec with its sources"),
+DAILY = {
+    "one training step": {
+        "simulate": ("steps.configure_simulate", "time, memory and communication of a step"),
+        "plan": ("plan.configure", "how a planner splits a network over the array"),
+        "explain": (
+            "steps.configure_explain",
+            "why a step takes as long as it does, and what helps",
+        ),
+        "timeline": ("steps.configure_timeline", "what each device and link does when, as a file"),
+    },
+    "many steps": {
+        "fit": (
+            "studies.configure_fit",
+            "the axes of parallelism that fit in memory, fastest first",
+        ),
+        "sweep": (
+            "studies.configure_sweep",
+            "a grid over values of the array, the batch, the plan",
+        ),
+    },
+    "hardware": {
+        "collective": ("steps.configure_collective", "time of one collective on an array"),
+        "design": ("design.configure", "search for the compute units of a chip"),
+    },
+    "catalog": {
+        "list": (
+            "catalog.configure_catalog",
+            "networks, planners, methods, arrays, devices, stacks, options",
+        ),
+        "show": ("catalog.configure_catalog", "a network, a device, an array or a stack in full"),
+    },
 }
-"""For each command the function that adds it to the parser (a module of ``experiments.commands``
-and its name), and a line about it for ``--help``."""
+"""Commands of daily use, as ``--help`` groups them: the function that adds each to the parser (a
+module of ``experiments.commands`` and its name), and a line about it."""
+PAPERS = {
+    "speedup": ("studies.configure_speedup", "speedups of planners over data parallelism"),
+    "compare": ("steps.configure_compare", "two planners' steps, and where they differ"),
+    "train": ("train.configure", "training methods with slow workers, such as Prague and Hop"),
+    "pipedream": ("plan.configure_pipedream", "stages from a PipeDream, max-load or Phaze profile"),
+    "reproduce": ("reproduce.configure", "the figures of a paper, ours beside theirs"),
+    "report": ("studies.configure_report", "one HTML page: speedups, plans, a timeline, sources"),
+    "results": ("catalog.configure_results", "list, export or delete results of a --store file"),
+    "validate": ("validate.configure_validate", "predictions beside measured machines"),
+    "calibrate": ("validate.configure_calibrate", "fit a software stack to measured steps"),
+}
+"""Commands of studies of papers: ``accelarray papers NAME``, and ``accelarray NAME`` too."""
+COMMANDS = {name: one for group in DAILY.values() for name, one in group.items()} | PAPERS
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what a mistyped command was meant to be."""
-
-    def error(self, message: str) -> NoReturn:
-        typed = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
-        if typed and (near := get_close_matches(typed[1], COMMANDS, n=1)):
-            message = f"unknown command {typed[1]!r}; did you mean {near[0]}?"
-        super().error(message)
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The whole command line."""
     return _parsers()[0]
 
 
-def _parsers(typed: str | None = None) -> tuple[_Parser, dict[str, _Parser]]:
+def _parsers(typed: str | None = None) -> tuple[Parser, dict[str, Parser]]:
     """The whole, and each command's by its name.
 
-    Only the command that is ``typed`` is loaded. For any other word, as ``--help``, the parser
-    has the names alone, and a line about each; for None everything.
+    Only the command that is ``typed`` is loaded; for None everything.
     """
-    top = _Parser(
+    top = Parser(
         prog="accelarray",
+        usage="accelarray COMMAND ...",
         description="How long does one training step take on an array of accelerators, and why?",
+        epilog=_listed(DAILY) + "\n\nStudies of papers: accelarray papers",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS, prog="accelarray"
+    )
     if typed is not None and typed not in COMMANDS:
-        for name, (_, about) in COMMANDS.items():
-            commands.add_parser(name, help=about)
+        for name in COMMANDS:
+            commands.add_parser(name)
         return top, {}
     wanted = [COMMANDS[typed]] if typed else COMMANDS.values()
     for where in dict.fromkeys(where for where, _ in wanted):
         module, _, configure = where.partition(".")
         getattr(import_module(f"experiments.commands.{module}"), configure)(commands)
     for name, one in commands.choices.items():
-        one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
-        one.epilog = "\n\n".join(filter(None, [one.epilog, epilog(name)]))
+        _finish(name, one)
     return top, commands.choices
 
 
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments, with those of a study's file where one is named; raises UsageError."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    top, commands = _parsers(words[0] if words else "")
-    command = commands.get(words[0]) if words else None
-    study = None
-    if command is not None and command.get_default("takes_study"):
-        from experiments.commands.arguments import study_of
+def _finish(name: str, one: Parser) -> None:
+    """A command's name, usage, description and examples."""
+    if name in PAPERS:
+        one.prog = f"accelarray papers {name}"
+    about = COMMANDS[name][1]
+    one.description = about[0].upper() + about[1:] + "."
+    one.usage = f"{one.prog} {one.typed()} [flags]"
+    order = [one._positionals.title, OWN, *GROUPS, one._optionals.title]
+    one._action_groups.sort(key=lambda group: order.index(group.title))
+    one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
+    further = "More options, for --set KEY=VALUE and --config FILE: accelarray list options"
+    parts = [one.epilog, further if "config" in one.keys else "", epilog(name)]
+    one.epilog = "\n\n".join(filter(None, parts))
 
-        study = study_of(words, command)
-    args = top.parse_args(words)
-    if study is not None:
-        study.settle(args)
+
+def _listed(groups: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
+    """Names of commands, and a line about each."""
+    parts = []
+    for title, commands in groups.items():
+        lines = [f"  {name:<12}{about}" for name, (_, about) in commands.items()]
+        parts.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join(parts)
+
+
+def _papers() -> str:
+    """What ``accelarray papers`` prints."""
+    return (
+        "usage: accelarray papers COMMAND ...\n\nStudies of papers and of measured machines.\n\n"
+        f"{_listed({'commands': PAPERS})}\n\n"
+        "Flags of a command: accelarray papers COMMAND --help\n"
+    )
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments, with those of a file of options where one is named; raises UsageError."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["papers"]:
+        words = words[1:]
+        if not words or words[0] in ("-h", "--help"):
+            print(_papers(), end="")
+            raise SystemExit(0)
+        if words[0] not in PAPERS:
+            raise unknown_command(words[0], PAPERS, "papers ")
+    top, commands = _parsers(words[0] if words else "")
+    if (command := commands.get(words[0]) if words else None) is None:
+        if words and words[0][:1] != "-":
+            raise unknown_command(words[0], COMMANDS)
+        if not words:
+            top.error("name a command, as accelarray simulate (COMMAND: accelarray --help)")
+        return top.parse_args(words)
+    args = parsed(top, command, words)
     settle(args)
     return args
+
+
+def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> Exception:
+    """What to say of a word that is no command."""
+    from experiments.output import UsageError
+
+    near = get_close_matches(word, known, n=1)
+    said = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+    return UsageError(f"unknown command {f'{group}{word}'!r}; {said}")
 
 
 class _Version(argparse.Action):

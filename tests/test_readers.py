@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.commands.arguments import Study
+from experiments.commands.arguments import Config
 from experiments.design.space import load_space
 from experiments.measured import pods
 from experiments.measured.rows import load as load_rows
@@ -92,7 +92,7 @@ def study_of(path: str) -> Any:
     parser.add_argument("--batch", type=int)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--folded", action="store_true")
-    return Study(path, parser)
+    return Config(path, parser).words
 
 
 READERS: dict[str, tuple[Callable[[str], Any], str, type[Exception]]] = {

@@ -1,44 +1,106 @@
-"""Arguments that several commands share, typed or in a study's file (``--study``)."""
+"""Flags of commands, made from the table of options, and the file of ``--config``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
+from experiments.hints import remedy
+from experiments.options import ALIASES, OPTIONS, SPEC_KEYS, SPEC_TABLES, TITLES, Option
 from experiments.output import UsageError
 from experiments.results.formats import FORMATS
-from hardware.reader import hint, parse_toml, read_text
-from simulator.lowering.schedules.registry import SCHEDULES
+from hardware.reader import parse_toml, read_text
 
-
-def add_array(parser: argparse.ArgumentParser, default: str | None = "accpar-mixed") -> None:
-    """``--array`` and ``--set``."""
-    parser.add_argument(
-        "--array",
-        metavar="A",
-        default=default,
-        help="array from the catalog, or the path of a .toml file (default: accpar-mixed)",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help='change a value of the spec, as network.bandwidth="100 Gbit/s" or devices.0.count=64',
-    )
-    for key, values, about in TRAINING:
-        parser.add_argument(f"--{key}", action=_Change, metavar=values, help=about)
-
-
-TRAINING = (
-    ("precision", "bf16|fp8|…", "mixed precision: what products compute in, and what is kept"),
-    ("optimizer", "adam|sgd|adafactor", "what is kept of each parameter"),
-    ("stack", "S", "software: its efficiencies and habits (see: list stacks)"),
+MODEL = ("model.attention", "model.transform")
+ARRAY = ("array", "set", "precision", "optimizer", "stack")
+PLANNER = ("planner.name", "plan")
+AXES = (
+    *("parallel", "zero", "micro_batch", "planner.axis_order", "stages.hw", "stages.layers"),
+    *("recompute", "pipeline.schedule"),
 )
-"""Options that are short for ``--set KEY=VALUE``."""
+AIM = ("planner.objective", "planner.communication")
+PIPELINE = tuple(key for key in OPTIONS if key.startswith("pipeline."))
+EXECUTION = (
+    *("model.mode", "recompute", "memory_reserve", *PIPELINE),
+    *(key for key in OPTIONS if key.startswith("execution.") and key != "execution.unfolded"),
+)
+STEP = ("batch", *MODEL, *ARRAY, *AXES, *AIM, *EXECUTION)
+OUTPUT = ("config", "format", "output")
+RUNNER = ("store", "jobs", "cluster")
+SPLIT_BY = ("planner", "plan", "parallel")
+"""Flags that each say how a step is split: what is typed replaces what a file says."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Knows the keys of its flags, and says a mistake in one line."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.keys: dict[str, str] = {}
+        self.titles: dict[str, argparse._ArgumentGroup] = {}
+        self._positionals.title, self._optionals.title = "arguments", "help"
+
+    @property
+    def command(self) -> str:
+        """Its name, as "simulate"; "" for the whole."""
+        return self.prog.partition(" ")[2].removeprefix("papers ")
+
+    def typed(self) -> str:
+        """The words that it needs: positional ones and required flags."""
+        words = [_called(one) for one in self._actions if not one.option_strings]
+        needed = [one for one in self._actions if one.option_strings and one.required]
+        return " ".join([*words, *(f"{_called(one)} {one.metavar}" for one in needed)])
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong, then where help is; exit with code 2."""
+        self.exit(2, f"accelarray: error: {self._plain(message)}\nSee: {self.prog} --help\n")
+
+    def _plain(self, message: str) -> str:
+        """An error of argparse in our words: flag, value, remedy."""
+        if found := re.match(r"the following arguments are required: (.*)", message):
+            lacking = [one for one in self._actions if _called(one) in found[1].split(", ")]
+            return f"{self.command} needs " + " and ".join(map(_described, lacking))
+        found = re.match(r"argument ([^:]+): (.*)", message, re.DOTALL)
+        if found is None:
+            return message
+        name, fault = found[1].split("/")[-1].split(", ")[0], found[2]
+        action = next((one for one in self._actions if name in _names(one)), None)
+        if typed := re.match(r"invalid (int|float) value: '(.*)'", fault, re.DOTALL):
+            must = "a whole number" if typed[1] == "int" else "a number"
+            return f"{name} {typed[2]}: must be {must}"
+        typed = re.match(r"invalid choice: '(.*)' \(choose", fault, re.DOTALL)
+        if typed and action is not None and action.choices is not None:
+            return f"{name} {typed[1]}: {_nearest(typed[1], list(action.choices))}"
+        if fault.startswith("expected ") and action is not None:
+            return f"{name} needs a value: {_described(action)}"
+        return f"{name}: {fault}"
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = get_close_matches(word, known, n=1) if len(known) > 2 else []
+    return f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+
+
+def _names(action: argparse.Action) -> Sequence[str]:
+    return action.option_strings or [_called(action)]
+
+
+def _called(action: argparse.Action) -> str:
+    if action.option_strings:
+        return action.option_strings[-1]
+    return str(action.metavar or action.dest)
+
+
+def _described(action: argparse.Action) -> str:
+    """A flag with its value, and what it means."""
+    metavar = f" {action.metavar}" if action.option_strings and action.metavar else ""
+    about = f" ({action.help})" if action.help not in (None, argparse.SUPPRESS) else ""
+    return f"{_called(action)}{metavar}{about}"
 
 
 class _Change(argparse.Action):
@@ -55,334 +117,155 @@ class _Change(argparse.Action):
         namespace.set = [*namespace.set, f"{self.dest}={values}"]
 
 
-def add_network(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """The network that a command is about."""
+def _how(option: Option) -> dict[str, Any]:
+    """What argparse needs to know of an option's values."""
+    many: dict[str, Any] = {"action": "append", "default": []}
+    kinds: dict[str, dict[str, Any]] = {
+        "int": {"type": int},
+        "float": {"type": float},
+        "switch": {"action": "store_true"},
+        "yes": {"action": "store_const", "const": "yes"},
+        "many": many if not option.required else {"action": "append"},
+        "spec": {"action": _Change},
+        "attention": {**many, "dest": "transform", "type": "attention={}".format},
+        "files": {"nargs": "+"},
+        "choice": {"choices": option.choices},
+    }
+    return {"default": option.value} | kinds.get(option.kind, {})
+
+
+def add(parser: Parser, *wanted: str | Option, hide: Iterable[str] = ()) -> None:
+    """Add options by their keys, or as they are; those of ``hide`` work, and no help shows them."""
+    hidden = {*hide}
+    for one in wanted:
+        option = OPTIONS[one] if isinstance(one, str) else one
+        if option.key in parser.keys:
+            continue
+        title = TITLES[option.key]
+        if title not in parser.titles:
+            parser.titles[title] = parser.add_argument_group(title)
+        how = _how(option)
+        if option.values:
+            how["metavar"] = option.values
+        shown = option.shown and option.key not in hidden
+        about = option.help if shown else argparse.SUPPRESS
+        parser.titles[title].add_argument(
+            f"--{option.name}", help=about, required=option.required, **how
+        )
+        parser.keys[option.key] = option.name
+        if option.key == "config":
+            parser.add_argument("--study", dest="config", help=argparse.SUPPRESS)
+
+
+def changed(key: str, **changes: Any) -> Option:
+    """An option with another default, or other values, for one command."""
+    return replace(OPTIONS[key], **changes)
+
+
+def add_network(parser: Parser, *, optional: bool = False) -> None:
+    """The network that a command is about; without it, ``model.name`` of a file."""
     parser.add_argument(
         "network",
-        nargs="?" if optional else None,
+        nargs="?",
         metavar="NETWORK",
-        help="a network (see: list networks), or the path of an .onnx or layer file",
+        help="name (list networks), or an .onnx, .toml or layer file",
     )
-    add_transform(parser)
+    parser.set_defaults(needs_network=not optional)
+    parser.keys["model.name"] = "network"
 
 
-def add_planner(parser: argparse.ArgumentParser) -> None:
-    """``--planner`` or ``--plan``."""
-    either = parser.add_mutually_exclusive_group(required=True)
-    either.add_argument(
-        "--planner", metavar="P", help="see: list planners; or module:function, imported"
-    )
-    either.add_argument(
-        "--plan", metavar="FILE", help="a plan as plan --format json prints it (.json)"
-    )
-    add_axes(parser, either)
-
-
-def add_axes(parser: argparse.ArgumentParser, either: Any = None) -> None:
-    """``--parallel``, in place of a planner or for planner "axes", and what belongs to it."""
-    only = parser.add_argument_group("named axes (planner axes)")
-    (either or only).add_argument(
-        "--parallel",
-        metavar="AXES",
-        help="as dp=16,pp=8,tp=8,sp,cp=2,vp=2,ep=8: samples, stages, heads and features, with sp "
-        "positions elsewhere, positions, stages a place, experts within dp; without dp as "
-        "many as are left",
-    )
-    only.add_argument(
-        "--zero",
-        metavar="0|1|2|3",
-        help="what dp and cp keep in parts: nothing, the optimizer's state, gradients too, or "
-        "weights too (as --update)",
-    )
-    only.add_argument(
-        "--axis-order", metavar="A1,A2", help="on the machine, innermost first (tp,cp,dp,pp)"
-    )
-    only.add_argument(
-        "--stage-hw",
-        metavar="STAGES",
-        help="devices of each stage: kind, tp and replicas, as v100:1x4;t4:2x2 (+ between kinds "
-        "of one stage)",
-    )
-    only.add_argument(
-        "--stage-layers", metavar="N1;N2", help="blocks of each stage (default: as many each)"
-    )
-    only.add_argument(
-        "--micro-batch",
-        metavar="N",
-        help="samples of a micro-batch for each of dp ways (1 where there are stages)",
-    )
-
-
-def add_step(parser: argparse.ArgumentParser, array: str | None = "accpar-mixed") -> None:
-    """What decides a step besides network and planner: array, batch and both models' options."""
-    add_array(parser, array)
-    add_batch(parser)
-    add_objective(parser)
-    add_communication(parser)
-    add_execution(parser)
-
-
-def add_batch(parser: argparse.ArgumentParser) -> None:
-    """``--batch``."""
-    parser.add_argument(
-        "--batch", metavar="N", type=int, default=512, help="samples a step, all together (512)"
-    )
-
-
-def add_objective(parser: argparse.ArgumentParser) -> None:
-    """``--objective``."""
-    parser.add_argument(
-        "--objective",
-        choices=("time", "traffic"),
-        default="time",
-        help="what a planner minimises: seconds, or elements as the AccPar authors' program",
-    )
-
-
-def add_communication(parser: argparse.ArgumentParser) -> None:
-    """``--communication``."""
-    parser.add_argument(
-        "--communication",
-        choices=("printed", "plotted"),
-        default="printed",
-        help="what exchanges move: the table printed in the papers, or the one that HyPar's "
-        "figures follow (types I and II, chains)",
-    )
-
-
-def add_metrics(parser: argparse.ArgumentParser) -> None:
-    """``--metrics``."""
-    parser.add_argument(
-        "--metrics",
-        metavar="M1,M2",
-        default="time",
-        help="what to show: time, energy, traffic (default: time)",
-    )
-
-
-def add_networks(parser: argparse.ArgumentParser) -> None:
-    """``--networks`` of a comparison."""
-    parser.add_argument(
-        "--networks", metavar="N1,N2|all", default="all", help="default: all, AccPar's nine"
-    )
-    add_transform(parser)
-
-
-def add_transform(parser: argparse.ArgumentParser) -> None:
-    """``--transform``."""
-    parser.add_argument(
-        "--transform",
-        metavar="T",
-        action="append",
-        default=[],
-        help="circulant=B: block-circulant weights; zeros: transposed convolutions on inserted "
-        "zeros; apart: element-wise kernels as without a compiler",
-    )
-    parser.add_argument(
-        "--attention",
-        metavar="fused|unfused|eager",
-        dest="transform",
-        action="append",
-        type="attention={}".format,
-        help="attention in one kernel that keeps no scores, or as two products and a softmax; "
-        "eager: with a mask in a kernel of its own (default: as the network has it)",
-    )
-
-
-def add_planners(parser: argparse.ArgumentParser) -> None:
-    """``--planners`` of a comparison."""
-    parser.add_argument(
-        "--planners",
-        metavar="P1,P2|all",
-        default="all",
-        help="default: all (model_parallel and other packages' only by name)",
-    )
-    add_axes(parser)
-
-
-def add_unfolded(parser: argparse.ArgumentParser) -> None:
-    """``--unfolded``."""
-    parser.add_argument(
-        "--unfolded",
-        action="store_true",
-        help="simulate every core and link, not one of each class (same result, slower)",
-    )
-
-
-def add_execution(parser: argparse.ArgumentParser) -> None:
-    """``--execution`` and what belongs to the deployed model."""
-    parser.add_argument(
-        "--execution",
-        choices=("published", "deployed"),
-        help="the papers' model, or real wires, memory and schedules (default: what the array "
-        "is for, see: list arrays)",
-    )
-    parser.add_argument(
-        "--mode", choices=("training", "inference"), help="inference: forward alone (training)"
-    )
-    parser.add_argument(
-        "--update",
-        choices=("replicated", "sharded", "gradients", "weights", "auto"),
-        help="who updates weights that several devices have: each all, or each its part, gathered "
-        "for the next step; gradients, weights: in parts, too; auto: by price (as the plan has it)",
-    )
-    only = parser.add_argument_group("with --execution deployed")
-    only.add_argument(
-        "--overlap", choices=("full", "none"), help="exchanges go on while cores compute (full)"
-    )
-    only.add_argument(
-        "--shards", choices=("whole", "exact"), help="whole samples and channels, or fractions"
-    )
-    only.add_argument(
-        "--bucket",
-        metavar="BYTES",
-        help='exchange gradients together until they have so many bytes ("25 MiB"; 0: each alone)',
-    )
-    only.add_argument(
-        "--update-order", choices=("layers", "arrival"), help="of weights (as the plan has it)"
-    )
-    only.add_argument("--algorithm", metavar="X", help="of collectives (auto: the cheapest)")
-    only.add_argument(
-        "--memory-reserve",
-        metavar="SHARE",
-        help="share of memory that the step may not use, as 6%% (default: the stack's)",
-    )
-    only.add_argument(
-        "--strict-memory",
-        action="store_true",
-        default=None,
-        help="a step that does not fit in HBM is an error (default: a warning)",
-    )
-    add_stages(parser)
-
-
-def add_stages(parser: argparse.ArgumentParser) -> None:
-    """``--stages`` and what belongs to pipelines, and to micro-batches without any."""
-    only = parser.add_argument_group("pipelines")
-    only.add_argument(
-        "--stages", metavar="P", help="cut the network into P stages, on as many equal places"
-    )
-    only.add_argument("--schedule", metavar="S", help=", ".join(SCHEDULES))
-    only.add_argument(
-        "--micro-batches", metavar="M", help="of which a batch is made (1); without stages, too"
-    )
-    only.add_argument("--virtual", metavar="V", help="stages at each place (1)")
-    only.add_argument(
-        "--cuts", metavar="L1,L2", help="the layers that stages begin with (default: balanced)"
-    )
-    only.add_argument(
-        "--recompute",
-        metavar="R",
-        help="what is computed again instead of kept: none, selective (the core of attention), "
-        "full (each block), or N blocks of each stage; stages:all or stages:0,1: whole stages",
-    )
-    only.add_argument(
-        "--tied",
-        metavar="copies",
-        help="weights that stages share: both keep them, and sum their gradients",
-    )
-    only.add_argument(
-        "--vertical-sync",
-        action="store_const",
-        const="yes",
-        help="without a flush: one version of the weights for a micro-batch in all stages",
-    )
-    only.add_argument(
-        "--batches", metavar="N", help="batches to run where nothing is flushed (as needed)"
-    )
-
-
-def add_output(parser: argparse.ArgumentParser, *further: str) -> None:
-    """``--format`` and ``--output``, of which ``results.formats.settle`` makes one choice."""
+def add_output(parser: Parser, *further: str, hide: Iterable[str] = ()) -> None:
+    """``--config``, and ``--format`` and ``--output``, of which ``formats.settle`` makes one."""
     formats = (*FORMATS, *further)
-    parser.add_argument(
-        "--format", choices=formats, help="default: what --output ends in, or else table"
-    )
-    endings = ", ".join(f".{name}" for name in formats if name != "table")
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help=f"write there instead of the terminal ({endings}; anything else is text)",
-    )
+    add(parser, "config", changed("format", values="|".join(formats)), "output", hide=hide)
     parser.set_defaults(formats=formats)
 
 
-def add_runner(parser: argparse.ArgumentParser) -> None:
-    """``--store``, ``--jobs`` and ``--cluster``."""
-    parser.add_argument(
-        "--store", metavar="FILE", help="keep finished cases, run only missing ones"
-    )
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, help="processes (default: the cores; one for little work)"
-    )
-    parser.add_argument("--cluster", metavar="ADDRESS", help="a dask scheduler, as tcp://host:8786")
+class Config:
+    """Options in a file, or in ``--set``, as words that a command's parser takes."""
 
-
-_FLAG = re.compile(r"--stu(?:d|dy)?(?:=(.*))?", re.DOTALL)
-"""``--study``, and what argparse takes for it."""
-
-
-def add_study(parser: argparse.ArgumentParser) -> None:
-    """``--study``."""
-    parser.add_argument(
-        "--study",
-        metavar="FILE",
-        help="take flags from a TOML file, as networks = [...]; those given beside it win",
-    )
-    parser.set_defaults(takes_study=True)
-
-
-class Study:
-    """The flags in a file, checked, which become the defaults of a command's parser."""
-
-    def __init__(self, path: str, command: argparse.ArgumentParser) -> None:
-        """Read and check the file, and give its values to the parser; raises UsageError."""
-        self.path = path
+    def __init__(self, path: str, parser: argparse.ArgumentParser) -> None:
+        """Read and check the file; raises UsageError."""
+        self.parser = parser
         self.flags = {
             option.removeprefix("--"): action
-            for action in command._actions
+            for action in parser._actions
             for option in action.option_strings
-            if option.startswith("--") and option not in ("--help", "--study")
+            if option.startswith("--") and option not in ("--help", "--study", "--config")
         }
-        self.values = {
-            self._flag(key).dest: self._value(key, value) for key, value in _read(path).items()
-        }
+        keys: Mapping[str, str] = getattr(parser, "keys", {})
+        self.names = {key: flag for key, flag in keys.items() if flag in self.flags}
+        self.network: str | None = None
+        self.path = path
+        self.words = [] if not path else list(self._all(_read(path)))
 
-        command.set_defaults(**self.values)
-        for action in self.flags.values():
-            action.required = action.required and action.dest not in self.values
+    def _all(self, table: Mapping[str, Any]) -> Iterator[str]:
+        for key, value in table.items():
+            if (flag := self.flag_of(key)) is not None and not (
+                isinstance(value, dict) and not isinstance(self.flags[flag], _MANY)
+            ):
+                yield from self.words_of(key, flag, value)
+            elif isinstance(value, dict):
+                for path, leaf in _leaves(value, f"{key}."):
+                    yield from self._one(path, leaf)
+            else:
+                yield from self._one(key, value)
 
-    def settle(self, args: argparse.Namespace) -> None:
-        """Of KEY=VALUE flags, leave out the file's where the command line has the same key."""
-        for dest, ours in self.values.items():
-            if isinstance(ours, list):
-                typed = getattr(args, dest)[len(ours) :]
-                keys = {_key(text) for text in typed}
-                kept = [text for text in ours if _key(text) not in keys]
-                setattr(args, dest, kept + typed)
+    def _one(self, key: str, value: Any) -> Iterator[str]:
+        """A key and its value: of the network, an option, or the array's spec."""
+        if key in ("network", "model.name") and "model.name" in getattr(self.parser, "keys", {}):
+            self.network = self._text(key, value)
+        elif (flag := self.flag_of(key)) is not None:
+            yield from self.words_of(key, flag, value)
+        elif "set" in self.flags and (key.partition(".")[0] in SPEC_TABLES or key in SPEC_KEYS):
+            yield f"--set={key}={self._assigned(key, 'set', value)}"
+        else:
+            raise self._error(key, self.unknown(key))
 
-    def _flag(self, key: str) -> argparse.Action:
-        if (action := self.flags.get(key)) is not None:
-            return action
-        raise self._error(key, f"this command has no such flag; {hint(key, sorted(self.flags))}")
+    def flag_of(self, key: str) -> str | None:
+        """The flag of a key, or of a flag's name; None where the command has none."""
+        plain = key.replace("-", "_")
+        if (name := self.names.get(plain)) is not None:
+            return name
+        return next((flag for flag in self.flags if flag.replace("-", "_") == plain), None)
 
-    def _value(self, key: str, value: Any) -> Any:
-        """A flag's value as its parser would make it of what is typed."""
-        action = self.flags[key]
+    def unknown(self, key: str) -> str:
+        """What to say of a key that is no option of this command."""
+        known = {**self.names, **dict.fromkeys(self.flags)}
+        plain = key.replace("-", "_")
+        command = getattr(self.parser, "command", "")
+        if plain in OPTIONS or plain in ALIASES:
+            return f"accelarray {command} does not read this option; remove the line"
+        if near := get_close_matches(plain, known, n=1):
+            return f"no such option; did you mean {near[0]}?"
+        return "no such option; accelarray list options shows all of them"
+
+    def words_of(self, key: str, flag: str, value: Any) -> Iterator[str]:
+        """A flag's words for a value, as they would be typed."""
+        action = self.flags[flag]
         if action.nargs == 0:
+            if isinstance(value, str) and value in ("true", "false", "yes", "no"):
+                value = value in ("true", "yes")
             if not isinstance(value, bool):
                 raise self._error(key, f"{value!r}: must be true or false")
-            return value or action.default
-        if isinstance(action, argparse._AppendAction):
-            return list(self._assignments(key, value))
-        text = self._text(key, value)
+            yield from [f"--{flag}"] if value else []
+        elif isinstance(action, argparse._AppendAction) and isinstance(value, list | dict):
+            for text in self._assignments(key, flag, value):
+                yield f"--{flag}={text}"
+        elif isinstance(action, argparse._AppendAction) and not isinstance(value, str):
+            raise self._error(key, 'write a table, as [vary], or a list of "KEY=VALUE"')
+        else:
+            yield f"--{flag}={self._checked(key, action, self._text(key, value))}"
+
+    def _checked(self, key: str, action: argparse.Action, text: str) -> str:
         if action.choices is not None and text not in action.choices:
-            raise self._error(key, f"{text!r}: one of {', '.join(action.choices)}")
-        if action.type is int:
-            try:
-                return int(text)
-            except ValueError:
-                raise self._error(key, f"{text!r}: must be a whole number") from None
+            raise self._error(key, f"{text!r}: {_nearest(text, list(action.choices))}")
+        try:
+            if action.type in (int, float):
+                action.type(text)
+        except ValueError:
+            must = "a whole number" if action.type is int else "a number"
+            raise self._error(key, f"{text!r}: must be {must}") from None
         return text
 
     def _text(self, key: str, value: Any) -> str:
@@ -393,18 +276,18 @@ class Study:
             return str(value)
         raise self._error(key, f"{value!r}: write a text, a number or a list of them")
 
-    def _assignments(self, key: str, value: Any) -> Iterator[str]:
+    def _assignments(self, key: str, flag: str, value: Any) -> Iterator[str]:
         """``KEY=VALUE`` of a table, or as they are typed."""
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             yield from value
         elif isinstance(value, dict):
             for path, leaf in _leaves(value):
-                yield f"{path}={self._assigned(f'{key}.{path}', key, leaf)}"
+                yield f"{path}={self._assigned(f'{key}.{path}', flag, leaf)}"
         else:
             raise self._error(key, 'write a table, as [vary], or a list of "KEY=VALUE"')
 
-    def _assigned(self, path: str, key: str, value: Any) -> str:
-        if isinstance(value, bool) or (isinstance(value, list) and key == "set"):
+    def _assigned(self, path: str, flag: str, value: Any) -> str:
+        if isinstance(value, bool) or (isinstance(value, list) and flag == "set"):
             try:
                 return json.dumps(value)  # TOML has these as JSON has them
             except TypeError:
@@ -412,18 +295,89 @@ class Study:
         return self._text(path, value)
 
     def _error(self, key: str, fault: str) -> Exception:
-        return UsageError(f"{self.path}: {key}: {fault}")
+        where = f"{self.path}: {key}" if self.path else f"--set {key}"
+        return UsageError(f"{where}: {fault}")
 
 
-def study_of(words: list[str], command: argparse.ArgumentParser) -> Study | None:
-    """The study that a command line names, the last one where it names several."""
+_MANY = argparse._AppendAction
+
+
+def parsed(top: argparse.ArgumentParser, parser: Parser, words: list[str]) -> argparse.Namespace:
+    """A command's arguments, with those of ``--config`` and of ``--set``; raises UsageError.
+
+    What is typed as a flag wins over ``--set``, and both win over the file.
+    """
+    if said := remedy(words[1:], parser._option_string_actions, parser.command):
+        raise UsageError(said)
+    path = _config_of(words) if "config" in parser.keys else None
+    file = Config(path or "", parser)
+    typed = words[1:]
+    args, further = top.parse_known_args([words[0], *_kept(file.words, typed), *typed])
+    if further:
+        raise UsageError(unknown_flag(parser, further[0]))
+    options = [text for text in getattr(args, "set", None) or () if _is_option(text, file)]
+    if options:
+        ours = Config("", parser)
+        chosen: list[str] = []
+        for text in options:
+            key, _, value = text.partition("=")
+            flag = file.flag_of(key.strip())
+            chosen += ours.words_of(key.strip(), str(flag), value.strip())
+        args = top.parse_args([words[0], *_kept([*file.words, *chosen], typed), *typed])
+        args.set = [text for text in args.set if text not in options]
+    _settle(args, file, words)
+    if getattr(args, "needs_network", False) and args.network is None:
+        raise UsageError(
+            f"{parser.command} needs a network, as accelarray {parser.command} resnet50 "
+            "(accelarray list networks)"
+        )
+    return args
+
+
+def _is_option(text: str, file: Config) -> bool:
+    """Whether a ``--set`` is of an option, not of a key of the array's spec."""
+    key = text.partition("=")[0].strip()
+    return "=" in text and key not in SPEC_KEYS and file.flag_of(key) is not None
+
+
+def _kept(words: list[str], typed: Sequence[str]) -> list[str]:
+    """Words of a file without its planner where another one is typed."""
+    flags = {word.partition("=")[0].removeprefix("--") for word in typed if word[:2] == "--"}
+    if not flags.intersection(SPLIT_BY):
+        return words
+    return [word for word in words if word.partition("=")[0].removeprefix("--") not in SPLIT_BY]
+
+
+def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
+    """Of KEY=VALUE flags, leave out the file's where the command line has the same key."""
+    if "network" in vars(args) and args.network is None and file.network is not None:
+        args.network = file.network
+    counts: dict[str, int] = {}
+    for word in _kept(file.words, words):
+        action = file.flags[word.removeprefix("--").partition("=")[0]]
+        dest = "set" if isinstance(action, _Change) else action.dest
+        if isinstance(action, _Change | _MANY):
+            counts[dest] = counts.get(dest, 0) + 1
+    for dest, count in counts.items():
+        texts = getattr(args, dest)
+        keys = {_key(text) for text in texts[count:]}
+        kept = [text for text in texts[:count] if _key(text) not in keys]
+        setattr(args, dest, kept + texts[count:])
+
+
+_FLAG = re.compile(r"--(?:config|confi|conf|con|study|stud|stu)(?:=(.*))?", re.DOTALL)
+"""``--config`` or ``--study``, and what argparse takes for them."""
+
+
+def _config_of(words: Sequence[str]) -> str | None:
+    """The file that a command line names, the last one where it names several."""
     found = None
     for word, following in zip(words, [*words[1:], None], strict=True):
         if word == "--":
             break
         if match := _FLAG.fullmatch(word):
             found = following if match[1] is None else match[1]
-    return None if found is None else Study(found, command)
+    return found
 
 
 def _key(text: str) -> str:
@@ -439,4 +393,17 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _read(path: str) -> dict[str, Any]:
-    return parse_toml(read_text(path, UsageError, "a study file"), path, UsageError)
+    return parse_toml(read_text(path, UsageError, "a file of options"), path, UsageError)
+
+
+def unknown_flag(parser: Parser, word: str) -> str:
+    """What to say of a word that a command does not take."""
+    name = word.partition("=")[0]
+    flags = [one for one in parser._actions if one.option_strings]
+    if not name.startswith("-"):
+        return f"{parser.command} takes no further word {word!r}; flags begin with --"
+    listed = [one.option_strings[-1] for one in flags if one.help != argparse.SUPPRESS]
+    every = [one.option_strings[-1] for one in flags]
+    near = get_close_matches(name, listed, n=1) or get_close_matches(name, every, n=1)
+    said = f"did you mean {near[0]}?" if near else "accelarray list options shows all of them"
+    return f"{parser.command} has no flag {name}; {said}"

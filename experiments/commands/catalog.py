@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add_metrics, add_output
+from experiments.commands.arguments import add, add_output, changed
 from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
+from experiments.options import options_text
 from experiments.output import UsageError, deliver, fitted, whole_file
 from experiments.report.comparison import varied_keys
 from experiments.results import formats
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 def configure_catalog(commands: Any) -> None:
     """Add both commands to the parser."""
     parser = commands.add_parser("list")
-    parser.add_argument("kind", choices=KINDS)
-    add_output(parser)
+    parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
+    add_output(parser, hide=("config",))
     parser.set_defaults(run=run_list)
     parser = commands.add_parser("show")
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
-    add_output(parser)
+    add(parser, changed("set", about="change a value of the spec"))
+    add_output(parser, hide=("config",))
     parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
     parser.set_defaults(run=run_show)
 
@@ -44,12 +45,18 @@ def configure_catalog(commands: Any) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Names with one line about each."""
     rows = rows_of(args.kind)
+    if args.kind == "options" and args.format == "table":
+        deliver(options_text(), args.output)
+        return 0
     _deliver(args, args.kind, rows, rows, LISTED)
     return 0
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Find the name among networks, planners and specs, and print it."""
+    if args.name == "options":
+        args.kind = args.name
+        return run_list(args)
     known = is_network(args.name)
     if known or args.name in all_planners():
         if args.set:
@@ -187,17 +194,12 @@ MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_byt
 def configure_results(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("results")
-    parser.add_argument("action", choices=("list", "export", "prune"))
-    parser.add_argument("--store", metavar="FILE", required=True)
-    parser.add_argument(
-        "--where",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="prune: delete results whose inputs are all these, as network=lenet",
+    actions = ("list", "export", "prune")
+    parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
+    add(
+        parser, changed("store", about="file of results", required=True), "results.where", "metrics"
     )
-    add_metrics(parser)
-    add_output(parser, "parquet")
+    add_output(parser, "parquet", hide=("config",))
     parser.set_defaults(run=run)
 
 

@@ -50,6 +50,10 @@ EXAMPLES = {
         "report --output report.html",
         "report --array accpar-mixed --networks lenet,alexnet --timeline alexnet --output all.html",
     ),
+    "pipedream": (
+        'pipedream graph.txt --hierarchy "4@10 GB/s,4@1.25 GB/s"',
+        "pipedream graph.json --planner max-load --devices 4 --format json",
+    ),
     "reproduce": (
         "reproduce hypar --figures 5,6",
         "reproduce accpar --plot figures",
@@ -84,4 +88,14 @@ EXAMPLES = {
 
 def epilog(command: str) -> str:
     """The end of its ``--help``."""
-    return "\n".join(["examples:", *(f"  accelarray {line}" for line in EXAMPLES.get(command, ()))])
+    lines = [wrapped(f"  accelarray {line}") for line in EXAMPLES.get(command, ())]
+    return "\n".join(["examples:", *lines])
+
+
+def wrapped(line: str, columns: int = 78) -> str:
+    """A command of many words on several lines, as a shell reads it."""
+    done = ""
+    while len(line) > columns:
+        cut = line.rindex(" --", 0, columns - 1)
+        done, line = f"{done}{line[:cut]} \\\n", f"      {line[cut + 1 :]}"
+    return done + line

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from experiments.commands.arguments import add_network, add_output, add_planner, add_step
+from experiments.commands.arguments import PLANNER, STEP, add, add_network, add_output, changed
 from experiments.commands.resolve import array_of, execution_of, planner_of
 from experiments.face.inputs import network_of
 from experiments.notices import tell
+from experiments.options import PIPEDREAM
 from experiments.output import UsageError, progress_bar
 from experiments.results.planned import planned
 from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
@@ -22,24 +23,37 @@ from planners import pipeline as pipedream
 from workloads import Network, read_layer_file
 
 MOST_LEVELS = 16
+OF_NETWORKS = ("model.layers", "planner.levels")
+PROFILE = tuple(option.key for option in PIPEDREAM)
 
 
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("plan")
     add_network(parser, optional=True)
+    add(parser, *STEP, *PLANNER, "plot", *OF_NETWORKS, *PROFILE, hide=(*PROFILE, "memory_reserve"))
+    add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def configure_pipedream(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("pipedream")
     parser.add_argument(
-        "--layers", nargs="+", metavar="FILE", help="layer files of the AccPar authors' program"
+        "profile", metavar="PROFILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
     )
-    add_planner(parser)
-    add_step(parser, array=None)
-    parser.add_argument(
-        "--levels", metavar="H", type=int, help="2^H alike accelerators instead of an array"
+    about = "planner: pipedream, max-load or phaze"
+    add(parser, changed("planner.name", value="pipedream", default="pipedream", about=about))
+    add(
+        parser,
+        *PROFILE[1:],
+        "pipeline.micro_batches",
+        "optimizer",
+        "recompute",
+        hide=("recompute", "optimizer"),
     )
     add_output(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw layers by levels (.png, .svg or .pdf)")
-    add_profile(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_profile, **_OF_NETWORKS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,48 +156,6 @@ _OF_NETWORKS: dict[str, Any] = {
     "batches": None,
 }
 """What only a plan of a network reads, with what stands for "not given"."""
-
-
-def add_profile(parser: argparse.ArgumentParser) -> None:
-    """``--profile`` and what belongs to it."""
-    group = parser.add_argument_group(
-        "a pipeline from measurements",
-        "in place of NETWORK, with --planner pipedream, max-load or phaze",
-    )
-    group.add_argument(
-        "--profile", metavar="FILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
-    )
-    group.add_argument(
-        "--cost-model",
-        choices=("paper", "repo"),
-        help="pipedream: the paper's formulas (default), or the released program's",
-    )
-    group.add_argument(
-        "--hierarchy",
-        metavar='"N@B,..."',
-        help='pipedream: machines and links, innermost first: "4@10 GB/s,4@1.25 GB/s"',
-    )
-    group.add_argument(
-        "--activation-ratio",
-        metavar="R",
-        type=float,
-        help="pipedream: activations between stages are R times smaller (repo: none, not counted)",
-    )
-    group.add_argument("--straight", action="store_true", help="pipedream: no replicas")
-    group.add_argument("--fewer", action="store_true", help="pipedream: devices may stay idle")
-    group.add_argument("--devices", metavar="N", type=int, help="max-load, phaze: how many")
-    group.add_argument("--cpus", metavar="N", type=int, help="max-load (default: the file's)")
-    group.add_argument(
-        "--bandwidth",
-        metavar="B",
-        help='phaze: of every link, "10 GB/s"; also --micro-batches, --recompute stages:all, '
-        "--optimizer",
-    )
-    group.add_argument(
-        "--memory",
-        metavar="BYTES",
-        help="a device's limit, \"16 GB\" or 1e9 (max-load: the file's)",
-    )
 
 
 def _given(args: argparse.Namespace, name: str) -> bool:

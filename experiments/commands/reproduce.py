@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from experiments.commands.arguments import add_output
+from experiments.commands.arguments import add, add_output, changed
 from experiments.face.papers import TITLES
 from experiments.output import deliver
 
@@ -13,13 +13,10 @@ from experiments.output import deliver
 def configure(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("reproduce")
-    parser.add_argument("paper", choices=tuple(TITLES))
-    parser.add_argument("--figures", metavar="F1,F2|all", default="all", help="default: all")
+    parser.add_argument("paper", metavar="PAPER", choices=tuple(TITLES), help=", ".join(TITLES))
+    plot = changed("plot", values="FOLDER", about="draw each figure in FOLDER")
+    add(parser, "reproduce.figures", "reproduce.plot_format", plot)
     add_output(parser)
-    parser.add_argument("--plot", metavar="FOLDER", help="draw each figure there")
-    parser.add_argument(
-        "--plot-format", choices=("png", "svg", "pdf"), default="png", help="default: png"
-    )
     parser.set_defaults(run=run)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.face import asked, inputs
 from experiments.face.forms import Options, StudyOptions
+from experiments.output import UsageError
 from experiments.studies.case import Case, Planned
 from experiments.studies.options import MODEL_OPTIONS, check_axes
 from hardware import Array
@@ -66,6 +67,14 @@ def planners_of(args: argparse.Namespace) -> list[str]:
 
 def planner_of(args: argparse.Namespace) -> str | Planned:
     """What ``--planner``, ``--parallel`` or ``--plan`` (a file) asks for; PlanError."""
+    given = [f"--{name}" for name in ("planner", "plan", "parallel") if getattr(args, name)]
+    if not given:
+        raise UsageError(
+            "say how the step is split: --planner P (accelarray list planners), --parallel "
+            "dp=8,tp=2, or --plan FILE"
+        )
+    if args.plan is not None and len(given) > 1:
+        raise UsageError(f"--plan is a whole plan: leave out {' or '.join(given[:1])}")
     chosen: str | Planned = str(args.planner or AXES)
     if args.plan is not None:
         plan = Plan.read(args.plan)

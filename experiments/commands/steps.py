@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_axes,
-    add_metrics,
+    ARRAY,
+    PLANNER,
+    STEP,
+    add,
     add_network,
     add_output,
-    add_planner,
-    add_step,
-    add_unfolded,
+    changed,
 )
-from experiments.commands.resolve import case_of, cases_of, keywords_of, planners_of
+from experiments.commands.resolve import DEFAULT_ARRAY, case_of, cases_of, keywords_of, planners_of
 from experiments.face.collective import COLLECTIVES, collective, parse_bytes
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
@@ -35,10 +34,7 @@ def configure_simulate(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("simulate")
     add_network(parser)
-    add_planner(parser)
-    add_step(parser)
-    add_metrics(parser)
-    add_unfolded(parser)
+    add(parser, *STEP, *PLANNER, "metrics", "execution.unfolded", hide=("metrics",))
     add_output(parser)
     parser.set_defaults(run=run_simulate)
 
@@ -55,21 +51,10 @@ def configure_timeline(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("timeline")
     add_network(parser)
-    add_planner(parser)
-    add_step(parser)
-    add_unfolded(parser)
-    parser.add_argument(
-        "--devices",
-        metavar="D1,D2",
-        help="only these boards and the links above them, each for itself: board0,board3 or 0-7",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="a chart, a trace for ui.perfetto.dev, or records, by its ending: "
-        + ", ".join(ENDINGS),
-    )
+    add(parser, *STEP, *PLANNER, "execution.unfolded", "timeline.devices", "config")
+    about = "the file to write: a picture, a Perfetto trace or records, by its ending: "
+    output = changed("output", about=about + ", ".join(ENDINGS), default="", required=True)
+    add(parser, output)
     parser.set_defaults(run=run_timeline)
 
 
@@ -93,21 +78,12 @@ def configure_compare(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("compare")
     add_network(parser)
-    parser.add_argument("--planners", metavar="P1,P2", default="", help="see: list planners")
-    parser.add_argument(
-        "--plan",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="one's own plan in the place of a planner, as plan --format json prints it; or two",
+    plan = changed(
+        "plan", kind="many", value=[], about="plan to compare in place of a planner; or two"
     )
-    add_axes(parser)
-    add_step(parser)
-    add_metrics(parser)
+    add(parser, changed("planners", value="", default="", about="two planners"), plan)
+    add(parser, *STEP, "metrics", "plot", hide=("metrics", "optimizer", "pipeline.schedule"))
     add_output(parser)
-    parser.add_argument(
-        "--plot", metavar="FILE", help="both Gantt charts on one time axis (.png, .svg or .pdf)"
-    )
     parser.set_defaults(run=run_compare)
 
 
@@ -144,11 +120,8 @@ def configure_explain(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("explain")
     add_network(parser)
-    add_planner(parser)
-    add_step(parser)
-    add_metrics(parser)
+    add(parser, *STEP, *PLANNER, "metrics", "plot", hide=("metrics", "optimizer"))
     add_output(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run_explain)
 
 
@@ -157,30 +130,19 @@ def run_explain(args: argparse.Namespace) -> int:
     check_outputs(args)
     case = case_of(args)
     metrics = metrics_of(args.metrics, case.array)
-    show(args, explained(case, args.array, args.set, metrics=metrics))
+    show(args, explained(case, args.array or DEFAULT_ARRAY, args.set, metrics=metrics))
     return 0
 
 
 def configure_collective(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("collective")
-    parser.add_argument("collective", choices=COLLECTIVES)
     parser.add_argument(
-        "--bytes",
-        metavar="N",
-        required=True,
-        help='the full tensor: a number of bytes, or a quantity as "100 MB"',
+        "collective", metavar="COLLECTIVE", choices=COLLECTIVES, help=", ".join(COLLECTIVES)
     )
-    parser.add_argument(
-        "--algorithm",
-        metavar="X",
-        default="auto",
-        help="see docs/explanation/collectives.md (default: auto, the one predicted to be fastest)",
-    )
-    parser.add_argument(
-        "--plot", metavar="FILE", help="busbw over size, an algorithm a line (.png, .svg or .pdf)"
-    )
-    add_array(parser)
+    algorithm = changed("execution.algorithm", value="auto", shown=True)
+    add(parser, "collective.bytes", algorithm, "plot")
+    add(parser, *ARRAY, hide=("precision", "optimizer", "stack"))
     add_output(parser)
     parser.set_defaults(run=run_collective)
 

@@ -8,19 +8,16 @@ import sys
 from typing import Any
 
 from experiments.commands.arguments import (
-    add_array,
-    add_batch,
-    add_communication,
-    add_execution,
-    add_metrics,
+    ARRAY,
+    AXES,
+    EXECUTION,
+    MODEL,
+    RUNNER,
+    STEP,
+    add,
     add_network,
-    add_networks,
     add_output,
-    add_planners,
-    add_runner,
-    add_step,
-    add_study,
-    add_unfolded,
+    changed,
 )
 from experiments.commands.resolve import (
     DEFAULT_ARRAY,
@@ -28,7 +25,7 @@ from experiments.commands.resolve import (
     study_of,
 )
 from experiments.face.fitting import fit
-from experiments.face.studies import DRAWN, MAPPED, report
+from experiments.face.studies import report
 from experiments.output import UsageError, check_writable, deliver, text_of
 from experiments.pictures.plots import check_drawable
 from experiments.results.result import Answer, check_outputs, show
@@ -43,33 +40,19 @@ from experiments.results.sweeps import grid_of, records, swept
 from experiments.studies.options import MODEL_OPTIONS
 from simulator.search.shares import FAIRER
 
+HIDDEN = ("optimizer", "memory_reserve", "micro_batch", "recompute", "pipeline.schedule")
+"""Flags that studies of planners do not show."""
+FITTED = ("recompute", "pipeline.schedule")
+
 
 def configure_speedup(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("speedup")
-    add_array(parser)
-    add_networks(parser)
-    add_planners(parser)
-    add_batch(parser)
-    add_communication(parser)
-    add_execution(parser)
-    add_metrics(parser)
-    add_unfolded(parser)
-    add_runner(parser)
+    add(parser, *MODEL, "batch", "networks", *ARRAY, "planners", *AXES, hide=HIDDEN)
+    add(parser, "planner.communication")
+    add(parser, *EXECUTION, "metrics", "execution.unfolded", *RUNNER, hide=HIDDEN)
     add_output(parser)
-    parser.add_argument(
-        "--levels",
-        metavar="H1,H2",
-        help="the hierarchy sweep: arrays of 2^H accelerators in the array's proportions, as 2-16",
-    )
-    parser.add_argument(
-        "--baselines",
-        action="store_true",
-        help="with data parallelism as it is run: best_share of each kind of device, best_subset "
-        "of one kind (simulates many steps: takes about twice as long)",
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
-    add_study(parser)
+    add(parser, "speedup.levels", "speedup.baselines", "plot")
     parser.set_defaults(run=run_speedup)
 
 
@@ -104,22 +87,8 @@ KNOWN = (*ENDINGS, ".md", ".txt")
 def configure_sweep(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("sweep")
-    parser.add_argument(
-        "--vary",
-        metavar="KEY=VALUES",
-        action="append",
-        required=True,
-        help='KEY=V1,V2 or KEY=FIRST:LAST:log|lin:COUNT, as network.bandwidth="1 Gbit/s:1 Tbit/s'
-        ':log:16" or batch=64,128; several make a grid',
-    )
-    add_networks(parser)
-    add_planners(parser)
-    add_step(parser)
-    add_metrics(parser)
-    add_runner(parser)
+    add(parser, "vary", "networks", "planners", *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN)
     add_output(parser, "parquet")
-    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
-    add_study(parser)
     parser.set_defaults(run=run_sweep)
 
 
@@ -144,18 +113,8 @@ def configure_fit(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("fit")
     add_network(parser)
-    add_array(parser, None)
-    add_batch(parser)
-    parser.add_argument(
-        "--axes",
-        metavar="A1,A2",
-        help="what to vary: tp, sp, pp, ep, micro-batch, recompute (these by default), cp, vp, "
-        "update (zero 0 to 3, the last without stages); dp takes the devices that are left",
-    )
-    add_execution(parser)
-    add_runner(parser)
+    add(parser, *MODEL, "batch", *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
     add_output(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
     parser.set_defaults(run=run_fit)
 
 
@@ -169,21 +128,10 @@ def run_fit(args: argparse.Namespace) -> int:
 def configure_report(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("report")
-    add_array(parser, default=None)
-    add_networks(parser)
-    add_planners(parser)
-    add_batch(parser)
-    add_execution(parser)
-    add_metrics(parser)
-    add_runner(parser)
-    parser.add_argument(
-        "--timeline",
-        metavar="NETWORK",
-        help=f"whose plans and step to draw (default: {MAPPED}'s plans, {DRAWN}'s step)",
-    )
-    parser.add_argument("--title", metavar="TEXT", help="the page's (default: what is compared)")
-    parser.add_argument("--output", metavar="FILE", required=True, help="the page (.html)")
-    add_study(parser)
+    both = changed("array", default="the paper's two")
+    add(parser, both, *MODEL, "batch", "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
+    add(parser, *EXECUTION, "metrics", *RUNNER, "report.timeline", "report.title", hide=HIDDEN)
+    add(parser, "config", changed("output", about="the page (.html)", default="", required=True))
     parser.set_defaults(run=run_report)
 
 

@@ -6,53 +6,17 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from experiments.commands.arguments import add_output, add_runner
+from experiments.commands.arguments import RUNNER, add, add_output, changed
+from experiments.options import OPTIONS
 
 
 def configure_validate(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("validate")
-    parser.add_argument(
-        "--table",
-        metavar="FILE",
-        help="steps to predict, in the columns of the shipped table of measured ones (MLPerf) or "
-        "of that of another simulator (ASTRA-sim); or latencies of collectives (docs/results.md)",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change a value of every device, as roofline.pad_matrix_unit=128",
-    )
+    about = "change a value of every device, as roofline.pad_matrix_unit=128"
+    add(parser, changed("set", about=about), "plot", *RUNNER)
+    add(parser, *(key for key in OPTIONS if key.startswith("validate.")))
     add_output(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw a picture (.png, .svg or .pdf)")
-    group = parser.add_argument_group("with measured steps of large models")
-    group.add_argument(
-        "--rows",
-        metavar="FILE",
-        help="steps of transformers to predict (.csv; columns: docs/reference/specs.md), in "
-        "place of all else",
-    )
-    group.add_argument(
-        "--calibration",
-        metavar="FILE",
-        help="rows that constants are fitted on (default: those that come with accelarray)",
-    )
-    group.add_argument(
-        "--per-source",
-        metavar="N",
-        type=int,
-        default=0,
-        help="N rows of each source, from its first to its last, set a factor for it, and are left "
-        "out of the errors",
-    )
-    group.add_argument(
-        "--rank",
-        action="store_true",
-        help="how well plans for one job are ordered: rows that share a group",
-    )
-    add_runner(group)
     parser.set_defaults(run=run_validate)
 
 
@@ -75,16 +39,12 @@ def configure_calibrate(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("calibrate")
     parser.add_argument(
-        "measured",
-        metavar="MEASURED.csv",
-        help="measured steps, a few of one stack (columns: docs/reference/specs.md)",
+        "measured", metavar="MEASURED.csv", help="measured steps, a few of one software stack"
     )
-    parser.add_argument(
-        "--output", metavar="FILE", help="write the stack there (.toml), for --stack FILE"
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    about = "write the stack (.toml), for --stack FILE"
+    add(parser, changed("output", about=about, default=""), *RUNNER, "config")
+    add(parser, changed("format", values="table|json", value="table", default=""))
     parser.set_defaults(run=run_calibrate)
-    add_runner(parser)
 
 
 def run_calibrate(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from experiments.options import option_rows
 from experiments.output import fitted, table, text_of
 from experiments.results.html import html_of
 from hardware import catalog_models, catalog_names, catalog_rows
@@ -16,8 +17,8 @@ from workloads import LARGE, NETWORKS, load_network
 if TYPE_CHECKING:
     import pandas
 
-KINDS = ("networks", "planners", "methods", "arrays", "devices", "stacks")
-LISTED = ("weights", "macs")
+KINDS = ("networks", "planners", "methods", "arrays", "devices", "stacks", "options")
+LISTED = ("weights", "macs", "flag", "values")
 """Columns of a list that a narrow terminal goes without."""
 SHOWN = 6
 """Names in a ``repr``."""
@@ -67,6 +68,8 @@ def names_of(kind: str) -> Names:
         return Names(kind, (*NETWORKS, *LARGE))
     if kind == "planners":
         return Names(kind, tuple(all_planners()))
+    if kind == "options":
+        return Names(kind, tuple(row["key"] for row in option_rows()))
     if kind == "methods":
         return Names(kind, tuple(ALGORITHMS))
     return Names(kind, tuple(catalog_names(kind.removesuffix("s"))))
@@ -81,6 +84,7 @@ def rows_of(kind: str) -> list[dict[str, Any]]:
         "arrays": _list_arrays,
         "devices": _list_devices,
         "stacks": _list_stacks,
+        "options": option_rows,
     }
     return listed[kind]()
 

@@ -86,7 +86,7 @@ def test_the_commands_collectives_are_the_engines() -> None:
 def test_a_collective_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["collective", "all-reduces", "--bytes", "1"])
-    assert "invalid choice: 'all-reduces'" in capsys.readouterr().err
+    assert "COLLECTIVE all-reduces: did you mean all-reduce?" in capsys.readouterr().err
 
 
 def test_a_named_algorithm_leaves_all_to_alls_as_they_are(

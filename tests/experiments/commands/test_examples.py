@@ -1,6 +1,7 @@
 """Every ``--help`` of a command ends with two examples that work."""
 
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from experiments.cli import COMMANDS, main, parser
 from experiments.commands.examples import EXAMPLES
 from experiments.studies.running.store import Store
+from tests.experiments.commands.test_plan_profile import BERT, VGG
 from tests.experiments.measured.some_rows import SMALL, table
 
 LONG = {
@@ -26,7 +28,8 @@ def test_help_ends_with_two_examples(command: str, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])
     assert left.value.code == 0
-    end = capsys.readouterr().out.partition("\nexamples:\n")[2].splitlines()
+    text = capsys.readouterr().out.partition("\nexamples:\n")[2]
+    end = text.replace(" \\\n     ", "").splitlines()
     assert end == [f"  accelarray {line}" for line in EXAMPLES[command]]
     assert len(set(end)) == 2
 
@@ -44,11 +47,15 @@ def test_examples_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with Store("results.db") as store:
         store.put("k", {"network": "lenet", "batch": 8}, {"iteration_s": 0.5})
     Path("measured.csv").write_text(table(SMALL))
+    shutil.copy(VGG, "graph.txt")
+    shutil.copy(BERT, "graph.json")
     args = shlex.split(line)
     assert main(args) == 0
     files = {args[i + 1] for i, word in enumerate(args) if word in ("--output", "--plot")}
     assert {path.name for path in tmp_path.iterdir()} == {
         "results.db",
         "measured.csv",
+        "graph.txt",
+        "graph.json",
         *files,
     }

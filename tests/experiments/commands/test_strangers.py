@@ -81,9 +81,12 @@ def test_a_plan_of_another_network_array_or_batch(
     ):
         assert main(["simulate", *change, "--plan", file]) == 2
         assert words in capsys.readouterr().err
-    for both in (["--plan", file, "--planner", "owt"], []):
-        with pytest.raises(SystemExit):
-            main(["simulate", "lenet", *both])
+    for both, words in (
+        (["--plan", file, "--planner", "owt"], "--plan is a whole plan: leave out --planner"),
+        ([], "say how the step is split: --planner P"),
+    ):
+        assert main(["simulate", "lenet", *both]) == 2
+        assert words in capsys.readouterr().err
     assert main(["simulate", "lenet", "--plan", "/nowhere.json"]) == 2
     assert "/nowhere.json: cannot be read" in capsys.readouterr().err
 

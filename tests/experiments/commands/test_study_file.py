@@ -1,4 +1,4 @@
-"""``--study FILE.toml``: as if its flags had been typed, those beside it winning."""
+"""``--config FILE.toml``: as if its flags had been typed, those beside it winning."""
 
 import argparse
 import shlex
@@ -37,12 +37,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def parsed(line: str) -> dict[str, object]:
     found = vars(parse(shlex.split(line)))
-    found.pop("study")
+    found.pop("config")
     return found
 
 
 @pytest.mark.usefixtures("study")
-@pytest.mark.parametrize("flag", ["--study s.toml", "--study=s.toml", "--stu s.toml"])
+@pytest.mark.parametrize(
+    "flag", ["--config s.toml", "--study=s.toml", "--stu s.toml", "--conf=s.toml"]
+)
 def test_a_file_is_as_good_as_flags(flag: str) -> None:
     assert parsed(f"sweep {flag}") == parsed(TYPED)
 
@@ -93,10 +95,16 @@ def test_every_command_with_a_study_takes_what_it_needs(study: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('netwroks = "a"', "netwroks: this command has no such flag; did you mean networks?"),
-        ("strict_memory = true", "strict_memory: this command has no such flag; did you"),
-        ('study = "s.toml"', "study: this command has no such flag; one of algorithm, array, "),
-        ("levels = 3", "levels: this command has no such flag; "),
+        ('netwroks = "a"', "netwroks: no such option; did you mean networks?"),
+        (
+            "execution.buckett = 1",
+            "execution.buckett: no such option; did you mean execution.bucket?",
+        ),
+        ("execution = { buckett = 1 }", "execution.buckett: no such option; did you mean exec"),
+        ('study = "s.toml"', "study: no such option; accelarray list options shows all"),
+        ("levels = 3", "levels: accelarray sweep does not read this option; remove the line"),
+        ("design.area = 3", "design.area: accelarray sweep does not read this option; remove"),
+        ("network.bandwidth = 2024-01-01", "network.bandwidth: datetime.date(2024, 1, 1): write"),
         ('batch = "x"', "batch: 'x': must be a whole number"),
         ("batch = [1, 2]", "batch: '1,2': must be a whole number"),
         ("networks = []", "networks: []: write a text, a number or a list of them"),
@@ -108,7 +116,7 @@ def test_every_command_with_a_study_takes_what_it_needs(study: Path) -> None:
         ("set.a = [2024-01-01]", "set.a: [datetime.date(2024, 1, 1)]: write texts and numbers"),
         ("x", "not valid TOML: Expected '=' after a key"),
         ("x = " + "[" * 5000, "not valid TOML: "),
-        ("#" * (1 << 20) + "\n", "larger than 1 MiB; not a study file"),
+        ("#" * (1 << 20) + "\n", "larger than 1 MiB; not a file of options"),
     ],
 )
 def test_what_is_wrong_names_file_and_key(
@@ -121,15 +129,12 @@ def test_what_is_wrong_names_file_and_key(
     assert "Traceback" not in err
 
 
-def test_other_commands_have_no_study(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["simulate", "lenet", "--planner", "owt", "--study", "none.toml"])
-    assert "unrecognized arguments: --study none.toml" in capsys.readouterr().err
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "--study", "none.toml"]) == 2
     assert "none.toml: cannot be read: No such file" in capsys.readouterr().err
-    for words in (["sweep", "--study"], []):
-        with pytest.raises(SystemExit):
-            parse(words)
+    with pytest.raises(SystemExit):
+        parse(["sweep", "--config"])
+    assert "--config needs a value: --config FILE" in capsys.readouterr().err
 
 
 def test_a_file_gives_required_flags_and_nothing_else_does(study: Path) -> None:
@@ -137,3 +142,71 @@ def test_a_file_gives_required_flags_and_nothing_else_does(study: Path) -> None:
     with pytest.raises(SystemExit):
         parse(["sweep", "--study", "s.toml"])
     assert isinstance(parse(["sweep", "--vary", "batch=1"]), argparse.Namespace)
+
+
+RUN = """
+parallel = "tp=2,dp=4"
+batch = 64
+recompute = "full"
+micro-batch = 2
+[model]
+name = "gpt2:layers=2"
+attention = "fused"
+[execution]
+model = "deployed"
+bucket = "1 MiB"
+strict_memory = true
+[network]
+bandwidth = "100 Gbit/s"
+[devices.0]
+count = 2
+"""
+
+
+def test_keys_are_those_of_list_options_and_of_the_array(study: Path) -> None:
+    """Dotted keys, tables and flags' names; ``--set`` takes the same, typed flags win over it."""
+    study.write_text(RUN)
+    args = parse(["simulate", "--config", "s.toml"])
+    typed = parse(
+        shlex.split(
+            "simulate gpt2:layers=2 --parallel tp=2,dp=4 --batch 64 --recompute full "
+            "--micro-batch 2 --attention fused --execution deployed --bucket '1 MiB' "
+            "--strict-memory --set network.bandwidth='100 Gbit/s' --set devices.0.count=2"
+        )
+    )
+    assert vars(args) | {"config": None} == vars(typed)
+    keys = (
+        "parallel=tp=2,dp=4",
+        "batch=64",
+        "recompute=full",
+        "micro-batch=2",
+        "devices.0.count=2",
+    )
+    more = ("model.attention=fused", "execution.model=deployed", "execution.bucket=1 MiB")
+    sets = [f"--set={text}" for text in (*keys, *more, "execution.strict_memory=true")]
+    sets.append("--set=network.bandwidth=100 Gbit/s")
+    args = parse(["simulate", "gpt2:layers=2", *sets])
+    args.set.reverse()
+    assert vars(args) == vars(typed)
+    args = parse(["simulate", "--config", "s.toml", "--set", "batch=8", "lenet"])
+    assert (args.batch, args.network) == (8, "lenet")
+    args = parse(["simulate", "--set", "batch=8", "lenet", "--batch", "16"])
+    assert (args.batch, args.set) == (16, [])
+
+
+def test_what_is_typed_of_the_split_replaces_what_the_file_says(study: Path) -> None:
+    study.write_text('planner = "hypar"')
+    args = parse(["simulate", "lenet", "--parallel", "dp=2", "--config", "s.toml"])
+    assert (args.planner, args.parallel) == (None, "dp=2")
+    args = parse(["simulate", "lenet", "--config", "s.toml"])
+    assert (args.planner, args.parallel) == ("hypar", None)
+
+
+def test_an_option_of_set_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    for text, words in {
+        "batch=x": "--set batch: 'x': must be a whole number",
+        "execution.model=x": "--set execution.model: 'x': one of published, deployed",
+        "execution.strict_memory=3": "--set execution.strict_memory: '3': must be true or false",
+    }.items():
+        assert main(["simulate", "lenet", "--planner", "owt", "--set", text]) == 2
+        assert words in capsys.readouterr().err

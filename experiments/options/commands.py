@@ -1,0 +1,210 @@
+"""Options that one command has."""
+
+from __future__ import annotations
+
+from experiments.options.option import option, shown
+
+COMMANDS = (
+    shown(
+        "fit.axes",
+        "A1,A2",
+        "what to vary: tp, sp, pp, ep, micro-batch, recompute, cp, vp, zero; dp is what is left",
+        default="the first six",
+    ),
+    shown(
+        "vary",
+        "KEY=VALUES",
+        "vary an option or a value of the array: batch=64,128 or "
+        'network.bandwidth="1 Gbit/s:1 Tbit/s:log:16"; several make a grid',
+        kind="many",
+        required=True,
+    ),
+    shown(
+        "timeline.devices",
+        "D1,D2",
+        "draw only these boards: board0,board3 or 0-7",
+        default="one of each group of identical boards",
+    ),
+    shown(
+        "collective.bytes",
+        "N",
+        'size of the full tensor: "100 MB", or a number',
+        unit="bytes",
+        required=True,
+    ),
+    option("planner.levels", "H", "2^H identical accelerators in place of --array", kind="int"),
+    shown("speedup.levels", "H1,H2", "compare arrays of 2^H accelerators: 2,4,8 or 2-16"),
+    option(
+        "speedup.baselines",
+        "",
+        "compare with two more forms of data parallelism, best_share and best_subset",
+        default="no",
+        kind="switch",
+        value=False,
+    ),
+    shown("design.area", "MM2", "largest area of a chip", unit="mm2", default="the base design's"),
+    shown(
+        "design.power", "W", "largest power of a chip", unit="watts", default="the base design's"
+    ),
+    option("design.planner", "P", "planner on several cores", value="data_parallel"),
+    shown(
+        "design.objective",
+        "throughput|throughput-per-watt|throughput-per-mm2",
+        "what to maximize",
+        value="throughput",
+        kind="choice",
+    ),
+    shown("design.space", "FILE", "designs to search: wham, small or a .toml file", value="wham"),
+    option("design.top", "K", "designs that each search keeps", value="3"),
+    option(
+        "design.each",
+        "",
+        "design for each network by itself",
+        default="no",
+        kind="switch",
+        value=False,
+    ),
+    option("design.search", "wham|random|exhaustive", "search method", value="wham", kind="choice"),
+    option("design.budget", "N", "designs that each search may evaluate"),
+    option("design.seed", "N", "seed of the random search", value="0"),
+    option(
+        "design.baselines",
+        "",
+        "run random and exhaustive search with the same budget too",
+        default="no",
+        kind="switch",
+        value=False,
+    ),
+    shown("design.device", "FILE", "write the best design as a device (.toml)"),
+    shown(
+        "train.method",
+        "M",
+        "method (list methods), module:class, or pipeline; with options: prague:group=4",
+        value="all-reduce",
+    ),
+    option("train.compare", "M1,M2", "methods to compare on the same random draws"),
+    shown("train.workers", "N", "number of workers", kind="int", required=True),
+    shown("train.iterations", "K", "iterations of each worker, on average", kind="int", value=100),
+    option(
+        "train.until",
+        "average|everybody",
+        "end of the run: N x K iterations together, or K by every worker",
+        value="average",
+        kind="choice",
+    ),
+    option("train.seed", "S", "seed of all random draws", kind="int", value=0),
+    shown(
+        "train.slowdown",
+        "WHAT",
+        "slow workers: worker:0:5, random:0.1:6, lognormal:0.3, exponential:0.5, link:NAME:10, "
+        "die:3:0.5, join:3:0.5, none, or a file; several multiply",
+        default="none",
+        kind="many",
+    ),
+    option(
+        "train.graph",
+        "G",
+        "communication graph: ring, ring-based, double-ring, torus, exponential, complete, or a "
+        "file of edges",
+        default="the method's",
+    ),
+    option("train.learn", "PROBLEM", "train a real model: logistic, two-layer, quadratic"),
+    option("train.loss", "L", "report when the loss was L, with train.learn", kind="float"),
+    option(
+        "train.rate", "R", "learning rate, with train.learn", default="the problem's", kind="float"
+    ),
+    option("train.report", "FILE", "write an HTML page (.html)"),
+    option("train.trace", "FILE", "write a trace for ui.perfetto.dev (.json, .json.gz)"),
+    option(
+        "results.where",
+        "KEY=VALUE",
+        "with prune: delete results of these inputs, as network=lenet",
+        kind="many",
+    ),
+    option(
+        "report.timeline",
+        "NETWORK",
+        "network whose plan and step are drawn",
+        default="resnet18's plan, vgg11's step",
+    ),
+    option("report.title", "TEXT", "title of the page", default="what is compared"),
+    shown("reproduce.figures", "F1,F2", "figures to reproduce, or all", value="all"),
+    option(
+        "reproduce.plot_format", "png|svg|pdf", "format of the pictures", value="png", kind="choice"
+    ),
+    option(
+        "validate.table",
+        "FILE",
+        "measured steps to predict in place of the built-in table (.csv)",
+        default="the built-in table",
+    ),
+    shown("validate.rows", "FILE", "measured steps of transformers to predict (.csv)"),
+    option(
+        "validate.calibration",
+        "FILE",
+        "rows that constants are fitted to",
+        default="the built-in rows",
+    ),
+    option(
+        "validate.per_source",
+        "N",
+        "rows of each source that set a factor for it and are left out of the errors",
+        kind="int",
+        value=0,
+    ),
+    option(
+        "validate.rank",
+        "",
+        "show how well plans of one job are ordered",
+        default="no",
+        kind="switch",
+        value=False,
+    ),
+)
+PIPEDREAM = (
+    option(
+        "pipedream.profile", "FILE", "profile to plan, with --planner pipedream, max-load or phaze"
+    ),
+    option(
+        "pipedream.cost_model",
+        "paper|repo",
+        "pipedream: the paper's formulas, or the released program's",
+        default="paper",
+        kind="choice",
+    ),
+    shown(
+        "pipedream.hierarchy",
+        '"N@B,..."',
+        'pipedream: machines and links, innermost first: "4@10 GB/s,4@1.25 GB/s"',
+    ),
+    option(
+        "pipedream.activation_ratio",
+        "R",
+        "pipedream: factor by which activations between stages are smaller",
+        default="1",
+        kind="float",
+    ),
+    option(
+        "pipedream.straight", "", "pipedream: no replicas", default="no", kind="switch", value=False
+    ),
+    option(
+        "pipedream.fewer",
+        "",
+        "pipedream: devices may stay idle",
+        default="no",
+        kind="switch",
+        value=False,
+    ),
+    shown("pipedream.devices", "N", "max-load, phaze: number of devices", kind="int"),
+    option("pipedream.cpus", "N", "max-load: number of CPUs", default="the file's", kind="int"),
+    option(
+        "pipedream.bandwidth", "B", 'phaze: bandwidth of every link, as "10 GB/s"', unit="bytes/s"
+    ),
+    option(
+        "pipedream.memory",
+        "BYTES",
+        "memory of a device",
+        unit="bytes",
+        default="max-load: the file's",
+    ),
+)

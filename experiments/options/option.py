@@ -1,0 +1,60 @@
+"""What an option is: a flag and a key, what they take, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A flag and a key, what they take, and what they mean."""
+
+    key: str
+    values: str
+    """What a value looks like, as "N", "FILE" or "full|none"; "" for a switch."""
+    about: str
+    default: str = ""
+    """The default as people read it; "" where ``value`` says it."""
+    unit: str = ""
+    kind: str = "text"
+    """How a value is read: text, choice, int, float, switch, yes (a switch that says "yes"), many
+    (may be given several times), spec (a key of the array's spec), attention, files."""
+    value: Any = None
+    """The parser's default."""
+    flag: str = ""
+    """Without the dashes; "" where it is the last part of the key."""
+    shown: bool = False
+    required: bool = False
+
+    @property
+    def name(self) -> str:
+        """The flag without its dashes."""
+        return self.flag or self.key.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def otherwise(self) -> str:
+        """The default, as people read it."""
+        return self.default or ("" if self.value in (None, False, []) else str(self.value))
+
+    @property
+    def help(self) -> str:
+        """The line of ``--help``."""
+        unit = f", in {self.unit}" if self.unit else ""
+        default = f" (default: {self.otherwise})" if self.otherwise else ""
+        return (f"{self.about}{unit}{default}").replace("%", "%%")
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """The values there are, where these are few."""
+        return tuple(self.values.split("|")) if self.kind == "choice" else None
+
+
+def option(key: str, values: str, about: str, **more: Any) -> Option:
+    """An option that no ``--help`` lists."""
+    return Option(key=key, values=values, about=about, **more)
+
+
+def shown(key: str, values: str, about: str, **more: Any) -> Option:
+    """An option that ``--help`` lists."""
+    return Option(key=key, values=values, about=about, shown=True, **more)

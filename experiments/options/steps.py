@@ -1,0 +1,249 @@
+"""Options of a training step, and of where its result goes."""
+
+from __future__ import annotations
+
+from experiments.options.option import option, shown
+
+MODEL = (
+    shown("batch", "N", "global batch size", unit="samples", kind="int", value=512),
+    shown(
+        "model.attention",
+        "fused|unfused|eager",
+        "attention kernel: fused stores no scores; unfused is two products and a softmax; "
+        "eager has its mask in a kernel of its own",
+        default="as the network and the stack have it",
+        kind="attention",
+    ),
+    option(
+        "model.transform",
+        "T",
+        "change the network: circulant=B (block-circulant weights), zeros (transposed "
+        "convolutions on inserted zeros), apart (unfused element-wise kernels)",
+        default="none",
+        kind="many",
+    ),
+    option(
+        "model.mode",
+        "training|inference",
+        "what a step is; inference is the forward pass alone",
+        default="training",
+        kind="choice",
+    ),
+    shown("networks", "N1,N2", "networks, or all: the nine of AccPar", value="all"),
+    option(
+        "model.layers",
+        "FILE",
+        "layer files of the AccPar authors' program, in place of NETWORK",
+        kind="files",
+    ),
+)
+ARRAY = (
+    shown("array", "A", "array: a name (list arrays) or a .toml file", default="accpar-mixed"),
+    shown(
+        "set",
+        "KEY=VALUE",
+        'set an option (list options) or a value of the array: network.bandwidth="100 Gbit/s"',
+        kind="many",
+    ),
+    shown(
+        "precision",
+        "bf16|fp8|…",
+        "number format of products and of stored tensors",
+        default="the array's",
+        kind="spec",
+    ),
+    shown(
+        "optimizer",
+        "adam|sgd|adafactor",
+        "optimizer, which sets the state of each parameter",
+        default="the array's",
+        kind="spec",
+    ),
+)
+SPLIT = (
+    shown(
+        "planner.name", "P", "planner: a name (list planners) or FILE.py:FUNCTION", flag="planner"
+    ),
+    shown("plan", "FILE", "plan to run, written by plan --output FILE.json"),
+    shown(
+        "parallel",
+        "AXES",
+        "axes of parallelism: dp=16,tp=8,sp,pp=4,vp=2,cp=2,ep=8; without dp, the devices that "
+        "are left",
+    ),
+    shown(
+        "zero",
+        "0|1|2|3",
+        "ZeRO stage: what dp and cp shard (1 optimizer state, 2 gradients, 3 weights)",
+        default="0, or as the planner says",
+    ),
+    shown(
+        "micro_batch",
+        "N",
+        "micro-batch size of each replica",
+        unit="samples",
+        default="1 with pp, else the replica's whole share",
+    ),
+    shown(
+        "recompute",
+        "R",
+        "activation recomputation: none, selective (attention), full, N blocks of each stage, "
+        "or stages:all",
+        default="none",
+    ),
+    shown(
+        "pipeline.schedule",
+        "S",
+        "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw",
+        default="1f1b",
+    ),
+    option("pipeline.stages", "P", "pipeline stages; --parallel pp=P says the same", default="1"),
+    option("pipeline.micro_batches", "M", "micro-batches of a batch", default="1"),
+    option("pipeline.virtual", "V", "stages of each place; --parallel vp=V", default="1"),
+    option("pipeline.cuts", "L1,L2", "layers that stages begin with", default="balanced by time"),
+    option(
+        "pipeline.tied",
+        "copies",
+        "weights that stages share: each stage stores a copy, and gradients are summed",
+        default="none",
+    ),
+    option(
+        "pipeline.vertical_sync",
+        "",
+        "schedules without a flush: one weight version for a micro-batch in all stages",
+        default="no",
+        kind="yes",
+    ),
+    option(
+        "pipeline.batches",
+        "N",
+        "batches to simulate with schedules without a flush",
+        default="as many as needed",
+    ),
+    option(
+        "planner.axis_order",
+        "A1,A2",
+        "order of axes on the machine, innermost first",
+        default="tp,cp,dp,pp",
+    ),
+    option(
+        "stages.hw",
+        "STAGES",
+        "devices of each stage, as kind:tp x replicas: v100:1x4;t4:2x2",
+        flag="stage-hw",
+    ),
+    option(
+        "stages.layers",
+        "N1;N2",
+        "blocks of each stage",
+        default="the same number each",
+        flag="stage-layers",
+    ),
+    option(
+        "planner.objective",
+        "time|traffic",
+        "what the planner minimizes: seconds, or elements as the AccPar authors' program does",
+        value="time",
+        kind="choice",
+    ),
+    option(
+        "planner.communication",
+        "printed|plotted",
+        "traffic of exchanges: the papers' printed table, or the one that HyPar's figures follow",
+        value="printed",
+        kind="choice",
+    ),
+    shown("planners", "P1,P2", "planners, or all (list planners)", value="all"),
+)
+SOFTWARE = (
+    shown(
+        "stack",
+        "NAME",
+        "software profile: kernel efficiencies, overlap and memory settings (list stacks)",
+        default="the array's",
+        kind="spec",
+    ),
+    shown(
+        "execution.model",
+        "published|deployed",
+        "published: the papers' formulas; deployed: links, memory and kernels",
+        default="the array's",
+        kind="choice",
+        flag="execution",
+    ),
+    shown(
+        "memory_reserve",
+        "SHARE",
+        "share of memory that a step may not use, as 6%",
+        default="the stack's",
+    ),
+    option(
+        "execution.overlap",
+        "full|none",
+        "overlap of communication with computation",
+        default="full",
+        kind="choice",
+    ),
+    option(
+        "execution.shards",
+        "whole|exact",
+        "shards of whole samples and channels, or exact fractions",
+        default="whole",
+        kind="choice",
+    ),
+    option(
+        "execution.bucket",
+        "BYTES",
+        "size of a gradient bucket; 0 sends each gradient by itself",
+        unit="bytes",
+        default="as the plan says, else 25 MiB",
+    ),
+    option(
+        "execution.update_order",
+        "layers|arrival",
+        "order of weight updates",
+        default="as the plan says",
+        kind="choice",
+    ),
+    option(
+        "execution.update",
+        "replicated|sharded|gradients|weights|auto",
+        "who updates replicated weights; --zero 0 to 3 says the first four",
+        default="as the plan says",
+        kind="choice",
+    ),
+    option(
+        "execution.algorithm", "X", "algorithm of every collective", default="auto, the fastest"
+    ),
+    option(
+        "execution.strict_memory",
+        "",
+        "make a step that does not fit in memory an error",
+        default="no, a warning",
+        kind="switch",
+    ),
+    option(
+        "execution.unfolded",
+        "",
+        "simulate every device, not one of each group of identical devices",
+        default="no; the result is the same",
+        kind="switch",
+        value=False,
+    ),
+)
+OUTPUT = (
+    shown("config", "FILE", "read options from a TOML file; typed flags win"),
+    shown(
+        "format",
+        "table|json|csv|md",
+        "output format",
+        default="by the name of --output",
+        kind="choice",
+    ),
+    shown("output", "FILE", "write the result to FILE", default="the terminal"),
+    shown("plot", "FILE", "draw a picture (.png, .svg, .pdf)"),
+    shown("metrics", "M1,M2", "what to show: time, energy, traffic", value="time"),
+    shown("store", "FILE", "keep finished cases in FILE and run only missing ones"),
+    shown("jobs", "N", "worker processes", default="one a core", kind="int"),
+    option("cluster", "ADDRESS", "dask scheduler, as tcp://host:8786"),
+)
