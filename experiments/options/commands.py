@@ -135,10 +135,14 @@ COMMANDS = (
     option(
         "validate.table",
         "FILE",
-        "measured steps to predict in place of the built-in table (.csv)",
+        "measured steps to predict in place of the built-in table (.csv, columns: docs/results.md)",
         default="the built-in table",
     ),
-    shown("validate.rows", "FILE", "measured steps of transformers to predict (.csv)"),
+    shown(
+        "validate.rows",
+        "FILE",
+        "measured steps of transformers to predict (.csv, columns: docs/reference/specs.md)",
+    ),
     option(
         "validate.calibration",
         "FILE",
