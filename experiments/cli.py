@@ -13,6 +13,7 @@ from experiments.commands.arguments import Parser, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
+from experiments.hints import with_near_option
 from experiments.notices import warnings_on_stderr
 from experiments.options import GROUPS, OWN
 from experiments.results.formats import settle
@@ -149,10 +150,17 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             raise unknown_command(words[0], COMMANDS)
         if not words:
             top.error("name a command, as accelarray simulate (COMMAND: accelarray --help)")
+        if words[0] not in ("-h", "--help", "--version"):
+            top.error(f"{words[0]}: name a command first, as accelarray simulate --help")
         return top.parse_args(words)
-    args = parsed(top, command, words)
+    args = parsed(top, command, words, commands_with)
     settle(args)
     return args
+
+
+def commands_with(flag: str) -> list[str]:
+    """The commands that have a flag."""
+    return [name for name, one in _parsers()[1].items() if flag in one._option_string_actions]
 
 
 def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> Exception:
@@ -196,7 +204,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        print(f"accelarray: error: {legible(str(error))}", file=sys.stderr)
+        print(f"accelarray: error: {legible(with_near_option(str(error)))}", file=sys.stderr)
         return 2
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+
+from experiments.options import ALIASES, OPTIONS
 
 AXES = {
     "tp": "tp tensor_model_parallel_size tensor_parallel_size tensor_parallel "
@@ -69,6 +73,23 @@ FLAGS = {
 """Other flags, and what to write: {} stands for the value."""
 _AXIS = {name: axis for axis, names in AXES.items() for name in names.split()}
 SEQUENCE = ("sequence_parallel", "sp", "parallelism.enable_sequence_parallel")
+
+
+def with_near_option(message: str) -> str:
+    """An error about a key of the array's spec, with the option that was meant."""
+    found = re.match(r"--(?:set|vary) ([\w.-]+)=[^\n]*?: (unknown key|'\w+' is a value)", message)
+    if found is None:
+        return message
+    typed = found[1].replace("-", "_")
+    near = get_close_matches(typed, [*OPTIONS, *ALIASES], n=1, cutoff=0.75)
+    said = f"did you mean the option {near[0]}?" if near else ""
+    if found[2] != "unknown key":
+        line = message.partition("=")[0]
+        return f"{line}: no such key; {said or LISTS}"
+    return f"{message}; {said or LISTS}"
+
+
+LISTS = "options: accelarray list options"
 
 
 def remedy(words: Sequence[str], own: Collection[str], command: str = "simulate") -> str | None:

@@ -117,6 +117,8 @@ Share = Annotated[float, number(0, 1, above=True)]
 Text = Annotated[str, Field(max_length=2000)]
 
 
+MOST_LISTED = 20
+"""Names that a message has at most."""
 MOST_HINTS = 4
 """Names that a hint has at most."""
 
@@ -133,7 +135,7 @@ def hint(word: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(typed, plain, n=1, cutoff=0.8) or longer[:MOST_HINTS]
     near = near or difflib.get_close_matches(typed, plain, n=1)
     if not near:
-        return f"one of {', '.join(names)}"
+        return one_of_these(names)
     *others, last = (plain[one] for one in near)
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
@@ -141,6 +143,14 @@ def hint(word: object, known: Iterable[str]) -> str:
 def extra(name: str) -> str:
     """The command that installs an optional part."""
     return f"pip install '.[{name}]' in a clone of accelarray"
+
+
+def one_of_these(names: Sequence[str]) -> str:
+    """The names there are; of very many the first ones, and where all of them are listed."""
+    if len(names) <= MOST_LISTED:
+        return f"one of {', '.join(names)}"
+    first = ", ".join(names[: MOST_LISTED // 2])
+    return f"one of {first} ... ({len(names)} in all: accelarray list)"
 
 
 def shown(value: object, text: Callable[[object], str] = repr) -> str:

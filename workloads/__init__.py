@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hardware.reader import hint
+from hardware.reader import hint, one_of_these
 from workloads.attention import with_attention
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, owners, partition_graph
@@ -70,7 +70,7 @@ def load_network(name: str) -> Network:
 def _hint(name: str) -> str:
     meant = hint(name, (*NETWORKS, *LARGE))
     if not meant.startswith("did"):
-        meant = f"one of {', '.join(NETWORKS)}"
+        meant = one_of_these(list(NETWORKS))
     return f"{meant} (or the path of an .onnx, .toml or .txt file)"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -302,7 +302,12 @@ class Config:
 _MANY = argparse._AppendAction
 
 
-def parsed(top: argparse.ArgumentParser, parser: Parser, words: list[str]) -> argparse.Namespace:
+def parsed(
+    top: argparse.ArgumentParser,
+    parser: Parser,
+    words: list[str],
+    commands_with: Callable[[str], list[str]],
+) -> argparse.Namespace:
     """A command's arguments, with those of ``--config`` and of ``--set``; raises UsageError.
 
     What is typed as a flag wins over ``--set``, and both win over the file.
@@ -314,7 +319,7 @@ def parsed(top: argparse.ArgumentParser, parser: Parser, words: list[str]) -> ar
     typed = words[1:]
     args, further = top.parse_known_args([words[0], *_kept(file.words, typed), *typed])
     if further:
-        raise UsageError(unknown_flag(parser, further[0]))
+        raise UsageError(unknown_flag(parser, further[0], commands_with))
     options = [text for text in getattr(args, "set", None) or () if _is_option(text, file)]
     if options:
         ours = Config("", parser)
@@ -396,12 +401,14 @@ def _read(path: str) -> dict[str, Any]:
     return parse_toml(read_text(path, UsageError, "a file of options"), path, UsageError)
 
 
-def unknown_flag(parser: Parser, word: str) -> str:
+def unknown_flag(parser: Parser, word: str, commands_with: Callable[[str], list[str]]) -> str:
     """What to say of a word that a command does not take."""
     name = word.partition("=")[0]
     flags = [one for one in parser._actions if one.option_strings]
     if not name.startswith("-"):
         return f"{parser.command} takes no further word {word!r}; flags begin with --"
+    if others := commands_with(name):
+        return f"{parser.command} has no flag {name}; {', '.join(others)} have it"
     listed = [one.option_strings[-1] for one in flags if one.help != argparse.SUPPRESS]
     every = [one.option_strings[-1] for one in flags]
     near = get_close_matches(name, listed, n=1) or get_close_matches(name, every, n=1)

@@ -107,7 +107,9 @@ def run_compare(args: argparse.Namespace) -> int:
 def _compared(args: argparse.Namespace) -> dict[str, str | Planned]:
     """What is compared, by name: planners, then plans, by their files where names are taken."""
     found: dict[str, str | Planned] = {}
-    if args.planners or not args.plan:
+    if not args.planners and not args.plan:
+        raise UsageError("compare needs two planners, as --planners owt,accpar; or two --plan FILE")
+    if args.planners:
         found |= {name: name for name in planners_of(args)}
     for file in args.plan:
         plan = Plan.read(file)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments.options import OPTIONS as TABLE
 from experiments.output import UsageError
 from hardware import Array, format_quantity, in_bytes, load_array, parse_quantity, split_quantity
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.degrees import order_of
 from planners.axes.stage_devices import stage_layers, with_stages
-from planners.plan.updates import UPDATE_ORDERS
 from planners.registry import reads_axes
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
@@ -34,16 +34,11 @@ STAGE_OPTIONS = (
     *AXIS_OPTIONS,
 )
 MODEL_OPTIONS = (*DEPLOYED_OPTIONS, "mode", "update", "zero", *STAGE_OPTIONS)
-CHOICES = {
-    "overlap": ("full", "none"),
-    "shards": ("whole", "exact"),
-    "algorithm": ("auto", *ALGORITHMS),
-    "mode": ("training", "inference"),
-    "update_order": UPDATE_ORDERS,
-    "update": ("replicated", "sharded", "gradients", "weights", "auto"),
-    "tied": ("copies",),
-    "vertical_sync": ("yes", "no"),
-}
+CHOICES: dict[str, tuple[str, ...]] = {
+    name: option.choices
+    for option in TABLE.values()
+    if option.choices and (name := option.name.replace("-", "_")) in MODEL_OPTIONS
+} | {"algorithm": ("auto", *ALGORITHMS), "tied": ("copies",), "vertical_sync": ("yes", "no")}
 STAGES = "stages:"
 """What comes in front of stages that compute forward again as a whole."""
 NUMBERS = ("stages", "micro_batches", "virtual", "batches", "micro_batch")
@@ -52,9 +47,11 @@ MOST = 1 << 20
 
 
 def option_name(key: str) -> str:
-    """An option as it is called here: people may write micro-batches."""
+    """An option as it is called here: people may write micro-batches, or execution.bucket."""
     name = key.replace("-", "_")
-    return name if name in MODEL_OPTIONS else key
+    if name in TABLE:
+        name = TABLE[name].name.replace("-", "_")
+    return name if name in OPTIONS else key
 
 
 ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}

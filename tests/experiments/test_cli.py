@@ -295,7 +295,16 @@ REFUSED = (
     .read_text(encoding="utf-8")
     .splitlines()
 )
-"""By turns a command's words and what is said of it."""
+"""By turns a command's words and what the first line says of it."""
+FILES = {
+    "graph": "0 1\n2 3\n",
+    "trace": "1 1 1 1 1 1 1 1\n" * 2,
+    "bad.toml": 'execution.buckett = "1 MiB"\n',
+    "broken.toml": "x = \n",
+    "many.toml": 'batch = "many"\n',
+    "words.txt": "hello\n",
+    "own.py": 'def fails(network, array, batch, objective=None):\n    raise KeyError("oops")\n',
+}
 
 
 @pytest.mark.parametrize(("line", "words"), list(zip(REFUSED[::2], REFUSED[1::2], strict=True)))
@@ -306,15 +315,18 @@ def test_users_errors(
     line: str,
     words: str,
 ) -> None:
-    """Nothing is written; two broken files lie in the folder for those that name them."""
+    """Nothing is written; some broken files lie in the folder for those that name them."""
     monkeypatch.chdir(tmp_path)
-    files = {"graph": "0 1\n2 3\n", "trace": "1 1 1 1 1 1 1 1\n" * 2}
-    for name, text in files.items():
+    for name, text in FILES.items():
         Path(name).write_text(text, encoding="utf-8")
+    Path("folder").mkdir()
     said = refuse(capsys, *shlex.split(line.removeprefix("$")))
-    assert words in said
-    assert ": error: " in said
-    assert {file.name for file in tmp_path.iterdir()} == set(files)
+    lines = [one for one in said.splitlines() if not one.startswith("accelarray: warning: ")]
+    first, *further = lines
+    assert first.startswith("accelarray: error: ")
+    assert words in first
+    assert not any(one.startswith("usage:") for one in further)
+    assert {file.name for file in tmp_path.iterdir()} - {"__pycache__"} == {*FILES, "folder"}
 
 
 @pytest.mark.parametrize(
