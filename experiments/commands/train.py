@@ -6,13 +6,20 @@ import argparse
 import shlex
 from typing import Any
 
-from experiments.commands.arguments import ARRAY, EXECUTION, MODEL, add, add_network, add_output, changed
-from experiments.options import OPTIONS
+from experiments.commands.arguments import (
+    ARRAY,
+    EXECUTION,
+    MODEL,
+    add,
+    add_network,
+    add_output,
+    changed,
+)
 from experiments.commands.resolve import keywords_of
 from experiments.face.training import train
+from experiments.options import OPTIONS
 from experiments.output import UsageError, whole_file
 from experiments.results.result import check_outputs, show
-from simulator.asynchronous.registry import ALGORITHMS
 
 TYPED = (
     *("method", "compare", "array", "set", "workers", "iterations", "until", "batch", "seed"),
@@ -58,10 +65,10 @@ def _check(args: argparse.Namespace) -> None:
     for flag in ("plot", "report", "trace"):
         if getattr(args, flag) and args.vary:
             raise UsageError(f"--{flag}: not with --vary, which prints a row for each run")
-from experiments.commands.arguments import ARRAY, EXECUTION, MODEL, add, add_network, add_output, changed
-from experiments.options import OPTIONS
         if getattr(args, flag) and args.method == "pipeline" and not args.compare:
             raise UsageError(f"--{flag}: not with --method pipeline (timeline draws its steps)")
+    if args.compare and args.method != "all-reduce":
+        raise UsageError("--compare names the methods: leave out --method")
     if args.compare and args.vary:
         raise UsageError("--compare: not with --vary, which prints a row for each run")
     if args.trace and args.compare and "," in args.compare:

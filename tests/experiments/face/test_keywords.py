@@ -10,9 +10,9 @@ import pytest
 
 import accelarray
 from experiments.cli import COMMANDS, _parsers
-from experiments.commands.arguments import TRAINING
 from experiments.commands.plan import OPTIONS as OF_PROFILES
 from experiments.face import forms
+from experiments.options import OPTIONS
 from experiments.studies.options import MODEL_OPTIONS
 
 FUNCTIONS = [
@@ -55,7 +55,7 @@ def test_every_flag_of_a_command_is_a_keyword(name: str) -> None:
 
 
 def test_every_command_that_answers_is_a_function() -> None:
-    others = {"timeline", "compare", "results", "list", "show", "papers"}
+    others = {"timeline", "compare", "results", "list", "show", "pipedream"}
     assert set(COMMANDS) - others <= set(FUNCTIONS)
 
 
@@ -78,7 +78,7 @@ def test_help_on_the_module_lists_the_functions() -> None:
 
 
 def test_the_keywords_of_a_step_are_the_table_of_options() -> None:
-    short = {key for key, *_ in TRAINING}
+    short = {option.name for option in OPTIONS.values() if option.kind == "spec"}
     further = {"objective", "communication", "strict_memory", "attention", "transform"}
     options: Any = forms.Options
     assert set(options.__annotations__) == {*MODEL_OPTIONS, *short, *further}
