@@ -36,13 +36,13 @@ def configure(commands: Any) -> None:
     add(parser, *(key for key in OPTIONS if key.startswith("train.")))
     add(
         parser,
-        changed("vary", required=False, value=None),
+        changed("vary", required=False),
         *EXECUTION,
         "plot",
         hide=("memory_reserve",),
     )
     add_output(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, vary=None)
 
 
 def run(args: argparse.Namespace) -> int:
