@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from experiments.encodings import legible
+from experiments.progress import Count, lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -236,19 +237,21 @@ def _places(output: str) -> tuple[Path, Path]:
 
 @contextmanager
 def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr when that is a terminal; call what it yields once per finished case.
+    """A bar on stderr when that is a terminal, else a line now and then (``progress.lines``).
 
-    It estimates the time that is left from how fast cases have come since the first.
-    Where nobody knows how many there will be, it counts them.
+    Call what it yields once per finished case. It estimates the time that is left from how fast
+    cases have come. Where nobody knows how many there will be, it counts them.
     """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda label: None
+        with lines(total) as count:
+            yield count
         return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        SpinnerColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -256,6 +259,7 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
 
     left = () if total is None else (TimeRemainingColumn(), TextColumn("left"))
     columns = (
+        SpinnerColumn(),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -266,12 +270,12 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
     with Progress(
         *columns, console=console, transient=True, speed_estimate_period=math.inf
     ) as progress:
-        task = progress.add_task("", total=total, label="")
+        task = progress.add_task("", total=total, label="the first case")
 
-        def advance(label: str) -> None:
-            progress.update(task, label=legible(label), advance=1)
+        def shown(count: Count) -> None:
+            progress.update(task, label=legible(count.label), completed=count.done)
 
-        yield advance
+        yield Count(total, shown)
 
 
 def hearing(

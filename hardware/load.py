@@ -26,6 +26,8 @@ from hardware.stack import Chosen, of_optimizer, of_precision
 MOST_ACCELERATORS = 1 << 17
 _OF_THE_ENTRY = ("device", "count")
 _OF_TRAINING = ("precision", "optimizer", "stack")
+NO_STACK = "none"
+"""In place of a stack: none, nor the usual one."""
 _OF_EVERY_BOARD = tuple(
     f"network.{key}" for key in ("bandwidth", "latency", "efficiency", "half_size")
 )
@@ -57,8 +59,11 @@ def _changed(name: str, kind: str, overrides: Iterable[str]) -> tuple[str, str, 
     return label, file, _said_anew(settings, changes) | changes
 
 
-def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
+def load_array(name: str, overrides: Iterable[str] = (), *, usual: bool = False) -> Array:
     """An array by catalog name or path, with ``key=value`` changes; raises SpecError.
+
+    It runs the ``stack`` that is named ("none": no stack); where none is, and ``usual`` is
+    true, the one that its spec calls ``usual_stack``.
 
     Its name tells the changes, and a description of what it was before is dropped.
     A board's values come from its device spec, then what the array's ``precision``,
@@ -71,7 +76,8 @@ def load_array(name: str, overrides: Iterable[str] = ()) -> Array:
     own = rejoined(_said_anew(_own(written), changes), _own(changes))
     table, faults = check(ArrayTable, own, file)
     raise_all(faults if any(key in own for key in _OF_TRAINING) else (), SpecError)
-    stack = Chosen.by(own["stack"]) if "stack" in own else None
+    named = own.get("stack", own.get("usual_stack") if usual else None)
+    stack = None if named is None or named.value == NO_STACK else Chosen.by(named)
     settings = dict(own)
     kinds: list[tuple[Device, int]] = []
     for index in sorted(_entries(written | changes), key=in_order):
@@ -215,5 +221,5 @@ def _shown(settings: Settings) -> tuple[Setting, ...]:
     return tuple(
         Setting(key, str(entry.value), entry.source)
         for key, entry in sorted(settings.items())
-        if not key.endswith("description")
+        if not key.endswith("description") and (key, entry.value) != ("stack", NO_STACK)
     )

@@ -273,6 +273,7 @@ class ArrayTable(Table):
     precision: Annotated[str, one_of(PRECISIONS)] | None = None
     optimizer: Annotated[str, one_of(OPTIMIZERS)] | None = None
     stack: Text | None = None
+    usual_stack: Text | None = None
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
     topology: TopologyTable = TopologyTable()

@@ -24,6 +24,8 @@ from hardware.reader import Bytes, Duration, Share, Table, Text, number, whole
 from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
 from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
 
+FUSED_SINCE = 2023
+"""From this year on a stack's attention is fused, unless it says otherwise."""
 _PEAKS = "chip.peak_by_format."
 
 
@@ -159,7 +161,7 @@ class Chosen:
         self.habits = Stack(
             name,
             table.description,
-            habits.attention,
+            habits.attention or ("fused" if (table.year or 0) >= FUSED_SINCE else None),
             habits.attention_wide,
             None if habits.overlap is None else habits.overlap == "full",
             habits.bucket,

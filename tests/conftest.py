@@ -45,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
+@pytest.fixture(autouse=True)
+def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy writes none between what tests read on stderr."""
+    monkeypatch.setattr("experiments.progress.EVERY_S", 3600.0)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line what was not tried for want of torch."""
     absent = [name for name in ("torch", "torchvision", "transformers") if not find_spec(name)]

@@ -32,12 +32,18 @@ from workloads.zoo import (
     Transformer,
     transformer,
 )
+from workloads.zoo.transformers import FUSED_SINCE
 
 
 def is_network(name: str) -> bool:
     """Whether a name is one of the zoo's, with or without an option, or a network's path."""
     known = name.partition(":")[0] in {**NETWORKS, **LARGE}
     return known or name.endswith(".txt") or is_onnx(name) or is_transformer_file(name)
+
+
+def is_later(name: str) -> bool:
+    """Whether a name of the zoo is that of a transformer that came after the papers' networks."""
+    return name in SIZES and SIZES[name].year >= FUSED_SINCE
 
 
 def load_network(name: str) -> Network:
@@ -97,6 +103,7 @@ __all__ = [
     "Tie",
     "Transformer",
     "cut",
+    "is_later",
     "is_network",
     "load_network",
     "owners",

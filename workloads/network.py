@@ -35,7 +35,8 @@ class Network:
 
     A network of several inputs (tokens and a mask, source and target) calls
     all of them ``"input"``: each layer says by its own shapes what it reads,
-    and ``input`` is the main one's shape. Raises NetworkError when a name
+    and ``input`` is the main one's shape. On wires the attention of a ``fused`` one is fused where
+    neither software nor user says otherwise. Raises NetworkError when a name
     repeats, an input is unknown or comes later, a kind is unknown, or an arity
     or shape is wrong.
     """
@@ -45,6 +46,7 @@ class Network:
     layers: tuple[Layer, ...]
     description: str = ""
     notes: tuple[str, ...] = ()
+    fused: bool = False
 
     def __post_init__(self) -> None:
         seen: dict[str, Layer | None] = {INPUT: None}

@@ -16,6 +16,7 @@ from experiments.studies.options import MODEL_OPTIONS, check_axes
 from hardware import Array
 from planners import AXES, PLANNERS, Plan, load_planner
 from simulator import Execution
+from workloads import is_later
 
 DEFAULT_ARRAY = "accpar-mixed"
 OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory")
@@ -45,9 +46,24 @@ def options_of(args: argparse.Namespace) -> Options:
     return options
 
 
+def array_name(args: argparse.Namespace) -> str:
+    """What ``--array`` names, or the papers' array for networks of the papers' time."""
+    if args.array:
+        return str(args.array)
+    asked_for = [getattr(args, "network", None) or "", *(getattr(args, "networks", "")).split(",")]
+    published = getattr(args, "execution", None) == "published"
+    later = (name for name in asked_for if is_later(name.partition(":")[0].strip()))
+    if not published and (name := next(later, None)):
+        raise UsageError(
+            f"{name}: name the array that trains it, as --array h100-cluster (see: list arrays); "
+            f"without it is the papers' TPU array, --array {DEFAULT_ARRAY}"
+        )
+    return DEFAULT_ARRAY
+
+
 def array_of(args: argparse.Namespace) -> Array:
     """The array that ``--array`` and ``--set`` describe."""
-    return inputs.array_of(args.array or DEFAULT_ARRAY, args.set)
+    return inputs.array_of(array_name(args), args.set)
 
 
 def execution_of(args: argparse.Namespace, array: Array) -> Execution:
@@ -95,7 +111,7 @@ def cases_of(args: argparse.Namespace, planners: Sequence[str | Planned]) -> lis
     return asked.cases_of(
         args.network,
         planners,
-        args.array or DEFAULT_ARRAY,
+        array_name(args),
         args.batch,
         args.execution,
         args.set,
@@ -111,7 +127,7 @@ def study_of(args: argparse.Namespace, planners: Sequence[str] = ()) -> asked.St
     return asked.study_of(
         args.networks,
         list(dict.fromkeys([*planners, *planners_of(args)])),
-        args.array or DEFAULT_ARRAY,
+        array_name(args),
         args.batch,
         args.execution,
         args.set,

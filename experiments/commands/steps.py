@@ -15,7 +15,7 @@ from experiments.commands.arguments import (
     add_output,
     changed,
 )
-from experiments.commands.resolve import DEFAULT_ARRAY, case_of, cases_of, keywords_of, planners_of
+from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of, planners_of
 from experiments.face.collective import COLLECTIVES, collective, parse_bytes
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
@@ -132,7 +132,7 @@ def run_explain(args: argparse.Namespace) -> int:
     check_outputs(args)
     case = case_of(args)
     metrics = metrics_of(args.metrics, case.array)
-    show(args, explained(case, args.array or DEFAULT_ARRAY, args.set, metrics=metrics))
+    show(args, explained(case, array_name(args), args.set, metrics=metrics))
     return 0
 
 

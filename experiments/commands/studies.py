@@ -20,7 +20,7 @@ from experiments.commands.arguments import (
     changed,
 )
 from experiments.commands.resolve import (
-    DEFAULT_ARRAY,
+    array_name,
     keywords_of,
     study_of,
 )
@@ -121,7 +121,7 @@ def configure_fit(commands: Any) -> None:
 def run_fit(args: argparse.Namespace) -> int:
     """Run every combination that may fit, then deliver table and picture."""
     check_outputs(args)
-    show(args, fit(array=args.array or DEFAULT_ARRAY, **keywords_of(args, fit, "array")))
+    show(args, fit(array=array_name(args), **keywords_of(args, fit, "array")))
     return 0
 
 

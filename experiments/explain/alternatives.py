@@ -16,10 +16,14 @@ from planners.plan.updates import bucket_words, update_order_words
 from simulator import PICOSECONDS, DeviceMemory, SimulationError, Timeline, memory_of
 from simulator.analysis.stages import StageUse, bubble, stage_uses
 from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
-from simulator.engine.operations import CLASSES
+from simulator.engine.operations import CLASSES, readable
 from simulator.search.candidates import alone, lifted, mean_shares, planned, shared
 from simulator.search.updates import with_updates
+from workloads.attention import attention_cores
+from workloads.transforms import transformed
 
+PRICED = 3
+"""Of changes that free memory, so many are simulated: what they cost."""
 LITTLE = 0.05
 """Of the peak: what holds less is not counted with a change, which could free no more."""
 STATES = ("weights", "optimizer", "gradients")
@@ -34,7 +38,8 @@ class Freed:
     """The step with one thing otherwise: its fullest core's peak, and how much less that is.
 
     Bytes of a core, as large as the one that is the fullest now; None where there is no such
-    step, with the ``reason``. ``fits`` says whether all cores hold what they must then.
+    step, with the ``reason``. ``fits`` says whether all cores hold what they must then. Of
+    the first few, ``seconds`` is how much longer the step takes.
     """
 
     what: str
@@ -42,6 +47,15 @@ class Freed:
     frees_bytes: float | None
     fits: bool | None
     reason: str | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        fits = "; then the step fits" if self.fits else ""
+        said = f"{self.what} frees {readable(self.frees_bytes or 0.0)}{fits}"
+        if self.seconds is None:
+            return said
+        more = "longer" if self.seconds > 0 else "less"
+        return f"{said}; it takes {abs(self.seconds) * 1e3:.4g} ms {more}"
 
 
 class Change(NamedTuple):
@@ -60,11 +74,14 @@ def changes_of(case: Case) -> list[Change]:
     """What is tried: none where the execution model has no memory."""
     if case.execution.model != "deployed":
         return []
-    found = [*_smaller(case)]
+    found = [*_smaller(case), *_fused(case)]
     if not case.execution.inference:
         now = case.execution.update
         more = UPDATES[UPDATES.index(now) + 1 if now in UPDATES else 0 :]
-        found += [Change(f"--update {one}", _with(case, update=one), STATES) for one in more]
+        found += [
+            Change(f"--zero {1 + UPDATES.index(one)}", _with(case, update=one), STATES)
+            for one in more
+        ]
         found += _computed_again(case)
     return found
 
@@ -73,12 +90,42 @@ def freed(
     case: Case, plan: Plan, timeline: Timeline, progress: Callable[[str], None]
 ) -> tuple[Freed, ...]:
     """Each change by itself, what frees most first and what cannot be last."""
-    found = [_freed(change, plan, timeline) for change in changes_of(case)]
+    changes = {change.what: change for change in changes_of(case)}
+    found = [_freed(change, plan, timeline) for change in changes.values()]
+    found.sort(key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
+    for i, one in enumerate(found[:PRICED]):
+        if one.frees_bytes is not None and one.frees_bytes > 0:
+            try:
+                then = simulated(*_stepped(changes[one.what], plan))
+            except (PlanError, SimulationError):
+                continue
+            found[i] = replace(one, seconds=_cost_s(then, timeline, changes[one.what].case, case))
     if timeline.memory:
         progress("memory")
-    return tuple(
-        sorted(found, key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
-    )
+    return tuple(found)
+
+
+def best_of(frees: Sequence[Freed]) -> list[str]:
+    """What frees most, and what frees most of what then fits, in sentences."""
+    some = [one for one in frees if (one.frees_bytes or 0.0) > 0]
+    fitting = [one for one in some if one.fits]
+    return [f"{one}." for one in dict.fromkeys([*some[:1], *fitting[:1]])]
+
+
+def _cost_s(then: Timeline, now: Timeline, changed: Case, case: Case) -> float:
+    """How much longer as many samples take."""
+    return then.iteration_s * case.batch / changed.batch - now.iteration_s
+
+
+def _stepped(change: Change, plan: Plan) -> tuple[Case, Plan]:
+    """The case of a change, and its plan: the same where that is one for it."""
+    case = change.case
+    if change.anew or (plan.pipeline is not None and case.batch != plan.batch):
+        return case, plan_of(case)
+    other = replace(plan, batch=case.batch)
+    if case.execution.update in UPDATES:  # "auto" has chosen already
+        other = with_updates(case.network, other, case.array, case.execution)
+    return case, other
 
 
 def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
@@ -90,12 +137,7 @@ def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
         words = f"{', '.join(others)} and {last} are {share:.1%} of the peak"
         return Freed(change.what, None, None, None, words)
     try:
-        if change.anew or (plan.pipeline is not None and case.batch != plan.batch):
-            other = plan_of(case)
-        else:
-            other = replace(plan, batch=case.batch)
-            if case.execution.update in UPDATES:  # "auto" has chosen already
-                other = with_updates(case.network, other, case.array, case.execution)
+        _, other = _stepped(change, plan)
         memory = memory_of(case.network, other, case.array, case.execution, timeline.batches)
     except (PlanError, SimulationError) as error:
         return Freed(change.what, None, None, None, str(error))
@@ -108,6 +150,22 @@ def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
 def fullest(memory: Sequence[DeviceMemory]) -> DeviceMemory:
     """The device, or stage, with the largest share of its capacity."""
     return max(memory, key=lambda one: one.peak_bytes / one.capacity_bytes)
+
+
+def _fused(case: Case) -> Iterator[Change]:
+    """Attention in one kernel, where it is in several."""
+    unfused = any(len(core) > 1 for core in attention_cores(case.network))
+    if unfused and not isinstance(case.planner, Planned):
+        network = transformed(case.network, ["attention=fused"])
+        yield Change("--attention fused", replace(case, network=network), SAMPLES, anew=True)
+
+
+def too_full(memory: Sequence[DeviceMemory]) -> str | None:
+    """What the fullest core needs of what it has, "131.00 GiB of 80.00 GiB"; None where all fit."""
+    if all(one.fits for one in memory):
+        return None
+    most = fullest(memory)
+    return f"{readable(most.peak_bytes)} of {readable(most.capacity_bytes)}"
 
 
 def _computed_again(case: Case) -> Iterator[Change]:
@@ -133,12 +191,16 @@ def _smaller(case: Case) -> Iterator[Change]:
     if isinstance(case.planner, Planned):
         return
     samples = staging.samples(staging.parallel.pp) if staging.parallel else None
-    if samples is None:
+    if samples is None and staging.parallel and staging.micro_batches == 1:
+        yield _staged(case, "--micro-batch 1", SAMPLES, micro_batch=1)
+    elif samples is None:
         many = 2 * staging.micro_batches
         yield _staged(case, f"--micro-batches {many}", SAMPLES, micro_batches=many)
     elif samples > 1 and not samples % 2:
         half = samples // 2
         yield _staged(case, f"--micro-batch {half}", SAMPLES, micro_batch=half)
+        if half > 1:
+            yield _staged(case, "--micro-batch 1", SAMPLES, micro_batch=1)
     yield from _ways(case, staging)
 
 
@@ -208,12 +270,19 @@ def pipeline_side(
             found.append(Alternative(what, None, changed))
         else:
             try:
-                found.append(Alternative(what, step_of(changed)[1].iteration_s))
+                found.append(_alternative(what, step_of(changed)[1]))
             except (PlanError, SimulationError) as error:
                 found.append(Alternative(what, None, str(error)))
         progress(what)
     said = tuple(_sentences(plan, timeline, uses, slowest))
     return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
+
+
+def _alternative(what: str, timeline: Timeline) -> Alternative:
+    """A step that is otherwise; one that does not fit in memory has no time to compare with."""
+    if full := too_full(timeline.memory):
+        return Alternative(what, None, f"does not fit: {full}")
+    return Alternative(what, timeline.iteration_s)
 
 
 def _sentences(

@@ -9,10 +9,12 @@ from typing import Any
 from experiments.explain.alternatives import (
     Freed,
     PipelineSide,
+    best_of,
     freed,
     otherwise,
     pipeline_side,
     steps_beside,
+    too_full,
 )
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
@@ -34,8 +36,8 @@ class Explanation:
     """One step, and what it would be otherwise; times in seconds.
 
     ``data_parallel_s`` and ``fast_alone_s`` (the planner on the fastest kind of
-    device alone) are None where they would be the step itself, ``overflow``
-    where the step fits in memory, ``energy_j`` where a device has no energies.
+    device alone) are None where they would be the step itself, or do not fit (``full``),
+    ``overflow`` where the step fits in memory, ``energy_j`` where a device has no energies.
     """
 
     case: Case
@@ -62,6 +64,8 @@ class Explanation:
     """What would make the fullest core less full, what frees most first."""
     otherwise: tuple[str, ...] = ()
     """Of the search's plan, what it does otherwise than AccPar, in sentences."""
+    full: Mapping[str, str] = field(default_factory=dict)
+    """What it is not compared with, as that does not fit: GiB that it needs, of what there is."""
 
     @property
     def throughput(self) -> Throughput:
@@ -101,11 +105,23 @@ def explain(
             progress(f"without {change}")
 
     data_parallel = fast_alone = None
+    full = dict[str, str]()
+
+    def seconds(what: str, other: Case) -> float | None:
+        """Of a step to compare with; None, and why, where it does not fit in memory."""
+        then = step_of(other)[1]
+        if said := too_full(then.memory):
+            full[what] = said
+            return None
+        return then.iteration_s
+
     if case.planner_name != BASELINE:
-        data_parallel = step_of(replace(case, planner=BASELINE))[1].iteration_s
+        data_parallel = seconds("data parallelism", replace(case, planner=BASELINE))
         progress(BASELINE)
     if _has_faster_alone(case):
-        fast_alone = step_of(replace(case, array=fastest_alone(case.array)))[1].iteration_s
+        device, count = (alone := fastest_alone(case.array)).group.kinds[0]
+        what = f"{case.planner_name} on the {count:,} {device.name} alone"
+        fast_alone = seconds(what, replace(case, array=alone))
         progress("the fastest devices alone")
     return Explanation(
         case,
@@ -136,6 +152,7 @@ def explain(
         tuple(otherwise(case, plan, timeline.iteration_s))
         if case.planner == SEARCH and plan.pipeline is None
         else (),
+        full,
     )
 
 
@@ -159,8 +176,12 @@ def messages(result: Explanation) -> list[str]:
             f"{case.planner_name} on the {count:,} {device.name} alone is faster than on the whole "
             f"array: {duration(result.fast_alone_s)} against {ours}."
         )
+    found += [
+        f"{what[0].upper()}{what[1:]} does not fit: {said}." for what, said in result.full.items()
+    ]
     if idle := result.paths.idle_cores:
         found.append(f"{idle:,} of {result.paths.cores:,} cores are idle.")
     if result.overflow:
         found.append(f"{result.overflow}.")
+        found += best_of(result.frees)
     return [*found, *result.otherwise]

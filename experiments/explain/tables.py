@@ -141,14 +141,16 @@ def answers_table(result: Explanation) -> Table:
 
 def frees_table(result: Explanation) -> Table:
     """What each change would free on the fullest core."""
-    columns = ("change", "frees", "new peak", "fits", "why not")
+    columns = ("change", "frees", "new peak", "step time", "fits", "why not")
     title = "Changes that free memory on the fullest core"
     table = table_of(title, columns, ("change", "fits", "why not"))
     for one in result.frees:
         if one.peak_bytes is None or one.frees_bytes is None:
-            table.add_row(one.what, "", "", "", one.reason or "")
+            table.add_row(one.what, "", "", "", "", one.reason or "")
             continue
         sign = "-" if one.frees_bytes < 0 else ""
         frees = f"{sign}{readable(abs(one.frees_bytes))}"
-        table.add_row(one.what, frees, readable(one.peak_bytes), "yes" if one.fits else "no", "")
+        cost = "" if one.seconds is None else f"{one.seconds * 1e3:+.4g} ms"
+        fits = "yes" if one.fits else "no"
+        table.add_row(one.what, frees, readable(one.peak_bytes), cost, fits, "")
     return table

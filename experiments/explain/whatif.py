@@ -236,7 +236,7 @@ def without(number: int, name: str, changes: Sequence[str], case: Case, base: Ti
     assignment = changes[number]
     others = [*changes[:number], *changes[number + 1 :]]
     try:
-        before = replace(case, array=load_array(name, others))
+        before = replace(case, array=load_array(name, others, usual=True))
     except SpecError as error:
         return Setting(assignment, None, f"without it there is no array: {error}")
     try:

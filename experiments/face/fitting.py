@@ -11,6 +11,7 @@ from experiments.face.forms import explicit
 from experiments.face.inputs import array_of, batch_of, execution_of, network_of
 from experiments.output import UsageError
 from experiments.pictures.plots import plot_fit
+from experiments.progress import working
 from experiments.results.result import Result
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
 from experiments.studies.step_numbers import readable
@@ -89,17 +90,18 @@ class FitResult(Result):
             return [self.title(), *said]
         kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
         table = Table(title=self.title())
-        for name in (*kept, "step [s]", "tokens/s each", "of peak", "GiB"):
+        each = "tokens_per_s_each" if best[0]["tokens_per_s_each"] else "samples_per_s"
+        rate = "tokens/s each" if best[0]["tokens_per_s_each"] else "samples/s"
+        for name in (*kept, "step [s]", rate, "of peak", "GiB"):
             table.add_column(name.replace("_", " "), justify="right")
         for row in best[:SHOWN]:
             cells = [
                 f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept
             ]
-            each = row["tokens_per_s_each"]
             table.add_row(
                 *cells,
                 f"{row['iteration_s']:.4g}",
-                "" if each is None else readable(each),
+                readable(row[each]),
                 f"{row['share_of_peak']:.1%}",
                 f"{row['peak_memory_bytes'] / 2**30:.1f}",
             )
@@ -137,7 +139,9 @@ def fit(
     with running(options, len(cases)) as (runner, progress, _):
         for done in runner.run(cases, asked.after, run_choice, asked.passes):
             found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
-            if not asked.after(done.name, done.outputs):
+            if asked.after(done.name, done.outputs):
+                working(progress, f"{done.name.axes}, micro-batch {done.name.micro_batch}")
+            else:
                 progress(str(done.name.axes))
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     return FitResult(asked, len(every), tuple(rows))

@@ -27,8 +27,8 @@ from workloads.transforms import transformed
 def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
     """A network, transformed; raises NetworkError. What was not understood of it is a warning.
 
-    The attention of one that is given by name, path or module is that of the array's software,
-    where that has one and no other is asked for.
+    The attention of one that is given by name, path or module is that of the array's software
+    where no other is asked for; where that says nothing, fused for decoders of 2022 and later.
     """
     if isinstance(given, Network):
         return transformed(given, transforms)
@@ -44,12 +44,19 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
             ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
             "(module, example)"
         )
-    form = array.attention if array else None
+    form = _usual_attention(network, array) if array else None
     if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
         transforms = [f"attention={form}", *transforms]
     network = transformed(network, transforms)
     tell_notes(network)
     return network
+
+
+def _usual_attention(network: Network, array: Array) -> str | None:
+    """The stack's; else, on wires, fused for decoders that are younger than fused kernels."""
+    if array.attention:
+        return array.attention
+    return "fused" if network.fused and array.model == "deployed" else None
 
 
 def _is_module(given: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from experiments.explain.alternatives import too_full
 from experiments.explain.tables import others
 from experiments.output import UsageError
 from experiments.pictures.gantt import plot_gantt
@@ -58,7 +59,7 @@ class DifferenceResult(Result):
         whole = self._measured()
         others = [_measured(result, whole)] if whole else []
         spent = "Times are those of a mean core."
-        return [phases, layers, spent, *others, *self._unread()]
+        return [phases, layers, spent, *others, *self._full(), *self._unread()]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray compare --format json`` prints: seconds of an average core, all rows.
@@ -118,6 +119,12 @@ class DifferenceResult(Result):
         """Joules and bytes of both steps, where asked for."""
         both = [measured(self.metrics, step.timeline) for step in (self.first, self.second)]
         return {key: [values[key] for values in both] for key in both[0]}
+
+    def _full(self) -> list[str]:
+        """Which of both does not fit in memory: its time is no reason to prefer it."""
+        steps = zip(self.difference.planners, (self.first, self.second), strict=True)
+        full = {name: too_full(step.timeline.memory) for name, step in steps}
+        return [f"{name} does not fit: {said}." for name, said in full.items() if said]
 
     def _unread(self) -> list[str]:
         """What of either spec is not read, each sentence once."""

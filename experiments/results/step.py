@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from experiments.explain.alternatives import best_of, freed
 from experiments.notices import REMEDY, tell
-from experiments.output import UsageError
+from experiments.output import UsageError, progress_bar
 from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.lanes import chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
+from experiments.progress import working
 from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.explanation import explained
 from experiments.results.formats import flat
@@ -40,6 +42,7 @@ from experiments.studies.step_numbers import (
     sentence,
     throughput,
     throughput_rows,
+    whole_share,
 )
 from experiments.studies.unread import warnings
 from experiments.terms import SHARES, aliased, duration
@@ -66,6 +69,8 @@ class StepResult(Result):
     metrics: tuple[str, ...] = METRICS
     forewarned: tuple[str, ...] = ()
     """What was said before the work, of its length."""
+    advice: tuple[str, ...] = ()
+    """Where it does not fit in memory: what would free most, in sentences."""
 
     @property
     def iteration_s(self) -> float:
@@ -102,7 +107,7 @@ class StepResult(Result):
     def warnings(self) -> tuple[str, ...]:
         """What was not understood of the network, will take long, or does not fit in memory."""
         faults = [self.overflow] if self.overflow else []
-        return (*self.case.network.notes, *self.forewarned, *faults)
+        return (*self.case.network.notes, *self.forewarned, *faults, *self.advice)
 
     @property
     def unread(self) -> list[str]:
@@ -122,6 +127,7 @@ class StepResult(Result):
             shown.append(pipeline_table(found))
             said += in_words(found)
         told = conventions(inference=self.case.execution.inference)
+        said += whole_share(self.case)
         return [*shown, *told, *filter(None, said), *self.unread]
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,6 +142,7 @@ class StepResult(Result):
             "objective": case.objective,
             "communication": case.communication,
             "array": case.array.name,
+            "stack": case.array.stack.name if case.array.stack else None,
             "batch": case.batch,
             "execution": str(case.execution),
             "devices": case.array.group.size,
@@ -227,17 +234,31 @@ def stepped(case: Case, metrics: tuple[str, ...] = METRICS) -> StepResult:
 
 def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[StepResult]:
     """``stepped`` of each."""
-    forewarned, found = forewarn(cases), []
-    for case in cases:
-        plan = plan_of(case)
-        started = time.perf_counter()
-        timeline = simulated(case, plan)
-        wall_s = time.perf_counter() - started
+    forewarned, found, made = forewarn(cases), [], []
+    with progress_bar(2 * len(cases)) as progress:
+        for case in cases:
+            working(progress, f"planning {case.network.name}")
+            plan = plan_of(case)
+            progress(f"simulating {case.network.name}")
+            started = time.perf_counter()
+            timeline = simulated(case, plan)
+            made.append((case, plan, timeline, time.perf_counter() - started))
+            progress("")
+    for case, plan, timeline, wall_s in made:
         step = StepResult(case, plan, timeline, wall_s, metrics, forewarned)
         if step.overflow:
             tell(f"{step.overflow} {REMEDY}")
+            if wall_s < QUICK_S:
+                frees = freed(case, plan, timeline, lambda _: None)
+                step = replace(step, advice=tuple(best_of(frees)))
+            for said in step.advice:
+                tell(said)
         found.append(step)
     return found
+
+
+QUICK_S = 5.0
+"""Of steps that take longer to simulate, no others are simulated for advice."""
 
 
 def _phases(case: Case, timeline: Timeline) -> list[dict[str, Any]]:
@@ -261,11 +282,12 @@ def _phases(case: Case, timeline: Timeline) -> list[dict[str, Any]]:
 
 def _table(result: dict[str, Any]) -> Table:
     table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
-    shown = ["array", "batch", "objective", "execution", "devices", "cores"]
+    shown = ["array", "stack", "batch", "objective", "execution", "devices", "cores"]
     if result["communication"] != "printed":
         shown.insert(3, "communication")
     for key in shown:
-        table.add_row(key, str(result[key]))
+        if result[key] is not None:
+            table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("step time", duration(result["iteration_s"]))
     if (band := result["error_band"]) is not None:

@@ -25,6 +25,7 @@ from workloads.cache import once_for_each
 
 RECOMPUTE = ("none", "selective", "full")
 MOST_MICRO_BATCH = 8
+"""Of stages; where there is one, a micro-batch may be all that a replica has."""
 VARIED = ("tp", "sp", "pp", "ep", "micro-batch", "recompute")
 """What is varied where nobody says; dp takes the devices that are left."""
 FURTHER = ("cp", "vp", "update")
@@ -51,7 +52,7 @@ class Choice:
         """The execution model with it; what does not fit in memory is not run."""
         words = {
             "parallel": str(self.axes),
-            "micro_batch": str(self.micro_batch),
+            "micro_batch": str(self.micro_batch or ""),
             "recompute": self.recompute,
             "update": self.update,
         }
@@ -95,6 +96,8 @@ class Fit:
 
     def case(self, choice: Choice) -> Case:
         """A combination as a step."""
+        if choice.axes.pp == 1 and choice.micro_batch == self.batch // choice.axes.dp:
+            choice = replace(choice, micro_batch=0)  # a step without micro-batches
         execution = choice.of(self.execution)
         return Case(self.network, AXES, self.array, self.batch, execution=execution)
 
@@ -111,8 +114,9 @@ class Fit:
             last = place == len(RECOMPUTE) or "recompute" not in self.varied
             more = None if last else replace(choice, recompute=RECOMPUTE[place])
         else:
-            more = replace(choice, micro_batch=2 * choice.micro_batch)
-            more = more if more.micro_batch in self._micro_batches(choice.axes) else None
+            sizes = self._micro_batches(choice.axes)
+            larger = [size for size in sizes if size > choice.micro_batch]
+            more = replace(choice, micro_batch=larger[0]) if larger else None
         return {} if more is None else {more: self.case(more)}
 
     def passes(self, choice: Choice) -> int:
@@ -128,9 +132,17 @@ class Fit:
                 yield Choice(axes, size, again, how)
 
     def _micro_batches(self, axes: Axes) -> list[int]:
-        """Samples of a micro-batch in each of dp ways: powers of two that divide what it has."""
-        most = MOST_MICRO_BATCH if "micro-batch" in self.varied else 1
-        return [size for size in _powers(most) if not self.batch // axes.dp % size]
+        """Samples of a micro-batch in each of dp ways: powers of two that divide what it has.
+
+        Without stages all that it has, too.
+        """
+        share = self.batch // axes.dp
+        if "micro-batch" not in self.varied:
+            return [1]
+        sizes = [size for size in _powers(share) if not share % size]
+        if axes.pp == 1:
+            return sorted({*sizes, share})
+        return [size for size in sizes if size <= MOST_MICRO_BATCH]
 
     def _updates(self, axes: Axes) -> list[str]:
         """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""

@@ -66,7 +66,7 @@ def memory_rows(memory: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 FREES = {
     "weights": "split layers or features (pp, tp)",
-    "optimizer": "share out the update (--update sharded), or split layers or features",
+    "optimizer": "share out the update (--zero 1), or split layers or features",
     "gradients": "split layers or features (pp, tp)",
     "activations": "compute them again (--recompute selective or full), or take fewer samples",
     "logits": "take fewer samples at a time, or split the vocabulary (tp)",

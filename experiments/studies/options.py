@@ -229,7 +229,7 @@ class Axis:
 def array_of(given: str | Array, changes: Sequence[str] = ()) -> Array:
     """The array of that name or path, its spec changed; raises SpecError, or UsageError."""
     if not isinstance(given, Array):
-        return load_array(given, changes)
+        return load_array(given, changes, usual=True)
     if changes:
         raise UsageError(
             f"{', '.join(changes)}: the array {given.name!r} is an object without its spec file; "

@@ -286,3 +286,19 @@ def sentence(fields: dict[str, Any]) -> str:
     if fields["lower_bound_covers"] == NOT_NEAR:
         return "Lower bound: none that is near the step is known for this plan."
     return f"Lower bound: of {fields['lower_bound_covers']}."
+
+
+def whole_share(case: Case) -> list[str]:
+    """Said of axes without stages: a micro-batch is all samples of a replica, unless told."""
+    staging = case.execution.staging
+    axes = staging.parallel if staging else None
+    if staging is None or axes is None or staging.samples(axes.pp) is not None:
+        return []
+    if staging.micro_batches > 1:
+        return []
+    planned = case.execution.planned(case.array)
+    samples = case.batch // axes.on(planned.group.size, planned.name).dp
+    return [
+        f"A micro-batch is the whole share of a replica, {samples:,} samples (smaller ones: "
+        "--micro-batch N)."
+    ] * (samples > 1)

@@ -17,6 +17,7 @@ _GPT3 = partial(_MEGATRON, table=2048, source="Brown et al. 2020, Table 2.1; voc
 _SC21 = partial(_MEGATRON, source="Narayanan et al. 2021, Table 1")
 _OPT = partial(
     Transformer,
+    year=2022,
     vocab=50_272,
     table=2050,
     activation="relu",
@@ -27,6 +28,7 @@ _OPT = partial(
 """Its table has two rows more than positions, for padding."""
 _BLOOM = partial(
     Transformer,
+    year=2022,
     vocab=250_880,
     positions="alibi",
     embedding_norm=True,
@@ -35,6 +37,7 @@ _BLOOM = partial(
 )
 _MPT = partial(
     Transformer,
+    year=2023,
     vocab=50_368,
     positions="alibi",
     biases=False,
@@ -43,6 +46,7 @@ _MPT = partial(
 )
 _LLAMA = partial(
     Transformer,
+    year=2023,
     vocab=32_000,
     gated=True,
     norm="rms_norm",
@@ -54,10 +58,12 @@ _LLAMA = partial(
     source="Touvron et al. 2023",
 )
 _LLAMA2 = partial(_LLAMA, seq=4096, source="Touvron et al. 2023b")
-_LLAMA3 = partial(_LLAMA, vocab=128_256, seq=8192, kv_heads=8, source="Grattafiori et al. 2024")
+_LLAMA3 = partial(
+    _LLAMA, year=2024, vocab=128_256, seq=8192, kv_heads=8, source="Grattafiori et al. 2024"
+)
 """The Llama 3 paper's Table 3, with its vocabulary of 128,000 tokens and 256 special ones."""
 _DEEPSEEK = partial(
-    _LLAMA, seq=4096, head_dim=128, q_rank=1536, kv_rank=512, rope_dim=64, source=""
+    _LLAMA, year=2024, seq=4096, head_dim=128, q_rank=1536, kv_rank=512, rope_dim=64, source=""
 )
 
 

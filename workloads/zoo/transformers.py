@@ -13,6 +13,8 @@ from workloads.tensors import NetworkError, Tensor
 from workloads.transforms import apart
 from workloads.zoo.attention import attend, norm
 
+FUSED_SINCE = 2022
+"""The year of FlashAttention (Dao et al. 2022)."""
 NORMS = ("layer_norm", "rms_norm")
 POSITIONS = ("table", "rotary", "alibi", "none")
 ACTIVATIONS = ("gelu", "relu", "silu", "squared_relu")
@@ -38,7 +40,8 @@ class Transformer:
     Not ``compiled``, element-wise work is in kernels of its own (``workloads.transforms.apart``),
     and so is what gated experts with ``biases`` do, but what is in a kernel with their products
     (``fused_experts``).
-    ``source`` says who published the sizes.
+    ``source`` says who published the sizes, ``year`` when: from 2022 on attention is fused where
+    nobody says otherwise.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Transformer:
     compiled: bool = True
     fused_experts: bool = False
     source: str = ""
+    year: int = 0
 
     def __post_init__(self) -> None:
         if not self.head_dim and self.heads > 0 and self.hidden % self.heads:
@@ -143,7 +147,7 @@ def transformer(of: Transformer) -> Network:
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
     network = network if of.compiled else apart(network)
     network = with_attention(network, of.attention) if of.attention == "fused" else network
-    return replace(network, notes=_notes(of))
+    return replace(network, notes=_notes(of), fused=of.causal and of.year >= FUSED_SINCE)
 
 
 def sized(of: Transformer, sequence: int = 0) -> Network:

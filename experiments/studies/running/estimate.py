@@ -174,4 +174,4 @@ def _size(amount: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1g}"
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.1g}"

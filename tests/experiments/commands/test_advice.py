@@ -1,11 +1,14 @@
 """Messages that say what to do: names, units, files, schedules and planners of one's own."""
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments.cli import main
-from hardware import parse_quantity
+from hardware import catalog_names, load_array, load_stack, parse_quantity
 
 GPT2 = ("simulate", "gpt2", "--batch", "64", "--array", "h100-cluster")
 
@@ -58,3 +61,111 @@ def test_a_planner_that_raises_is_named_with_its_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert "planner 'raises' failed: KeyError: 'absent'" in line
     assert "my_raising_planner.py, line 2: return {}['absent']" in line
+
+
+def answer(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*args, "--format", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+LLAMA = "llama3-8b:layers=2:seq=512"
+NODE = ("--array", "h100-cluster", "--set", "nodes=1", "--batch", "64")
+
+
+def test_a_gpu_array_runs_its_usual_stack(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("simulate", "gpt2:layers=2", "--parallel", "tp=1", *NODE)
+    usual, named = answer(capsys, *args), answer(capsys, *args, "--stack", "megatron-2025")
+    bare = answer(capsys, *args, "--stack", "none", "--attention", "fused")
+    assert (usual["stack"], bare["stack"]) == ("megatron-2025", None)
+    assert usual["iteration_s"] == named["iteration_s"] > bare["iteration_s"]
+    assert usual["error_band"] is not None
+    assert bare["warnings"] == []
+
+
+def test_every_gpu_array_of_the_catalog_names_a_stack_for_its_chip() -> None:
+    for name in catalog_names("array"):
+        array = load_array(name, usual=True)
+        (chip, *_) = {device.name for device, _ in array.group.kinds}
+        gpus = chip.startswith(
+            ("a100", "b200", "b300", "gb", "h100", "h200", "v100", "p100", "k80")
+        )
+        assert (array.stack is not None) == gpus, name
+        if array.stack:
+            assert any(s.key == f"chips.{chip}.products" for s in load_stack(array.stack.name)[1])
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "fused"),
+    [
+        (LLAMA, ("--array", "tpu-v3-8"), True),
+        (LLAMA, ("--array", "dgx-a100"), True),
+        ("gpt2:layers=2", ("--array", "tpu-v3-8"), False),
+        ("gpt2:layers=2", NODE, True),
+        (LLAMA, (*NODE, "--stack", "megatron-2021"), False),
+        (LLAMA, ("--array", "accpar-homogeneous"), False),
+        (LLAMA, (*NODE, "--attention", "unfused"), False),
+    ],
+)
+def test_attention_is_fused_where_it_is_usual(
+    network: str, options: tuple[str, ...], fused: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ("simulate", network, "--planner", "data_parallel", "--batch", "64", *options)
+    assert answer(capsys, *args)["network"].endswith("attention fused") == fused
+
+
+def test_a_stack_of_2023_fuses_attention_unless_it_says_otherwise(tmp_path: Path) -> None:
+    def attention(year: int, habits: str = "") -> str | None:
+        path = tmp_path / "mine.toml"
+        path.write_text(f'kind = "stack"\nyear = {year}\n[habits]\n{habits}\n')
+        return load_stack(str(path))[0].attention
+
+    assert [attention(2022), attention(2023)] == [None, "fused"]
+    assert attention(2023, 'attention = "unfused"') == "unfused"
+
+
+FULL = (LLAMA, *NODE, "--set", 'devices.0.hbm.capacity="6 GiB"', "--optimizer", "adam")
+
+
+def test_nothing_is_compared_with_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "explain", *FULL, "--parallel", "tp=8", "--micro-batch", "1")
+    assert found["fits"]
+    assert found["data_parallel_s"] is None
+    (said,) = [note for note in found["notes"] if note.startswith("Data parallelism")]
+    assert re.fullmatch(r"Data parallelism does not fit: \d+\.\d\d GiB of 6\.00 GiB\.", said)
+    assert not any("slower than data parallelism" in note for note in found["notes"])
+    assert main(["compare", *FULL, "--planners", "data_parallel,owt"]) == 0
+    assert "data_parallel does not fit: " in capsys.readouterr().out
+
+
+def test_what_frees_most_is_named_with_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("simulate", *FULL, "--parallel", "tp=8", "--attention", "unfused")
+    over = answer(capsys, *args)
+    assert not over["fits"]
+    advice = [said for said in over["warnings"] if " frees " in said]
+    assert any(
+        re.search(r"^--micro-batch 1 frees [\d.]+ GiB; then the step fits", a) for a in advice
+    )
+    assert re.search(r"it takes [\d.e+]+ ms (longer|less)\.$", advice[0])
+    assert main([*args]) == 0
+    assert "A micro-batch is the whole share of a replica, 64 samples" in capsys.readouterr().out
+    explained = answer(capsys, "explain", *args[1:])
+    tried = {one["what"]: one for one in explained["frees"]}
+    assert {"--attention fused", "--micro-batch 1", "--zero 1"} <= tried.keys()
+    assert tried["--attention fused"]["frees_bytes"] > 0
+    first = explained["frees"][0]
+    assert first["seconds"] is not None
+    assert f"{first['what']} frees" in advice[0]
+
+
+def test_later_networks_name_their_array(capsys: pytest.CaptureFixture[str]) -> None:
+    for args in (
+        ("simulate", "llama3-70b", "--parallel", "tp=8"),
+        ("speedup", "--networks", "vgg16,mixtral-8x7b"),
+    ):
+        assert main(args) == 2
+        said = capsys.readouterr().err
+        assert "name the array that trains it, as --array h100-cluster" in said
+    assert main(["simulate", "lenet", "--planner", "owt"]) == 0
+    assert main(["plan", "gpt2:layers=1", "--planner", "owt"]) == 0

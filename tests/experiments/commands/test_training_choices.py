@@ -36,7 +36,7 @@ def test_two_moments_are_more_bytes_than_one(capsys: pytest.CaptureFixture[str])
     """Two passes, 2 x 4 + 3 x 4 + 2 x 4 m: 36 B a parameter of Adam, 28 of SGD, 20 without."""
     moved = {}
     for name in ("adam", "sgd", "adafactor"):
-        phases = simulated(capsys, "--optimizer", name)["phases"]
+        phases = simulated(capsys, "--stack", "none", "--optimizer", name)["phases"]
         (moved[name],) = (p["bytes"] for p in phases if (p["phase"], p["kind"]) == UPDATE)
     assert moved["adam"] / moved["sgd"] == pytest.approx(36 / 28)
     assert moved["adafactor"] / moved["sgd"] == pytest.approx(20 / 28)
@@ -111,7 +111,8 @@ def test_a_stacks_attention_is_that_of_networks_which_have_any(
     asked = name("--stack", "nemo-2024", "--attention", "unfused")
     assert asked == f"{STEP[0]}, attention unfused"
     assert name("--stack", "nemo-2024", network="lenet") == "lenet"
-    assert name() == STEP[0]
+    assert name() == f"{STEP[0]}, attention fused"  # of the array's usual stack
+    assert name("--stack", "none") == STEP[0]
 
 
 def test_a_stack_of_habits_alone_is_read(

@@ -39,16 +39,17 @@ AXES: dict[str, Any] = {"parallel": "dp=2,pp=2,tp=2", "micro_batch": "4"}
 STAGES: dict[str, Any] = {"stages": "2", "micro_batches": "4", "tied": "copies", "batch": 256}
 CHANGED: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({}, "--batch 16", {"batch": 16}),
-    ({}, "--update sharded", {"update": "sharded"}),
-    ({}, "--update gradients", {"update": "gradients"}),
-    ({}, "--update weights", {"update": "weights"}),
+    ({}, "--zero 1", {"update": "sharded"}),
+    ({}, "--zero 2", {"update": "gradients"}),
+    ({}, "--zero 3", {"update": "weights"}),
     ({}, "--recompute selective", {"recompute": "selective"}),
     ({}, "--recompute full", {"recompute": "full"}),
     (AXES, "--micro-batch 2", {"micro_batch": "2"}),
     (AXES, "--parallel dp=2,pp=2,tp=2,sp", {"parallel": "dp=2,pp=2,tp=2,sp"}),
     (AXES, "--parallel dp=1,pp=2,tp=4", {"parallel": "dp=1,pp=2,tp=4"}),
-    (AXES, "--update gradients", {"update": "gradients"}),
-    ({"parallel": "dp=4,tp=2"}, "--micro-batches 2", {"micro_batches": "2"}),
+    (AXES, "--zero 2", {"update": "gradients"}),
+    ({"parallel": "dp=4,tp=2"}, "--micro-batch 1", {"micro_batch": "1"}),
+    ({"parallel": "dp=4,tp=2", "micro_batches": "2"}, "--micro-batches 4", {"micro_batches": "4"}),
     (STAGES, "--micro-batches 8", {"micro_batches": "8"}),
     (STAGES, "--recompute stages:all", {"recompute": "stages:all"}),
 ]
@@ -73,13 +74,13 @@ def test_what_is_done_already_is_not_offered() -> None:
         mine: {change.what for change in changes_of(case(update=mine[0], recompute=mine[1]))}
         for mine in (("replicated", "none"), ("sharded", "selective"), ("weights", "full"))
     }
-    assert {"--update sharded", "--recompute selective"} <= words["replicated", "none"]
-    assert words["sharded", "selective"] >= {"--update gradients", "--recompute full"}
-    assert not {"--update sharded", "--recompute selective"} & words["sharded", "selective"]
-    assert words["weights", "full"] == {"--batch 16"}
+    assert {"--zero 1", "--recompute selective"} <= words["replicated", "none"]
+    assert words["sharded", "selective"] >= {"--zero 2", "--recompute full"}
+    assert not {"--zero 1", "--recompute selective"} & words["sharded", "selective"]
+    assert words["weights", "full"] == {"--batch 16", "--attention fused"}
     assert changes_of(replace(case(), execution=PUBLISHED)) == []
     inference = [change.what for change in changes_of(case(mode="inference"))]
-    assert inference == ["--batch 16"]
+    assert inference == ["--batch 16", "--attention fused"]
     plan = plan_of(case())
     planned = replace(case(), planner=Planned("mine", plan))
     assert not any(change.anew for change in changes_of(planned))
@@ -94,7 +95,7 @@ def test_a_class_that_is_little_is_not_tried_and_that_is_said() -> None:
     states = held["weights"] + held["optimizer"] + held["gradients"]
     assert states < LITTLE * memory.peak_bytes
     some = found(mine)
-    said = some["--update sharded"].reason
+    said = some["--zero 1"].reason
     share = f"{states / memory.peak_bytes:.1%}"
     assert said == f"weights, optimizer and gradients are {share} of the peak"
     really = memory.peak_bytes - peak(step_of(case("resnet18", batch=4096, update="sharded"))[1])
@@ -104,8 +105,8 @@ def test_a_class_that_is_little_is_not_tried_and_that_is_said() -> None:
 
 def test_what_cannot_be_says_why() -> None:
     some = found(case(**AXES))
-    assert "take zero=2" in (some["--update weights"].reason or "")
-    assert some["--update weights"].peak_bytes is None
+    assert "take zero=2" in (some["--zero 3"].reason or "")
+    assert some["--zero 3"].peak_bytes is None
 
 
 def test_of_unlike_devices_cores_as_large_as_the_fullest_are_compared() -> None:

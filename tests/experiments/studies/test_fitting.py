@@ -42,11 +42,13 @@ def test_every_legal_combination_by_trying_all() -> None:
     assert len(found) == len(set(found))
     powers = (1, 2, 4, 8)
     wanted = set()
-    for tp, pp, cp, vp, size, sp in product(powers, powers, powers, powers, powers, (False, True)):
+    sizes = (*powers, 16)
+    for tp, pp, cp, vp, size, sp in product(powers, powers, powers, powers, sizes, (False, True)):
         dp, rest = divmod(8, tp * pp * cp)
         axes = Axes(dp, pp, tp, vp, 1, cp, sp)
         few = pp * vp <= 4  # beyond, some stage has no whole block
-        if not rest and dp and few and legal(fit.network, fit.array, 16, axes, size):
+        most = size <= 8 or pp == 1
+        if not rest and dp and few and most and legal(fit.network, fit.array, 16, axes, size):
             wanted.add((axes, size))
     assert set(found) == wanted
 
@@ -199,3 +201,16 @@ def test_passes_are_those_of_all_stages() -> None:
         plan = planned_by_axes(fit.network, DEPLOYED.planned(fit.array), 16, choice.axes, staging)
         many = plan.pipeline.micro_batches * len(plan.pipeline.stages) if plan.pipeline else None
         assert many in (None, fit.passes(choice))
+
+
+def test_plain_data_parallelism_is_among_them() -> None:
+    """ResNet-50's whole share of 12 samples is no power of two, and has no micro-batches."""
+    fit = Fit(load_network("resnet50"), array(), 96, DEPLOYED)
+    sizes = [c.micro_batch for c in fit.choices() if (c.axes.dp, c.recompute) == (8, "none")]
+    assert sizes == [1, 2, 4, 12]
+    plain = Case(fit.network, "data_parallel", fit.array, 96, execution=DEPLOYED)
+    whole = fit.case(Choice(Axes(dp=8), 12))
+    assert run_case(whole)["iteration_s"] == run_case(plain)["iteration_s"]
+    assert fit.after(Choice(Axes(dp=8), 4), {"out_of_memory": False}).keys() == {
+        Choice(Axes(dp=8), 12)
+    }
