@@ -104,25 +104,7 @@ def explain(
             yield without(number, name, changes, case, timeline)
             progress(f"without {change}")
 
-    data_parallel = fast_alone = None
-    full = dict[str, str]()
-
-    def seconds(what: str, other: Case) -> float | None:
-        """Of a step to compare with; None, and why, where it does not fit in memory."""
-        then = step_of(other)[1]
-        if said := too_full(then.memory):
-            full[what] = said
-            return None
-        return then.iteration_s
-
-    if case.planner_name != BASELINE:
-        data_parallel = seconds("data parallelism", replace(case, planner=BASELINE))
-        progress(BASELINE)
-    if _has_faster_alone(case):
-        device, count = (alone := fastest_alone(case.array)).group.kinds[0]
-        what = f"{case.planner_name} on the {count:,} {device.name} alone"
-        fast_alone = seconds(what, replace(case, array=alone))
-        progress("the fastest devices alone")
+    data_parallel, fast_alone, full = _beside(case, progress)
     return Explanation(
         case,
         timeline.iteration_s,
@@ -154,6 +136,32 @@ def explain(
         else (),
         full,
     )
+
+
+def _beside(
+    case: Case, progress: Callable[[str], None]
+) -> tuple[float | None, float | None, dict[str, str]]:
+    """Seconds of data parallelism and of the fastest devices alone; what of it does not fit."""
+    data_parallel = fast_alone = None
+    full = dict[str, str]()
+
+    def seconds(what: str, other: Case) -> float | None:
+        """Of a step to compare with; None, and why, where it does not fit in memory."""
+        then = step_of(other)[1]
+        if said := too_full(then.memory):
+            full[what] = said
+            return None
+        return then.iteration_s
+
+    if case.planner_name != BASELINE:
+        data_parallel = seconds("data parallelism", replace(case, planner=BASELINE))
+        progress(BASELINE)
+    if _has_faster_alone(case):
+        device, count = (alone := fastest_alone(case.array)).group.kinds[0]
+        what = f"{case.planner_name} on the {count:,} {device.name} alone"
+        fast_alone = seconds(what, replace(case, array=alone))
+        progress("the fastest devices alone")
+    return data_parallel, fast_alone, full
 
 
 def _has_faster_alone(case: Case) -> bool:

@@ -247,12 +247,10 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[Ste
     for case, plan, timeline, wall_s in made:
         step = StepResult(case, plan, timeline, wall_s, metrics, forewarned)
         if step.overflow:
-            tell(f"{step.overflow} {REMEDY}")
             if wall_s < QUICK_S:
                 frees = freed(case, plan, timeline, lambda _: None)
                 step = replace(step, advice=tuple(best_of(frees)))
-            for said in step.advice:
-                tell(said)
+            tell(" ".join([f"{step.overflow} {REMEDY}", *step.advice]))
         found.append(step)
     return found
 

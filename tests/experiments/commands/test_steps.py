@@ -68,7 +68,8 @@ def test_simulate_says_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> 
     captured = capsys.readouterr()
     found = json.loads(captured.out)
     assert found["fits"] is False
-    (warning,) = found["warnings"]
+    warning, *advice = found["warnings"]
+    assert all(" frees " in said for said in advice)
     assert warning.startswith("lenet under owt does not fit in the memory of tpu-v3-8")
     assert f"accelarray: warning: {warning}" in captured.err
     assert main([*args, "--strict-memory"]) == 2
