@@ -250,7 +250,7 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[Ste
             if wall_s < QUICK_S:
                 frees = freed(case, plan, timeline, lambda _: None)
                 step = replace(step, advice=tuple(best_of(frees)))
-            tell(" ".join([f"{step.overflow} {REMEDY}", *step.advice]))
+            tell(f"{' '.join([step.overflow, *step.advice])} {REMEDY}")
         found.append(step)
     return found
 
