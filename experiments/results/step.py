@@ -246,11 +246,11 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[Ste
             progress("")
     for case, plan, timeline, wall_s in made:
         step = StepResult(case, plan, timeline, wall_s, metrics, forewarned)
-        if step.overflow:
+        if fault := step.overflow:
             if wall_s < QUICK_S:
                 frees = freed(case, plan, timeline, lambda _: None)
                 step = replace(step, advice=tuple(best_of(frees)))
-            tell(f"{' '.join([step.overflow, *step.advice])} {REMEDY}")
+            tell(f"{' '.join([fault, *step.advice])} {REMEDY}")
         found.append(step)
     return found
 
