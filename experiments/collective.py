@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError
-from experiments.pictures.figures import COLOURS, finish, panels
+from experiments.pictures.figures import finish, panels
+from experiments.pictures.palette import SERIES
 from experiments.results.formats import flat
 from experiments.results.result import Answer
 from experiments.terms import duration
@@ -199,8 +200,8 @@ def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:
     figure, (axes,) = panels(7.0, 4.2)
     order = sorted(curves, key=lambda key: -max(rate for _, rate in curves[key]))
     for number, algorithm in enumerate(order):
-        look = "-" if number < len(COLOURS) else "--"
-        colour = COLOURS[number % len(COLOURS)]
+        look = "-" if number < len(SERIES) else "--"
+        colour = SERIES[number % len(SERIES)]
         axes.plot(*zip(*curves[algorithm], strict=True), look, color=colour, label=algorithm)
     axes.axvline(size_bytes, color="#555555", lw=0.8, ls=":")
     axes.set_xscale("log", base=2)

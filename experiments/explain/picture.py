@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from experiments.explain.paths import Part, bounds_of
 from experiments.explain.study import Explanation
-from experiments.pictures.figures import COLOURS, MARGINS, panels, plain, shortened, wrapped
-from hardware import format_quantity
+from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
+from experiments.pictures.palette import BOUNDS, SPENT
+from experiments.terms import BOUNDS as WORDS
+from experiments.terms import SHARES, duration
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
 MOST_LAYERS, WIDTH = 15, 9.0
 LONGEST_NAME = 36
-BOUND_COLOURS = dict(zip(("FLOPs", "HBM", "overhead", "links", "latency"), COLOURS, strict=False))
 
 
 def plot_explanation(result: Explanation) -> Figure:
@@ -26,7 +27,7 @@ def plot_explanation(result: Explanation) -> Figure:
     figure, (strip, layers) = panels(WIDTH, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
-    took = format_quantity(result.iteration_s, "s")
+    took = duration(result.iteration_s)
     title = wrapped(f"{plain(str(result.case))}: {took}", WIDTH - MARGINS, 9)
     strip.set_title(title, fontsize=9, loc="left")
     _draw_path(strip, result)
@@ -48,7 +49,7 @@ def _rows(result: Explanation) -> list[tuple[str, Part]]:
 
 def _draw_path(axes: Axes, result: Explanation) -> None:
     """Every segment at its time, by what it goes to; parts of one segment one after another."""
-    spans: dict[str, list[tuple[float, float]]] = {bound: [] for bound in BOUND_COLOURS}
+    spans: dict[str, list[tuple[float, float]]] = {bound: [] for bound in BOUNDS}
     for segment in result.paths.path:
         at = segment.start_ps
         for bound, ps in bounds_of(segment).items():
@@ -58,8 +59,8 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
     for bound, parts in spans.items():
         if parts:
             share = result.paths.share(result.paths.by_bound()[bound])
-            colour = BOUND_COLOURS[bound]
-            axes.broken_barh(parts, (0, 1), color=colour, lw=0, label=f"{bound} {share:.1%}")
+            colour = BOUNDS[bound]
+            axes.broken_barh(parts, (0, 1), color=colour, lw=0, label=f"{WORDS[bound]} {share:.1%}")
     axes.set_xlim(0, result.iteration_s * 1e3)
     axes.set_yticks([])
     axes.set_xlabel("critical path: time in the step [ms]", fontsize=8)
@@ -71,16 +72,15 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
 def _draw_layers(axes: Axes, result: Explanation, shown: list[tuple[str, Part]]) -> None:
     rows = len(shown)
     left = [0.0] * rows
-    looks = {"computing": COLOURS[0], "exposed": COLOURS[2], "waiting": "#dddddd"}
-    for name, colour in looks.items():
+    for name, colour in SPENT.items():
         widths = [1e3 * result.paths.seconds(getattr(spent, f"{name}_ps")) for _, spent in shown]
-        axes.barh(range(rows), widths, 0.8, left=left, color=colour, label=name)
+        axes.barh(range(rows), widths, 0.8, left=left, color=colour, label=SHARES[name])
         left = [a + b for a, b in zip(left, widths, strict=True)]
     names = [plain(shortened(name, LONGEST_NAME)) for name, _ in shown]
     axes.set_yticks(range(rows), names, fontsize=7)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.tick_params(axis="x", labelsize=7)
-    axes.set_xlabel("an average core's time by layer, or boundary, that it works or waits for [ms]")
+    axes.set_xlabel("time of a mean core by layer, or by redistribution between two layers [ms]")
     axes.xaxis.label.set_fontsize(8)
     axes.legend(ncols=3, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 1.0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 
 from experiments.design.judge import Aim, Limits
 from experiments.design.keeping import StoredEvaluations
-from experiments.design.runs import device_of
+from experiments.design.runs import device_of, fields_of
 from experiments.design.shown import rows, tables, to_dict
 from experiments.design.space import load_space
 from experiments.design.spec import specs_of
@@ -88,12 +88,12 @@ class DesignResult(Result):
         """Throughput against area of every design that was evaluated."""
         asked, found = self.studies[0]
         points = [(score.area_mm2, score.value) for score in found.evaluated]
-        judge, design = found.judge, found.winner.design
-        best = judge.top(1)[0] if design not in judge.scores else judge.scores[design]
+        winner = fields_of(found.winner, asked.cases)
         names = ", ".join(case.network.name for case in asked.cases)
         title = f"{names}: {len(points):,} designs by estimate"
         base = (found.base.area_mm2, 1.0)
-        return pareto(points, base, (best.area_mm2, best.value), asked.aim, title)
+        place = winner["area_mm2"], winner["value"]
+        return pareto(points, base, place, asked.aim, title)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture (.png, .svg, .pdf), or the winner's spec (.toml)."""

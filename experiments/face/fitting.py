@@ -15,6 +15,7 @@ from experiments.progress import working
 from experiments.results.result import Result
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
 from experiments.studies.step_numbers import readable
+from experiments.terms import duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +72,7 @@ class FitResult(Result):
 
     def plot(self) -> Figure:
         """Step time against memory of the combinations that fit."""
-        return plot_fit(self.fits, self.title())
+        return plot_fit(self.fits, self.title(), self.asked.capacity_bytes)
 
     def tables(self) -> list[Table | str]:
         """The fastest, and how many there were in all."""
@@ -90,9 +91,9 @@ class FitResult(Result):
             return [self.title(), *said]
         kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
         table = Table(title=self.title())
-        each = "tokens_per_s_each" if best[0]["tokens_per_s_each"] else "samples_per_s"
-        rate = "tokens/s each" if best[0]["tokens_per_s_each"] else "samples/s"
-        for name in (*kept, "step [s]", rate, "of peak", "GiB"):
+        tokens = best[0]["tokens_per_s_each"] is not None
+        rate = "tokens/s per device" if tokens else "samples/s"
+        for name in (*kept, "step time", rate, "MFU", "GiB"):
             table.add_column(name.replace("_", " "), justify="right")
         for row in best[:SHOWN]:
             cells = [
@@ -100,8 +101,8 @@ class FitResult(Result):
             ]
             table.add_row(
                 *cells,
-                f"{row['iteration_s']:.4g}",
-                readable(row[each]),
+                duration(row["iteration_s"]),
+                readable(row["tokens_per_s_each" if tokens else "samples_per_s"]),
                 f"{row['share_of_peak']:.1%}",
                 f"{row['peak_memory_bytes'] / 2**30:.1f}",
             )

@@ -14,7 +14,8 @@ from experiments.measured.case import RowCase
 from experiments.measured.section import Column, Record, Section, grouped, lines
 from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted, ready
 from experiments.output import UsageError
-from experiments.pictures.figures import COLOURS, panels
+from experiments.pictures.figures import panels
+from experiments.pictures.palette import SERIES
 from experiments.results.error_band import INSIDE, share_within
 
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def plot(outcomes: Sequence[Outcome]) -> Figure:
     figure, (axes,) = panels(6.4, 5.6)
     chips = list(dict.fromkeys(one.row.hw for one in known))
     for number, chip in enumerate(chips):
-        again = number // len(COLOURS) % 2  # the second chip of a colour has squares
+        again = number // len(SERIES) % 2  # the second chip of a colour has squares
         for dense, marker in ((True, "os"[again]), (False, "x+"[again])):
             own = [one for one in known if one.row.hw == chip and one.row.dense is dense]
             axes.plot(
@@ -309,7 +310,7 @@ def plot(outcomes: Sequence[Outcome]) -> Figure:
                 marker,
                 ms=3.5,
                 mew=0.9,
-                color=COLOURS[number % len(COLOURS)],
+                color=SERIES[number % len(SERIES)],
                 alpha=0.75,
                 label=chip if dense else None,
                 linestyle="none",

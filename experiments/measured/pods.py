@@ -27,7 +27,8 @@ from experiments.measured.section import (
     relative,
 )
 from experiments.output import UsageError
-from experiments.pictures.figures import COLOURS, panels, plain
+from experiments.pictures.figures import panels, plain
+from experiments.pictures.palette import SERIES
 from experiments.studies.case import Case, step_of
 from experiments.studies.published_values import shipped_rows
 from hardware import Array, Device, Group, Topology, load_array
@@ -336,9 +337,9 @@ def plot(found: Record) -> Figure:
     rows = found["rows"][::-1]
     figure, (axes,) = panels(7, 1.4 + 0.32 * len(rows))
     series = (
-        ("the model", "o", COLOURS[0], "error"),
-        ("specs alone", "|", COLOURS[6], "specs_alone_error"),
-        ("peak FLOP/s only", "x", COLOURS[2], "peak_only_error"),
+        ("the model", "o", SERIES[0], "error"),
+        ("specs alone", "|", SERIES[6], "specs_alone_error"),
+        ("peak FLOP/s only", "x", SERIES[3], "peak_only_error"),
     )
     for label, marker, colour, key in series:
         percent = [100 * row[key] for row in rows]

@@ -16,7 +16,7 @@ from experiments.pictures.figures import (
     save,
     write_value,
 )
-from experiments.pictures.plan_map import COLOURS as TYPE_COLOURS
+from experiments.pictures.palette import TYPES as TYPE_COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

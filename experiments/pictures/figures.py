@@ -12,14 +12,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.output import UsageError, whole_file
+from experiments.pictures.palette import SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-COLOURS = ("#4477aa", "#228833", "#ee6677", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
-"""Paul Tol's bright scheme, told apart by colour-blind readers too."""
 PLANNERS = ("data_parallel", "owt", "hypar", "accpar", "model_parallel")
 """Planners that have the colour at their place for themselves."""
 
@@ -31,8 +30,8 @@ def places(planners: Sequence[str]) -> dict[str, int]:
     these do not suffice those of PLANNERS that are absent; then all once more.
     """
     own = {name: PLANNERS.index(name) for name in planners if name in PLANNERS}
-    free = [*range(len(PLANNERS), len(COLOURS)), *range(len(PLANNERS))]
-    free = [place for place in free if place not in own.values()] or list(range(len(COLOURS)))
+    free = [*range(len(PLANNERS), len(SERIES)), *range(len(PLANNERS))]
+    free = [place for place in free if place not in own.values()] or list(range(len(SERIES)))
     others = [name for name in dict.fromkeys(planners) if name not in own]
     own |= {name: free[i % len(free)] for i, name in enumerate(others)}
     return {name: own[name] for name in planners}
@@ -40,7 +39,7 @@ def places(planners: Sequence[str]) -> dict[str, int]:
 
 def colours(planners: Sequence[str]) -> dict[str, str]:
     """Each planner's colour."""
-    return {name: COLOURS[place] for name, place in places(planners).items()}
+    return {name: SERIES[place] for name, place in places(planners).items()}
 
 
 DPI = 150

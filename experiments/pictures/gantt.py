@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, DPI, corner_legend, new_figure, shortened
 from experiments.pictures.lanes import Chart, Slice
+from experiments.pictures.palette import IDLE, OTHER, PHASES
+from experiments.terms import operation_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,15 +80,6 @@ PIXEL = 1 / DPI
 MOST_LANES = 1200
 """More would neither be read nor fit into a PNG."""
 
-SHADES = {
-    "forward": ("#1d4e79", "#4f8ac4", "#c3d8ee"),
-    "backward": ("#14591d", "#4ba65a", "#c4e5c9"),
-    "gradient": ("#8c1c2c", "#e5707e", "#f9d0d5"),
-    "update": ("#4b2e83", "#9479c9", "#ddd2f0"),
-    "recompute": ("#6b4a00", "#c99a3d", "#f1e2c0"),
-}
-"""Phase to its dark, middle and light shade."""
-OTHER = ("#444444", "#888888", "#cccccc")
 SHADE_OF_KIND = {
     "compute": 0,
     "partial sums": 1,
@@ -99,8 +93,10 @@ TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 1
 
 WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
 """Inches: the page, and its margins beside, above, between and below the charts."""
+LINE = 0.16
+"""Inches of one more line of a title."""
 NAME_SIZE = 6.0
-LONGEST_LABEL = 48
+LONGEST_LABEL = 56
 
 
 class Style(NamedTuple):
@@ -117,7 +113,7 @@ def style(phase: str, kind: str) -> Style:
 
     Sends are dotted, gathered weights ruled.
     """
-    shades = SHADES.get(phase, OTHER)
+    shades = PHASES.get(phase, OTHER)
     shade = SHADE_OF_KIND.get(kind, 1)
     if kind == "memory":
         return Style(shades[2], "white", None, "black")
@@ -148,13 +144,15 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
         len(shortened(lane.label, LONGEST_LABEL)) for chart in charts for lane in chart.lanes
     )
     left = 0.2 + longest * size * CHARACTER
-    width, height = WIDTH - left - RIGHT, BOTTOM + TOP + lanes * row + BETWEEN * (len(charts) - 1)
+    width = WIDTH - left - RIGHT
+    titles = [LINE * said(chart, width).count("\n") for chart in charts]
+    height = BOTTOM + TOP + lanes * row + BETWEEN * (len(charts) - 1) + sum(titles)
     figure = new_figure(WIDTH, height)
     end_ps = max(1, *(chart.iteration_ps for chart in charts))
     place = height - TOP
-    for chart in charts:
+    for chart, more in zip(charts, titles, strict=True):
         tall = len(chart.lanes) * row
-        place -= tall
+        place -= tall + more
         axes = figure.add_axes((left / WIDTH, place / height, width / WIDTH, tall / height))
         marked = _draw(axes, chart, end_ps, width, size)
         axes.tick_params(axis="x", labelbottom=chart is charts[-1])
@@ -167,9 +165,16 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
     return figure
 
 
+def said(chart: Chart, width: float) -> str:
+    """A chart's title in lines that it has room for."""
+    name, unit = time_unit(chart.iteration_ps)
+    title = f"{chart.title}: {chart.iteration_ps / unit:.4g} {name}"
+    return fill(title, int(width / (9 * CHARACTER)))
+
+
 def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> bool:
     """One chart, its axis ``width`` inches wide, labels of ``size`` points; True with marks."""
-    name, unit = time_unit(end_ps)
+    _, unit = time_unit(end_ps)
     rows = [bars(lane.slices, width / end_ps, PIXEL) for lane in chart.lanes]
     scale = end_ps / unit / width
     for y, row in enumerate(rows):
@@ -187,8 +192,8 @@ def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> b
     axes.grid(axis="x", lw=0.3)
     axes.set_axisbelow(True)
     if chart.iteration_ps < end_ps:
-        axes.axvspan(chart.iteration_ps / unit, end_ps / unit, color="#eeeeee", lw=0)
-    title = f"{chart.title}: {chart.iteration_ps / unit:.4g} {name}"
+        axes.axvspan(chart.iteration_ps / unit, end_ps / unit, color=IDLE, lw=0)
+    title = said(chart, width)
     axes.set_title(title, fontsize=9, loc="left", pad=4, parse_math=False)
     return any(bar.mark for row in rows for bar in row)
 
@@ -234,8 +239,8 @@ def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
     lanes = [lane for chart in charts for lane in chart.lanes]
     done = {one.operation for lane in lanes for one in lane.slices}
     used = {(operation.phase, operation.kind) for operation in done}
-    phases = [phase for phase in SHADES if any(p == phase for p, _ in used)]
-    phases += sorted({phase for phase, _ in used} - set(SHADES))
+    phases = [phase for phase in PHASES if any(p == phase for p, _ in used)]
+    phases += sorted({phase for phase, _ in used} - set(PHASES))
     kinds = [kind for kind in SHADE_OF_KIND if any(k == kind for _, k in used)]
     kinds += sorted({kind for _, kind in used} - set(SHADE_OF_KIND))
     handles = []
@@ -243,6 +248,6 @@ def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
         for kind in kinds:
             look, there = style(phase, kind), (phase, kind) in used
             patch = Patch(facecolor=look.face, edgecolor=look.edge, hatch=look.hatch)
-            patch.set(visible=there, label=f"{phase} {kind}" if there else " ")
+            patch.set(visible=there, label=operation_name(phase, kind) if there else " ")
             handles.append(patch)
     corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0), max(1, len(phases)), borderaxespad=0.2)

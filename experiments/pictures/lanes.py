@@ -136,17 +136,23 @@ def labels(everything: Sequence[Site], timeline: Timeline, *, folded: bool) -> d
 def _class_label(site: Site, timeline: Timeline, *, mixed: bool) -> str:
     many, device = f"{site.multiplicity:,}", site.devices[0]
     if site.level != BOARD:
-        label = f"link level {site.level}" + (f", {many} x" if site.multiplicity > 1 else "")
+        label = links_of(site.level) + (f", {many} x" if site.multiplicity > 1 else "")
         return f"{label} ({', '.join(site.devices)})" if mixed else label
     if site.unit == "core":
         return f"{many} core{'s' * (site.multiplicity > 1)} of {device}"
     return f"{many} x {device}, {_cores(site, timeline, each=False):,} cores"
 
 
+def links_of(level: int) -> str:
+    """What the links of a level are called."""
+    whose = "the array's " if level == 0 else ""
+    return f"links between {whose}halves (level {level})"
+
+
 def _single_label(site: Site, timeline: Timeline) -> str:
     if site.level != BOARD:
         last = site.first + site.boards - 1
-        return f"link level {site.level}, {site.unit}s {site.first}-{last}"
+        return f"{links_of(site.level)}, {site.unit}s {site.first}-{last}"
     label = f"{site.name}, {site.devices[0]}"
     return label if site.unit == "core" else f"{label}, {_cores(site, timeline, each=True):,} cores"
 

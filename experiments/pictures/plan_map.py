@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
+from experiments.pictures.palette import TYPES
 from planners.plan.updates import sharded
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from hardware import Array, Group
     from planners import Partition, Plan, Split
 
-COLOURS = {"I": "#4f8ac4", "II": "#e5a645", "III": "#5aa469", "IV": "#b07cc6", "V": "#c95f5f"}
-"""Type to colour; what they split is in the legend."""
 SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs", "IV": "the groups"} | {
     "V": "positions"
 }
@@ -191,7 +190,7 @@ def _draw(axes: Axes, block: Block) -> None:
         level = str(block.level + i)
         axes.text(middle, -0.5 - 0.06 / ROW, level, fontsize=SIZE, ha="center")
         for y, partition in enumerate(split.partitions, block.first):
-            colour = COLOURS[str(partition.type)]
+            colour = TYPES[str(partition.type)]
             cell = Rectangle((x, y - 0.5), block.cell, 1, fc=colour, ec="white", lw=0.6)
             cell.set_alpha(lightness(partition))
             axes.add_patch(cell)
@@ -219,6 +218,6 @@ def kinds_of(*plans: Plan) -> list[str]:
 def _legend(figure: Figure, left: float, kinds: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=COLOURS[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in kinds]
+    handles = [Patch(color=TYPES[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in kinds]
     more = {"loc": "lower left", "fontsize": SIZE, "borderaxespad": 0.3, "borderpad": 0.2}
     corner_legend(figure, handles, (left, 0), len(kinds), **more)

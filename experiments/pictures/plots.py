@@ -9,7 +9,6 @@ import numpy as np
 
 from experiments.output import UsageError
 from experiments.pictures.figures import (
-    COLOURS,
     LEGEND_SIZE,
     MARGINS,
     PAPER_WIDTH,
@@ -27,10 +26,13 @@ from experiments.pictures.figures import (
     wrapped,
     write_value,
 )
+from experiments.pictures.palette import SERIES
+from experiments.studies.speedups import BASELINE
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
     from experiments.studies.comparison import Level
@@ -93,8 +95,12 @@ def _legend(figure: Figure, axes: Axes, title: str, *, paper: bool) -> None:
 
 
 COLUMNS, MOST_TICKS = 3, 6
-SHOWN = {"speedup": "speedup over data parallelism", "iteration_s": "seconds a step"}
+SHOWN = {"speedup": "speedup over data parallelism", "iteration_s": "step time [s]"}
 """Columns of the table that are drawn, with the names of their axes."""
+MOST_NUMBERS = 12
+"""Cells a side of a heat map that has its numbers in them."""
+DARK = 0.55
+"""Below this part of the colour scale numbers are white."""
 
 
 def plot_sweep(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
@@ -127,27 +133,41 @@ def _name(figure: Figure, grid: Grid, table: pandas.DataFrame) -> None:
     figure.suptitle(title, fontsize=TITLE_SIZE)
 
 
+LEAST_WIDTH = 5.0
+"""Inches: less has no room for a title."""
+LONGEST_NAME = 80
+
+
+def _shown(table: pandas.DataFrame) -> dict[str, str]:
+    """Of SHOWN what says something: no speedup where data parallelism stands alone."""
+    alone = set(table["planner"]) == {BASELINE} or table["speedup"].isna().all()
+    return {key: name for key, name in SHOWN.items() if not (alone and key == "speedup")}
+
+
 def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
     networks = list(dict.fromkeys(table["network"]))
     colour = colours(list(dict.fromkeys(table["planner"])))
-    across = min(len(networks), COLUMNS)
-    rows = -(-len(networks) // across)
-    figure, every = panels(1.2 + 3.6 * across, 1.1 + 4.6 * rows, 2 * rows, across)
+    across, shown = min(len(networks), COLUMNS), _shown(table)
+    rows, deep = -(-len(networks) // across), len(shown)
+    size = max(1.2 + 3.6 * across, LEAST_WIDTH), 1.1 + 2.3 * deep * rows
+    figure, every = panels(*size, deep * rows, across)
     for panel in every:
         panel.set_visible(False)
     for place, network in enumerate(networks):
-        first = 2 * across * (place // across) + place % across
-        upper, lower = every[first], every[first + across]
+        first = deep * across * (place // across) + place % across
         own = table[table["network"] == network]
-        for panel, (column, label) in zip((upper, lower), SHOWN.items(), strict=True):
+        for number, (column, label) in enumerate(shown.items()):
+            panel = every[first + number * across]
             panel.set_visible(True)
             _curves(panel, axis, own, column, colour)
             panel.set_ylabel(label, fontsize=8)
+            panel.tick_params(axis="x", which="both", labelbottom=number == deep - 1)
+        upper, lower = every[first], every[first + (deep - 1) * across]
         for cross in crossed:
             if cross.network == network:
                 upper.plot(cross.value, cross.speedup, "kx", ms=7)
-        upper.set_title(plain(network), fontsize=9)
-        upper.tick_params(axis="x", which="both", labelbottom=False)
+        name = wrapped(plain(shortened(network, LONGEST_NAME)), size[0] / across - MARGINS, 9)
+        upper.set_title(name, fontsize=9)
         lower.set_xlabel(plain(axis.title), fontsize=8)
     _name(figure, grid, table)
     handles, labels = every[0].get_legend_handles_labels()
@@ -184,61 +204,106 @@ def _curves(
 
 
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
+    """A map for each network and planner, one colour scale for all of a column of the table."""
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
-    columns = 2 if len(pairs) == 1 else 4
-    rows = -(-2 * len(pairs) // columns)
+    kinds = _shown(table)
+    columns = len(kinds) if len(pairs) == 1 else 2 * len(kinds)
+    rows = -(-len(kinds) * len(pairs) // columns)
     figure, every = panels(1.2 + 3.6 * columns, 1.1 + 2.9 * rows, rows, columns)
-    for panel in every[2 * len(pairs) :]:
+    for panel in every[len(kinds) * len(pairs) :]:
         panel.set_visible(False)
-    shown = [(*pair, column) for pair in pairs for column in SHOWN]
+    shown = [(*pair, column) for pair in pairs for column in kinds]
+    images: dict[str, list[tuple[Axes, Any]]] = {}
     for (network, planner, column), panel in zip(shown, every, strict=False):
         own = table[(table["network"] == network) & (table["planner"] == planner)]
         values = own.pivot(index=up.title, columns=across.title, values=column)
         values = values.reindex(index=_order(up), columns=_order(across))
-        scale = "linear" if column == "speedup" else "log"
+        norm = _norm(column, table[column])
         drawn = values.to_numpy()
-        image = panel.imshow(drawn, cmap="viridis", norm=scale, aspect="auto", origin="lower")
-        figure.colorbar(image, ax=panel).ax.tick_params(labelsize=7)
-        for set_ticks, axis in ((panel.set_xticks, across), (panel.set_yticks, up)):
-            labels = [plain(value.label) for value in axis.values]
-            ticks = range(0, len(labels), max(1, len(labels) // 8))
-            set_ticks(list(ticks), [labels[i] for i in ticks], fontsize=7)
-        panel.tick_params(axis="x", rotation=45)
+        image = panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
+        images.setdefault(column, []).append((panel, image))
+        _numbers(panel, drawn, norm)
+        _name_cells(panel, across, up)
         what = "speedup" if column == "speedup" else "seconds"
-        panel.set_title(plain(f"{network}, {planner}: {what}"), fontsize=9)
-        panel.set_xlabel(plain(across.key), fontsize=8)
-        panel.set_ylabel(plain(up.key), fontsize=8)
+        room = figure.get_figwidth() / columns - MARGINS
+        title = shortened(f"{network}, {planner}", LONGEST_NAME)
+        panel.set_title(wrapped(plain(f"{title}: {what}"), room, 9), fontsize=9)
+    for column, drawn_in in images.items():
+        bar = figure.colorbar(drawn_in[0][1], ax=[panel for panel, _ in drawn_in])
+        bar.set_label(SHOWN[column], fontsize=8)
+        bar.ax.tick_params(labelsize=7)
     _name(figure, grid, table)
     return figure
+
+
+def _norm(column: str, values: pandas.Series[float]) -> Normalize:
+    """The colour scale of a column, over all cases: of times it is logarithmic."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    low, high = float(values.min()), float(values.max())
+    if column == "speedup" or not 0 < low < high:
+        return Normalize(low, high)
+    return LogNorm(low, high)
+
+
+def _numbers(panel: Axes, drawn: Any, norm: Normalize) -> None:
+    """Each cell's value, in a colour that can be read on it; none where there is no room."""
+    if max(drawn.shape) > MOST_NUMBERS:
+        return
+    for (y, x), value in np.ndenumerate(drawn):
+        if np.isfinite(value):
+            colour = "white" if float(norm(value)) < DARK else "black"
+            panel.text(x, y, f"{value:.3g}", ha="center", va="center", fontsize=7, color=colour)
+
+
+def _name_cells(panel: Axes, across: Axis, up: Axis) -> None:
+    for set_ticks, axis in ((panel.set_xticks, across), (panel.set_yticks, up)):
+        labels = [plain(value.label) for value in axis.values]
+        ticks = range(0, len(labels), max(1, len(labels) // 8))
+        set_ticks(list(ticks), [labels[i] for i in ticks], fontsize=7)
+    panel.tick_params(axis="x", rotation=45)
+    panel.set_xlabel(plain(across.key), fontsize=8)
+    panel.set_ylabel(plain(up.key), fontsize=8)
 
 
 def _order(axis: Axis) -> list[float | str | None]:
     return [value.number if axis.numeric else value.label for value in axis.values]
 
 
-def plot_fit(rows: Sequence[dict[str, Any]], title: str) -> Figure:
+def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
     """Every combination that fits (the fastest first), by tensor parallelism; the best is named.
 
-    Raises UsageError where none does.
+    A line stands at a device's memory. Raises UsageError where none fits.
     """
     if not rows:
         raise UsageError("--plot: no combination fits, so there is nothing to draw")
+    best = rows[0]
+    tokens = best["tokens_per_s_each"] is not None
+    key, up = (
+        ("tokens_per_s_each", "tokens/s per device") if tokens else ("samples_per_s", "samples/s")
+    )
     figure, (axes,) = panels(6.4, 4.2)
     for number, tp in enumerate(sorted({row["tp"] for row in rows})):
         some = [row for row in rows if row["tp"] == tp]
-        axes.scatter(
-            [row["peak_memory_bytes"] / 2**30 for row in some],
-            [row["samples_per_s"] for row in some],
-            s=12,
-            color=COLOURS[number % len(COLOURS)],
-            label=f"tp {tp}",
-        )
-    best = rows[0]
+        places = [row["peak_memory_bytes"] / 2**30 for row in some]
+        colour = SERIES[number % len(SERIES)]
+        axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
+    capacity = capacity_bytes / 2**30
+    axes.axvline(capacity, color="#555555", lw=1, ls="--", label=f"memory, {capacity:.4g} GiB")
+    axes.set_xlim(0, 1.05 * capacity)
+    axes.set_ylim(0, 1.15 * best[key])  # room for the name of the best
     names = ", ".join(f"{name} {best[name]}" for name in ("dp", "tp", "pp") if best[name] > 1)
-    place = best["peak_memory_bytes"] / 2**30, best["samples_per_s"]
-    axes.annotate(names or "one device", place, (4, 4), textcoords="offset points", fontsize=8)
-    axes.set_ylim(0, 1.1 * best["samples_per_s"])  # room for the name of the best
-    finish(axes, title, "memory of the fullest device [GiB]", "samples a second")
+    x = best["peak_memory_bytes"] / 2**30
+    right = x > capacity / 2  # the name stays inside the frame
+    axes.annotate(
+        names or "one device",
+        (x, best[key]),
+        (-4 if right else 4, 5),
+        textcoords="offset points",
+        fontsize=8,
+        ha="right" if right else "left",
+    )
+    finish(axes, title, "memory of the fullest device [GiB]", up)
     return figure
 
 
@@ -256,14 +321,15 @@ def front(points: Sequence[Point]) -> list[Point]:
 
 
 def pareto(points: Sequence[Point], base: Point, winner: Point, aim: str, title: str) -> Figure:
-    """All points, the front as steps, the base design and the winner (its estimate)."""
+    """All points (estimates), the front as steps, the base design and the winner as simulated."""
     figure, (axes,) = panels(6.4, 4.2)
     areas, worths = zip(*points, strict=True)
-    axes.scatter(areas, worths, s=9, color="#bbbbbb", label="evaluated")
+    axes.scatter(areas, worths, s=9, color=SERIES[6], label="evaluated (estimate)")
     edge = zip(*front(points), strict=True)
-    axes.step(*edge, where="post", color="#4477aa", lw=1.5, label="Pareto front")
+    axes.step(*edge, where="post", color=SERIES[0], lw=1.5, label="Pareto front (estimate)")
     axes.plot(*base, "ks", ms=6, label="base design")
-    axes.plot(*winner, "*", ms=13, color="#aa3377", label="winner")
+    label = f"winner, simulated: {winner[1]:.3f}"
+    axes.plot(*winner, "*", ms=13, color=SERIES[5], label=label)
     up = f"{aim.replace('-', ' ')} over the base design"
     finish(axes, title, "area of a chip [mm2]", up)
     return figure
@@ -273,6 +339,8 @@ WIDTH, HEIGHT = 5.2, 4.0
 MOST_LINES = 64
 """Workers whose progress is drawn: of more, evenly chosen ones."""
 MOST_POINTS = 500
+SLOW, NAMED = 0.9, 4
+"""Of the median worker's rate: below that a worker is named, of several as many."""
 
 
 def plot_training(found: Sequence[Trained]) -> Figure:
@@ -284,7 +352,7 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slow}"
     figure.suptitle(wrapped(plain(title), width, TITLE_SIZE), fontsize=TITLE_SIZE)
     for number, one in enumerate(found):
-        colour = COLOURS[number % len(COLOURS)]
+        colour = SERIES[number % len(SERIES)]
         label = plain(shortened(one.asked.method, 40))
         _progress(axes[0], one, colour, label)
         if learns:
@@ -301,9 +369,32 @@ def plot_training(found: Sequence[Trained]) -> Figure:
 
 
 def _progress(axes: Axes, one: Trained, colour: str, name: str) -> None:
-    workers = np.unique(np.linspace(0, len(one.run.ends) - 1, MOST_LINES).astype(int))
+    slow = slow_workers(one)
+    many = len(one.run.ends)
+    few = min(many, MOST_LINES - len(slow) * (many > MOST_LINES))
+    workers = np.unique([*np.linspace(0, many - 1, few).astype(int).tolist(), *slow])
     for number, w in enumerate(workers.tolist()):
         times = np.concatenate([[0.0], np.asarray(one.run.ends[w]) / 1e12])
         some = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
         label = None if number else name
         axes.plot(times[some], some, color=colour, lw=0.7, alpha=0.8, label=label)
+        if w in slow:
+            axes.annotate(
+                f"worker {w}",
+                (times[-1], len(times) - 1),
+                (-3, -3),
+                textcoords="offset points",
+                fontsize=7,
+                ha="right",
+                va="top",
+                color=colour,
+            )
+
+
+def slow_workers(one: Trained) -> list[int]:
+    """The workers whose rate is well below the median one's, the slowest first; at most NAMED."""
+    rates = np.asarray(one.each_per_s)
+    few = [
+        w for w in np.argsort(rates, kind="stable").tolist() if rates[w] < SLOW * np.median(rates)
+    ]
+    return few[:NAMED]

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.pictures.palette import css
+
 LABELS = {
     "training": "training",
     "speedups": "speedups",
@@ -66,7 +68,8 @@ class Table(NamedTuple):
 
 def page(title: str, message: str, parts: Mapping[str, Any]) -> str:
     """The page of sections (by their names); only its own style and script may run."""
-    style, script = _asset("style.css"), _asset("page.js")
+    style = Markup(css()) + _asset("style.css")  # noqa: S704
+    script = _asset("page.js")
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"

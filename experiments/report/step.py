@@ -156,7 +156,7 @@ def _strip(result: Explanation, bounds: dict[str, int]) -> Chart:
     at, parts, keys = 0.0, [], []
     for bound, ps in bounds.items():
         share = result.paths.share(ps)
-        colour = f"s{BOUNDS.index(bound) if bound in BOUNDS else len(BOUNDS)}"
+        colour = f"b{BOUNDS.index(bound)}" if bound in BOUNDS else "s6"
         name, x, width = WORDS.get(bound, bound), round(at, 2), round(WIDTH * share, 2)
         said = f"{name}: {share:.1%}"
         parts.append(shape("rect", "", said, x=x, y=0, width=width, height=HEIGHT, class_=colour))

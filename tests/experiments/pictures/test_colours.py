@@ -10,7 +10,8 @@ from matplotlib.patches import Rectangle
 import experiments.report
 from experiments.papers.figure import Figure, beside
 from experiments.papers.pictures import plot_figure
-from experiments.pictures.figures import COLOURS, PLANNERS, colours, places
+from experiments.pictures.figures import PLANNERS, colours, places
+from experiments.pictures.palette import SERIES, TYPES, css
 from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.report.charts import bars
 from experiments.studies.comparison import Level
@@ -62,9 +63,12 @@ def test_the_page_agrees() -> None:
     drawing = bars("t", ["n"], {planner: [2.0] for planner in SOME}, {})
     page = shown(EMPTY, drawing)
     drawn = re.findall(r'<rect[^>]* class="s(\d)"', page)
-    assert [COLOURS[int(number)] for number in drawn] == list(colours(SOME).values())
+    assert [SERIES[int(number)] for number in drawn] == list(colours(SOME).values())
     keys = re.findall(r'class="key s(\d)"></span>(\w+)', page)
-    assert {name: COLOURS[int(number)] for number, name in keys} == colours(SOME)
+    assert {name: SERIES[int(number)] for number, name in keys} == colours(SOME)
+    drawn_as = [re.search(rf"--s{i}: (#\w+);", css())[1] for i in range(7)]  # type: ignore[index]
+    assert drawn_as == list(SERIES)
+    for name, colour in TYPES.items():
+        assert f"--{name}: {colour};" in css()
     style = (Path(experiments.report.__path__[0]) / "templates" / "style.css").read_text()
-    light = style.partition("@media")[0]
-    assert [re.search(rf"--s{i}: (#\w+);", light)[1] for i in range(7)] == list(COLOURS)  # type: ignore[index]
+    assert not re.search(r"--(s\d|I+|forward): #", style)  # the palette alone has them

@@ -16,6 +16,7 @@ from experiments.pictures import gantt
 from experiments.pictures.figures import CHARACTER, save
 from experiments.pictures.gantt import Bar, bars, names, plot_gantt, style, time_unit
 from experiments.pictures.lanes import Chart, Lane, Slice
+from experiments.pictures.palette import PHASES
 from planners.order import Kind, Phase
 from simulator import Operation
 
@@ -99,7 +100,7 @@ def pixels(path: Path, colour: str) -> int:
 
 def test_what_is_tiny_is_seen(tmp_path: Path) -> None:
     """A slice of a millionth of the step is a column of its colour; without it there is none."""
-    path, dark = tmp_path / "a.png", gantt.SHADES["backward"][0]
+    path, dark = tmp_path / "a.png", PHASES["backward"][0]
     long = (10**6, 2 * 10**12, operation("x", Kind.SUMS))
     tiny = (10**12, 10**12 + 10**6, operation("y", phase=Phase.BACKWARD))
     counts = []
@@ -114,7 +115,7 @@ def test_what_is_tiny_is_seen(tmp_path: Path) -> None:
 
 
 def test_names_are_drawn_where_there_is_room(tmp_path: Path) -> None:
-    path, dark = tmp_path / "a.png", gantt.SHADES["forward"][0]
+    path, dark = tmp_path / "a.png", PHASES["forward"][0]
     counts = []
     for layer in ("a_long_name_of_a_layer", "x" * 400):
         save(plot_gantt([chart(10**12, (0, 10**12, operation(layer)))]), str(path))
@@ -124,7 +125,7 @@ def test_names_are_drawn_where_there_is_room(tmp_path: Path) -> None:
 
 def test_charts_share_an_axis(tmp_path: Path) -> None:
     """A step half as long fills half of the width under the other one."""
-    path, colour = tmp_path / "a.png", gantt.SHADES["forward"][1]
+    path, colour = tmp_path / "a.png", PHASES["forward"][1]
     one = chart(10**12, (0, 10**12, operation("", Kind.SUMS)))
     two = chart(2 * 10**12, (0, 2 * 10**12, operation("", Kind.SUMS)))
     counts = []
@@ -161,7 +162,7 @@ def test_lanes_are_in_the_picture(tmp_path: Path) -> None:
     ET.fromstring(path.read_text())  # noqa: S314  (our own file)
     for text in (
         "4 x accpar-tpu-v2, 32 cores",
-        "link level 2, 2 x (accpar-tpu-v3)",
+        "links between halves (level 2), 2 x (accpar-tpu-v3)",
         "n$^$, owt on",
     ):
         assert text in path.read_text()

@@ -54,9 +54,12 @@ def test_lanes_of_the_mixed_array() -> None:
     timeline = run()
     lanes = chart("", timeline, sites(timeline), folded=True).lanes
     called = [lane.label for lane in lanes]
-    assert called[:2] == ["link level 0", "link level 1 (accpar-tpu-v2)"]
+    assert called[:2] == [
+        "links between the array's halves (level 0)",
+        "links between halves (level 1) (accpar-tpu-v2)",
+    ]
     assert called[8] == "128 x accpar-tpu-v2, 1,024 cores"
-    assert called[-2] == "link level 7, 64 x (accpar-tpu-v3)"
+    assert called[-2] == "links between halves (level 7), 64 x (accpar-tpu-v3)"
     assert len(called) == 1 + 2 * 7 + 2
     shares = timeline.totals()
     computing = sum(total.core_ps for (_, kind), total in shares.items() if kind == "compute")
@@ -80,14 +83,14 @@ def test_chosen_boards_have_lanes_of_their_own() -> None:
     shown = chosen(sites(timeline), "board0, 5-6")
     called = [lane.label for lane in chart("", timeline, shown, folded=False).lanes]
     assert called == [
-        "link level 0, boards 0-7",
-        "link level 1, boards 0-3",
-        "link level 2, boards 0-1",
+        "links between the array's halves (level 0), boards 0-7",
+        "links between halves (level 1), boards 0-3",
+        "links between halves (level 2), boards 0-1",
         "board0, accpar-tpu-v2, 8 cores",
-        "link level 1, boards 4-7",
-        "link level 2, boards 4-5",
+        "links between halves (level 1), boards 4-7",
+        "links between halves (level 2), boards 4-5",
         "board5, accpar-tpu-v3, 8 cores",
-        "link level 2, boards 6-7",
+        "links between halves (level 2), boards 6-7",
         "board6, accpar-tpu-v3, 8 cores",
     ]
 
@@ -199,7 +202,7 @@ def test_chosen_cores_have_lanes_of_their_own() -> None:
         "core17, accpar-tpu-v3",
         "core18, accpar-tpu-v3",
     ]
-    assert "link level 0, cores 0-31" in called
+    assert "links between the array's halves (level 0), cores 0-31" in called
     with pytest.raises(UsageError, match=r"cores are 0\.\.\.31"):
         chosen(sites(timeline), "32")
     with pytest.raises(UsageError, match="names or numbers of cores, as core0,core3"):

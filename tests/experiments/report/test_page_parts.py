@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from experiments.pictures.figures import COLOURS, places
+from experiments.pictures.figures import places
+from experiments.pictures.palette import SERIES
 from experiments.report.charts import Chart, Scale, bars, lines, scale
 from experiments.report.comparison import charts, made_by, results, specs, speedups, varied_keys
 from experiments.report.page import Number, Table, section
@@ -81,7 +82,7 @@ def test_bars_stand_on_one_and_hang_from_it() -> None:
 
 
 def test_colours_begin_again() -> None:
-    many = {f"p{i}": [2.0] for i in range(len(COLOURS) + 1)}
+    many = {f"p{i}": [2.0] for i in range(len(SERIES) + 1)}
     classes = [bar["class"] for bar in rectangles(bars("t", ["a"], many, {}))]
     assert classes == [f"s{place}" for place in places(list(many)).values()]
 
