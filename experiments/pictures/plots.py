@@ -270,6 +270,10 @@ def _order(axis: Axis) -> list[float | str | None]:
     return [value.number if axis.numeric else value.label for value in axis.values]
 
 
+FAR = 0.3
+"""Of a device's memory: where all combinations take less, its line is off the picture."""
+
+
 def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
     """Every combination that fits (the fastest first), by tensor parallelism; the best is named.
 
@@ -289,12 +293,15 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         colour = SERIES[number % len(SERIES)]
         axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
     capacity = capacity_bytes / 2**30
-    axes.axvline(capacity, color="#555555", lw=1, ls="--", label=f"memory, {capacity:.4g} GiB")
-    axes.set_xlim(0, 1.05 * capacity)
+    highest = max(row["peak_memory_bytes"] for row in rows) / 2**30
+    said = f"memory: {capacity:.4g} GiB"
+    if near := highest > FAR * capacity:
+        axes.axvline(capacity, color="#555555", lw=1, ls="--", label=said)
+    axes.set_xlim(0, 1.05 * capacity if near else 1.15 * highest)
     axes.set_ylim(0, 1.15 * best[key])  # room for the name of the best
     names = ", ".join(f"{name} {best[name]}" for name in ("dp", "tp", "pp") if best[name] > 1)
     x = best["peak_memory_bytes"] / 2**30
-    right = x > capacity / 2  # the name stays inside the frame
+    right = x > axes.get_xlim()[1] / 2  # the name stays inside the frame
     axes.annotate(
         names or "one device",
         (x, best[key]),
@@ -303,7 +310,9 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         fontsize=8,
         ha="right" if right else "left",
     )
-    finish(axes, title, "memory of the fullest device [GiB]", up)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    more = "" if near else f"; {said}"
+    finish(axes, title, f"memory of the fullest device [GiB]{more}", up)
     return figure
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby, islice
 from typing import Any
 
+from experiments import terms
 from experiments.pictures.plan_map import SPLITS, describe, kinds_of, stretches
 from experiments.report.charts import DRAWABLE, Chart, bars, lines
 from experiments.report.page import Number, Split, Table
@@ -74,16 +75,20 @@ def _finding(result: Comparison) -> str:
         nearest = f"{ranked[1]}, the nearest, has {result.geomean[ranked[1]]:.3g} times its speed"
         return f"on {result.array} no planner beats data parallelism: {nearest}"
     speedups = [row.speedup for row in result.of(best)]
-    found = f"on {result.array}, {best} is {result.geomean[best]:.3g} times as fast as data"
-    found += " parallelism"
+    found = f"on {result.array}, {best} is {_as_fast(result.geomean[best])} data parallelism"
     if len(speedups) > 1:
         spread = f"{min(speedups):.3g} to {max(speedups):.3g}"
         found += f" in the geometric mean of {len(speedups)} networks ({spread})"
     rivals = [planner for planner in ranked[1:] if planner != BASELINE]
     if rivals:
         ratio = result.geomean[best] / result.geomean[rivals[0]]
-        found += f", and {ratio:.3g} times as fast as {rivals[0]}"
+        found += f", and {_as_fast(ratio)} {rivals[0]}"
     return found
+
+
+def _as_fast(ratio: float) -> str:
+    """Words in front of what something is compared with."""
+    return "as fast as" if f"{ratio:.3g}" == "1" else f"{ratio:.3g} times as fast as"
 
 
 def speedups(results: Sequence[Comparison]) -> list[dict[str, Any]]:
@@ -207,7 +212,8 @@ def results(rows: Sequence[Result]) -> dict[str, Any]:
         ]
         for result in shown
     ]
-    head = ["network", *INPUTS[1:], *varied, "iteration [s]", *SHARES, *WHEN]
+    words = [terms.SHARES[key] for key in SHARES]
+    head = ["network", *INPUTS[1:], *varied, "step time [s]", *words, *WHEN]
     more = f"; the newest {MOST_ROWS:,} are shown" if len(rows) > len(shown) else ""
     return {
         "count": f"{len(rows):,} results{more}",

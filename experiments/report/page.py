@@ -36,11 +36,12 @@ class Number(NamedTuple):
     value: float | None
     spec: str
     title: str | None = None
+    scale: float = 1.0
 
     @property
     def shown(self) -> str:
-        """The number as ``spec`` formats it."""
-        return "" if self.value is None else format(self.value, self.spec)
+        """The number, times ``scale``, as ``spec`` formats it."""
+        return "" if self.value is None else format(self.scale * self.value, self.spec)
 
     @property
     def exact(self) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from experiments import terms
 from experiments.explain.paths import Part
 from experiments.explain.study import Explanation, messages
-from experiments.explain.tables import called
+from experiments.explain.tables import called, others
 from experiments.pictures.lanes import (
     Slice,
     alike,
@@ -22,6 +23,7 @@ from experiments.report.page import Number, Table
 from experiments.studies import occupancy
 from experiments.studies.difference import Change, Difference, core_ps_by_phase
 from experiments.studies.step_numbers import conventions
+from experiments.terms import duration, operation_name
 from planners.order import Kind, Phase
 from simulator import PICOSECONDS, Timeline, shares
 from simulator.analysis.critical_path import BOUNDS
@@ -34,19 +36,13 @@ WRAP = "numbers wrap"
 MOST_ROWS = 10
 MOST_RECORDS = 50_000
 WIDTH, HEIGHT = 640, 28
-WORDS = {
-    "FLOPs": "computing, bound by FLOPs",
-    "HBM": "computing, bound by HBM traffic",
-    "overhead": "overhead of operators",
-    "links": "exchanges: bytes",
-    "latency": "exchanges: latency",
-}
+WORDS = terms.BOUNDS
 PHASES = tuple(map(str, Phase))
 KINDS = tuple(map(str, Kind))
 
 
 def numbers(result: Explanation) -> dict[str, Any]:
-    """Rates, shares of the peak, the bubble, and what is exposed along each axis."""
+    """Rates, MFU and HFU, the bubble, and the exposed communication of each axis."""
     return {
         "table": Table(f"{result.case}", ("", "value"), _numbers(result)),
         "notes": conventions(inference=result.case.execution.inference),
@@ -55,18 +51,25 @@ def numbers(result: Explanation) -> dict[str, Any]:
 
 def _numbers(result: Explanation) -> Iterator[tuple[str, Number]]:
     found = result.answers
-    yield "seconds", Number(result.iteration_s, ".9f")
-    yield "samples a second", Number(found["samples_per_s"], ",.4g")
+    yield "step time [ms]", _ms(result.iteration_s)
+    yield "samples/s", Number(found["samples_per_s"], ",.4g")
     if found["tokens_per_s"] is not None:
-        yield "tokens a second", Number(found["tokens_per_s"], ",.0f")
-        yield "tokens a second of a chip", Number(found["tokens_per_s_per_chip"], ",.0f")
-    yield "share of peak (MFU)", Number(found["share_of_peak"], ".2%")
-    yield "with all computed (HFU)", Number(found["computed_share_of_peak"], ".2%")
+        yield "tokens/s", Number(found["tokens_per_s"], ",.0f")
+        yield "tokens/s per device", Number(found["tokens_per_s_per_chip"], ",.0f")
+    yield "MFU", Number(found["share_of_peak"], ".2%")
+    yield "model TFLOP/s per device", Number(found["model_tflops_per_s_per_device"], ".4g")
+    yield "HFU", Number(found["computed_share_of_peak"], ".2%")
+    yield "hardware TFLOP/s per device", Number(found["hardware_tflops_per_s_per_device"], ".4g")
     if result.pipeline is not None:
         bubble = result.pipeline.fields["bubble"]
         yield "bubble, of the busiest stage's work", Number(bubble, ".1%")
     for axis, seconds in found.get("exposed_by_axis_s", {}).items():
-        yield f"exposed along {axis}, seconds of an average core", Number(seconds, ".9f")
+        yield f"exposed communication, {axis} [ms]", _ms(seconds)
+
+
+def _ms(seconds: float) -> Number:
+    """Seconds, shown as milliseconds with four digits."""
+    return Number(seconds, "#,.4g", scale=1e3)
 
 
 def memory(result: Explanation) -> dict[str, Any] | None:
@@ -93,11 +96,11 @@ def memory(result: Explanation) -> dict[str, Any] | None:
         for one in result.frees
     ]
     caption = f"Memory by class at the peak [GiB], {result.case}"
-    head = ("change", "frees [GiB]", "peak then [GiB]", "fits", "why not")
+    head = ("change", "frees [GiB]", "new peak [GiB]", "fits", "why not")
     return {
         "peaks": Table(caption, ("on", *CLASSES, "all", "capacity", "at"), peaks, kind=WRAP),
         "over_time": _over_time(result),
-        "frees": Table("What would free memory on the fullest core", head, frees, kind=WRAP),
+        "frees": Table("Changes that free memory on the fullest core", head, frees, kind=WRAP),
     }
 
 
@@ -131,19 +134,19 @@ def critical_path(result: Explanation) -> dict[str, Any]:
     """What the step waits for: as a strip, by what it goes to, by kind of layer, by block."""
     paths = result.paths
     bounds = {bound: ps for bound, ps in paths.by_bound().items() if ps}
-    said = f"{result.case}: {result.iteration_s:.9f} s"
+    said = f"{result.case}: {duration(result.iteration_s)}"
     if bounds:
         largest = max(bounds, key=bounds.__getitem__)
         said += f", {paths.share(bounds[largest]):.1%} of it {WORDS.get(largest, largest)}"
     rows = [
-        (WORDS.get(bound, bound), Number(ps / PICOSECONDS, ".9f"), Number(paths.share(ps), ".1%"))
+        (WORDS.get(bound, bound), _ms(ps / PICOSECONDS), Number(paths.share(ps), ".1%"))
         for bound, ps in bounds.items()
     ]
     return {
         "said": said,
         "strip": _strip(result, bounds),
         "tables": [
-            Table(f"Critical path of {result.case}", ("what", "seconds", "of the step"), rows),
+            Table(f"Critical path of {result.case}", ("what", "time [ms]", "of the step"), rows),
             _parts(result, "Kinds of layers", "kind", result.kinds),
             _parts(result, "Layers and blocks", "layer", result.blocks),
         ],
@@ -166,10 +169,11 @@ def _strip(result: Explanation, bounds: dict[str, int]) -> Chart:
 
 
 def _parts(result: Explanation, title: str, what: str, parts: tuple[Part, ...]) -> Table:
-    head = (what, "critical path [s]", "of the step", "computing [s]", "exposed [s]", "waiting [s]")
+    spent = (f"{terms.SHARES[name]} [ms]" for name in ("computing", "exposed", "waiting"))
+    head = (what, "critical path [ms]", "of the step", *spent)
     rows = [_cells(result, called(part), (part,)) for part in parts[:MOST_ROWS]]
     if rest := parts[MOST_ROWS:]:
-        rows.append(_cells(result, f"{len(rest)} others", rest))
+        rows.append(_cells(result, others(len(rest)), rest))
     return Table(f"{title} of {result.case}", head, rows, [_cells(result, "all", parts)])
 
 
@@ -181,9 +185,9 @@ def _cells(result: Explanation, name: str, parts: tuple[Part, ...]) -> list[obje
     ]
     return [
         name,
-        Number(path_ps / PICOSECONDS, ".9f"),
+        _ms(path_ps / PICOSECONDS),
         Number(paths.share(path_ps), ".1%"),
-        *(Number(paths.seconds(ps), ".9f") for ps in spent),
+        *(_ms(paths.seconds(ps)) for ps in spent),
     ]
 
 
@@ -193,18 +197,18 @@ def what_helps(result: Explanation) -> dict[str, Any]:
     shortest = {knob.what: min(knob.same_plan_s, knob.replanned_s) for knob in result.knobs}
     best = min(shortest, key=shortest.__getitem__)
     said = (
-        "Nothing of these: none twice as fast changes the step by more than 0.1 %."
+        "No part that is twice as fast changes the step by more than 0.1 %."
         if all(knob.reason for knob in result.knobs)
-        else f"With {best} twice as fast the step takes {shortest[best]:.6g} s: it is "
-        f"{whole_s / shortest[best]:.3g} times as fast."
+        else f"With {best} twice as fast the step takes {duration(shortest[best])}: a speedup of "
+        f"{whole_s / shortest[best]:.3g}."
     )
-    head = ("twice as fast", "same plan [s]", "speedup", "planned anew [s]", "speedup", "why not")
+    head = ("twice as fast", "same plan [ms]", "speedup", "new plan [ms]", "speedup", "why not")
     rows = [
         (
             knob.what,
-            Number(knob.same_plan_s, ".9f"),
+            _ms(knob.same_plan_s),
             Number(whole_s / knob.same_plan_s, ".3f"),
-            Number(knob.replanned_s, ".9f"),
+            _ms(knob.replanned_s),
             Number(whole_s / knob.replanned_s, ".3f"),
             knob.reason or "",
         )
@@ -221,27 +225,27 @@ def versus(about: str, result: Difference) -> dict[str, Any]:
     first, second = result.planners
     ours, theirs = (ps / PICOSECONDS for ps in result.iteration_ps)
     slower, ratio = (first, ours / theirs) if ours > theirs else (second, theirs / ours)
-    words = f"{first} takes {ours:.6g} s, {second} {theirs:.6g} s"
-    words += f": {slower} takes {ratio:.3g} times as long" if ours != theirs else ": as long"
+    words = f"{first} takes {duration(ours)}, {second} {duration(theirs)}"
+    words += f": {slower} takes {ratio:.3g} times as long" if f"{ratio:.3g}" != "1" else ""
     *layers, waiting = result.layers
     shown = [(part.layer, part) for part in layers[:MOST_ROWS]]
     if rest := layers[MOST_ROWS:]:
         pair = sum(part.core_ps[0] for part in rest), sum(part.core_ps[1] for part in rest)
-        shown.append((f"{len(rest)} others", Change(pair)))
-    shown.append((waiting.kind, waiting))
-    phases = [(f"{part.phase} {part.kind}".strip(), part) for part in result.phases]
+        shown.append((others(len(rest)), Change(pair)))
+    shown.append((terms.SHARES[waiting.kind], waiting))
+    phases = [(_name(part.phase, part.kind), part) for part in result.phases]
     return {
         "planners": result.planners,
         "said": f"{about}: {words}",
         "tables": [
             Table(
                 f"By {what}, {about}",
-                (what, f"{first} [s]", f"{second} [s]", "difference [s]"),
+                (what, f"{first} [ms]", f"{second} [ms]", "difference [ms]"),
                 [
                     [
                         name,
-                        *(Number(result.seconds(ps), ".9f") for ps in part.core_ps),
-                        Number(result.seconds(part.change_ps), "+.9f"),
+                        *(_ms(result.seconds(ps)) for ps in part.core_ps),
+                        Number(result.seconds(part.change_ps), "+#,.4g", scale=1e3),
                     ]
                     for name, part in rows
                 ],
@@ -249,6 +253,11 @@ def versus(about: str, result: Difference) -> dict[str, Any]:
             for what, rows in (("phase", phases), ("layer", shown))
         ],
     }
+
+
+def _name(phase: str, kind: str) -> str:
+    """An operation's name; that of waiting has no phase."""
+    return operation_name(phase, kind) if phase else terms.SHARES[kind]
 
 
 def step(title: str, timeline: Timeline) -> dict[str, Any]:
@@ -261,10 +270,10 @@ def step(title: str, timeline: Timeline) -> dict[str, Any]:
         left_out += f" The {data['left_out']:,} shortest others are not drawn either."
     return {
         "title": title,
-        "seconds": f"{timeline.iteration_s:.9f}",
+        "seconds": duration(timeline.iteration_s),
         "phases": [
             *((phase, phase) for phase in PHASES),
-            ("striped", "re-laid at a boundary"),
+            ("striped", "redistribution"),
             ("low", "half as high: HBM traffic"),
         ],
         "step": data,
@@ -334,18 +343,19 @@ def _lanes(timeline: Timeline) -> list[tuple[str, list[Slice]]]:
 
 
 def _totals(title: str, timeline: Timeline) -> Table:
-    spent = core_ps_by_phase(timeline)
+    spent, names = core_ps_by_phase(timeline), terms.operation_names(timeline)
     rows = [
         [
-            f"{phase} {kind}",
-            Number(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS, ".9f"),
+            names[str(phase), str(kind)],
+            _ms(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS),
             Number(total.bytes, ".4g"),
             Number(total.flops, ".4g"),
         ]
         for (phase, kind), total in sorted(timeline.totals().items())
     ]
     foot = [
-        [name, Number(share, ".3%"), "", ""] for name, share in shares(timeline)._asdict().items()
+        [terms.SHARES[name], Number(share, ".3%"), "", ""]
+        for name, share in shares(timeline)._asdict().items()
     ]
-    head = ["", "seconds of an average core", "bytes", "FLOPs"]
+    head = ["", "time of a mean core [ms]", "bytes", "FLOPs"]
     return Table(f"Where the time of {title} goes", head, rows, foot)

@@ -40,15 +40,17 @@ def test_numbers_and_memory_are_what_explain_says(
     texts, values = made.tables[title][1:], made.exact[title][1:]
     shown = {row[0]: exact[1] for row, exact in zip(texts, values, strict=True)}
     assert shown == {
-        "seconds": data["iteration_s"],
-        "samples a second": data["samples_per_s"],
-        "tokens a second": data["tokens_per_s"],
-        "tokens a second of a chip": data["tokens_per_s_per_chip"],
-        "share of peak (MFU)": data["share_of_peak"],
-        "with all computed (HFU)": data["computed_share_of_peak"],
+        "step time [ms]": data["iteration_s"],
+        "samples/s": data["samples_per_s"],
+        "tokens/s": data["tokens_per_s"],
+        "tokens/s per device": data["tokens_per_s_per_device"],
+        "MFU": data["mfu"],
+        "model TFLOP/s per device": data["model_tflops_per_s_per_device"],
+        "HFU": data["hfu"],
+        "hardware TFLOP/s per device": data["hardware_tflops_per_s_per_device"],
         "bubble, of the busiest stage's work": data["pipeline"]["bubble"],
         **{
-            f"exposed along {axis}, seconds of an average core": seconds
+            f"exposed communication, {axis} [ms]": seconds
             for axis, seconds in data["exposed_by_axis_s"].items()
         },
     }
@@ -59,7 +61,7 @@ def test_numbers_and_memory_are_what_explain_says(
         *classes, whole = [size * 2**30 for size in exact[1 : len(CLASSES) + 2] if size is not None]
         assert classes == [pytest.approx(one["by_class"][name]) for name in CLASSES]
         assert whole == pytest.approx(one["peak_bytes"]) == pytest.approx(math.fsum(classes))
-    texts, values = named(made, "would free memory")
+    texts, values = named(made, "free memory")
     assert [row[0] for row in texts] == [one["what"] for one in data["frees"]]
     for exact, one in zip(values, data["frees"], strict=True):
         frees = one["frees_bytes"]
