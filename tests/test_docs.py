@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import api_reference, docs_notebooks, docs_outputs, module_map
+from tests import api_reference, docs_notebooks, docs_outputs, module_map, options_page
 from tests.docs_pages import PAGES, ROOT, Example, blocks, examples, matches, name_of
 
 
@@ -51,6 +51,10 @@ def test_the_api_reference_is_what_the_docstrings_say() -> None:
 
 def test_the_module_map_is_what_the_imports_say() -> None:
     assert (ROOT / "docs" / "reference" / "architecture.md").read_text() == module_map.page()
+
+
+def test_the_page_of_options_is_what_the_table_says() -> None:
+    assert (ROOT / "docs" / "reference" / "options.md").read_text() == options_page.page()
 
 
 def test_ci_runs_the_readmes_test_command() -> None:

@@ -11,8 +11,8 @@ import pytest
 from experiments.cli import parser
 from tests.docs_pages import ROOT, name_of, printed
 
-GENERATED = {"api.md", "architecture.md"}
-"""From docstrings and imports; their first lines are read where they are written."""
+GENERATED = {"api.md", "architecture.md", "options.md"}
+"""From docstrings, imports and help; these are read where they are written."""
 PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
