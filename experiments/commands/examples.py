@@ -4,8 +4,8 @@ from __future__ import annotations
 
 EXAMPLES = {
     "speedup": (
-        "speedup --array accpar-mixed --networks vgg16,resnet50 --planners hypar,accpar",
-        "speedup --networks alexnet --levels 2-8 --format csv",
+        "papers speedup --array accpar-mixed --networks vgg16,resnet50 --planners hypar,accpar",
+        "papers speedup --networks alexnet --levels 2-8 --format csv",
     ),
     "plan": (
         "plan vgg16 --planner accpar --plot plan.png",
@@ -20,13 +20,13 @@ EXAMPLES = {
         "timeline resnet18 --planner hypar --devices board0,4-7 --output trace.json",
     ),
     "train": (
-        "train resnet50 --method ad-psgd --array tpu-v3-8 --workers 8 --slowdown worker:0:5",
-        "train vgg16 --compare all-reduce,prague,ad-psgd --array ethernet-100g --workers 16 "
+        "papers train resnet50 --method ad-psgd --array tpu-v3-8 --workers 8 --slowdown worker:0:5",
+        "papers train vgg16 --compare all-reduce,prague,ad-psgd --array ethernet-100g --workers 16 "
         "--iterations 20 --slowdown random:0.1:6 --learn logistic --plot train.png",
     ),
     "compare": (
-        "compare alexnet --planners owt,accpar",
-        "compare vgg16 --planners data_parallel,accpar --array tpu-v3-8 --plot both.png",
+        "papers compare alexnet --planners owt,accpar",
+        "papers compare vgg16 --planners data_parallel,accpar --array tpu-v3-8 --plot both.png",
     ),
     "explain": (
         "explain vgg16 --planner accpar",
@@ -43,28 +43,28 @@ EXAMPLES = {
         ':log:4" --plot bandwidth.png',
     ),
     "results": (
-        "results list --store results.db",
-        "results export --store results.db --output results.csv",
+        "papers results list --store results.db",
+        "papers results export --store results.db --output results.csv",
     ),
     "report": (
-        "report --output report.html",
-        "report --array accpar-mixed --networks lenet,alexnet --timeline alexnet --output all.html",
+        "papers report --output report.html",
+        "papers report --networks lenet,alexnet --timeline alexnet --output all.html",
     ),
     "pipedream": (
-        'pipedream graph.txt --hierarchy "4@10 GB/s,4@1.25 GB/s"',
-        "pipedream graph.json --planner max-load --devices 4 --format json",
+        'papers pipedream graph.txt --hierarchy "4@10 GB/s,4@1.25 GB/s"',
+        "papers pipedream graph.json --planner max-load --devices 4 --format json",
     ),
     "reproduce": (
-        "reproduce hypar --figures 5,6",
-        "reproduce accpar --plot figures",
+        "papers reproduce hypar --figures 5,6",
+        "papers reproduce accpar --plot figures",
     ),
     "validate": (
-        "validate",
-        "validate --set roofline.pad_matrix_unit=128 --output errors.json",
+        "papers validate",
+        "papers validate --set roofline.pad_matrix_unit=128 --output errors.json",
     ),
     "calibrate": (
-        "calibrate measured.csv --output my-stack.toml",
-        "calibrate measured.csv --format json",
+        "papers calibrate measured.csv --output my-stack.toml",
+        "papers calibrate measured.csv --format json",
     ),
     "collective": (
         'collective all-reduce --bytes "100 MB" --array tpu-v3-pod',

@@ -1,4 +1,4 @@
-"""``accelarray reproduce``: a paper's evaluation, figure by figure, ours beside theirs."""
+"""``accelarray papers reproduce``: a paper's evaluation, figure by figure, ours beside theirs."""
 
 from __future__ import annotations
 

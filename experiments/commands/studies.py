@@ -1,4 +1,4 @@
-"""``accelarray speedup``, ``sweep``, ``fit`` and ``report``: many steps."""
+"""``accelarray papers speedup``, ``sweep``, ``fit`` and ``report``: many steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``accelarray train``: many workers, a method, slow ones among them, and what they learn."""
+"""``accelarray papers train``: workers, a method, slow ones among them, what they learn."""
 
 from __future__ import annotations
 

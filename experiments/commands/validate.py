@@ -1,4 +1,4 @@
-"""``accelarray validate``: predictions beside measurements; ``calibrate``: a stack of one's own."""
+"""``accelarray papers validate`` and ``calibrate``: measured steps, and a stack of one's own."""
 
 from __future__ import annotations
 

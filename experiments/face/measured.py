@@ -55,7 +55,7 @@ class ValidationResult(Result):
         return self.sections[0].title
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``accelarray validate --format json`` prints."""
+        """What ``accelarray papers validate --format json`` prints."""
         return {key: value for section in self.sections for key, value in section.data.items()}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -184,7 +184,7 @@ class CalibrationResult(Result):
         return f"Stack {found.extends}, calibrated on {len(found.rows)} rows"
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``accelarray calibrate --format json`` prints."""
+        """What ``accelarray papers calibrate --format json`` prints."""
         return self.calibration.to_json()
 
     def rows(self) -> list[dict[str, Any]]:

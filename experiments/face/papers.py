@@ -46,7 +46,7 @@ class PaperResult(Result):
         return f"{TITLES[self.paper]}: {', '.join(self.figures)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``accelarray reproduce --format json`` prints."""
+        """What ``accelarray papers reproduce --format json`` prints."""
         return to_dict(self.paper, self.figures)
 
     def rows(self) -> list[dict[str, Any]]:

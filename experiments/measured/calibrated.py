@@ -109,7 +109,7 @@ def toml_of(calibration: Calibration, file: str) -> str:
         for one in fitted:
             lines.append(f"{one.format} = {one.share:.6g}")
             said = (
-                f"accelarray calibrate: fitted on {len(one.rows)} rows of {file}, "
+                f"accelarray papers calibrate: fitted on {len(one.rows)} rows of {file}, "
                 f"median error {median_error(one.rows):.1%}"
             )
             sources.append(f'"chips.{device}.{one.format}" = {json.dumps(said)}')

@@ -62,7 +62,7 @@ class DifferenceResult(Result):
         return [phases, layers, spent, *others, *self._full(), *self._unread()]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``accelarray compare --format json`` prints: seconds of an average core, all rows.
+        """What ``papers compare --format json`` prints: seconds of an average core, all rows.
 
         Joules and bytes are those of the whole steps.
         """

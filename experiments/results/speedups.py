@@ -66,7 +66,7 @@ class ComparisonResult(Result):
         return f"{_networks(self.comparison)} on {self.comparison.case}: {words}"
 
     def tables(self) -> list[Table | str]:
-        """What ``accelarray speedup`` prints, with what to know about it underneath."""
+        """What ``accelarray papers speedup`` prints, with what to know about it underneath."""
         result = self.comparison
         found = [
             one
@@ -76,7 +76,7 @@ class ComparisonResult(Result):
         return [*found, *self.messages, *result.unread]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``accelarray speedup --format json`` prints."""
+        """What ``accelarray papers speedup --format json`` prints."""
         result = self.comparison
         networks = {case.network.name: case.network for case in self.cases.values()}.values()
         said = [f"{network.name}: {note}" for network in networks for note in network.notes]
@@ -137,7 +137,7 @@ class ScalingResult(Result):
         return [*found, *losing, *first.unread]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``accelarray speedup --levels --format json`` prints."""
+        """What ``accelarray papers speedup --levels --format json`` prints."""
         results = [level.result for level in self.levels]
         return {
             "array": self.array,

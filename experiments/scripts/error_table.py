@@ -2,7 +2,7 @@
 
     python -m experiments.scripts.error_table ROWS.csv STORE.db [JOBS]
 
-predicts all rows (``accelarray validate --rows ROWS.csv --store STORE.db``, whose finished steps
+predicts all rows (``papers validate --rows ROWS.csv --store STORE.db``, whose finished steps
 it takes) and writes ``experiments/published/measured_errors.csv``.
 """
 

@@ -13,9 +13,9 @@ from tests.experiments.commands.test_plan_profile import BERT, VGG
 from tests.experiments.measured.some_rows import SMALL, table
 
 LONG = {
-    "reproduce accpar --plot figures",
-    "validate --set roofline.pad_matrix_unit=128 --output errors.json",
-    "report --output report.html",
+    "papers reproduce accpar --plot figures",
+    "papers validate --set roofline.pad_matrix_unit=128 --output errors.json",
+    "papers report --output report.html",
     "fit llama3-70b --array h100-cluster --set nodes=128 --precision bf16 --batch 1024 "
     "--attention fused --plot fit.png",
 }
@@ -38,7 +38,7 @@ def test_every_command_has_examples_of_its_own() -> None:
     assert EXAMPLES.keys() == COMMANDS.keys()
     for command, lines in EXAMPLES.items():
         for line in lines:
-            assert parser().parse_args(shlex.split(line)).command == command
+            assert parser().parse_args(shlex.split(line.removeprefix("papers "))).command == command
 
 
 @pytest.mark.parametrize("line", sorted({*LINES} - LONG))
