@@ -30,11 +30,11 @@ BOUND_OF = {
 }
 """Topic to what time of the critical path it would change."""
 WORDS = {
-    "FLOPs": "computing bound by FLOPs",
-    "HBM": "computing bound by HBM traffic",
-    "overhead": "fixed overhead of operators",
-    "links": "exchanges that move bytes",
-    "latency": "latency of messages",
+    "FLOPs": "compute limited by FLOPs",
+    "HBM": "compute limited by HBM bandwidth",
+    "overhead": "kernel overhead",
+    "links": "communication of bytes",
+    "latency": "communication latency",
 }
 """What a part of the critical path is, in words."""
 
@@ -131,17 +131,17 @@ def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
 def _not_on_the_path(bound: str, bounds: Mapping[str, float]) -> str:
     share = bounds[bound]
     if bound == "links" and share + bounds["latency"] == 0:
-        return "all exchanges are hidden behind computing: none is on the critical path"
+        return "compute hides all communication: none is on the critical path"
     largest = max(bounds, key=bounds.__getitem__)
     if share <= SLIGHT:
-        much = f"{share:.2%}" if share else "nothing"
+        much = f"{share:.2%}" if share else "no part"
         return (
-            f"{WORDS[bound]} is {much} of the critical path; "
-            f"{bounds[largest]:.1%} of it is {WORDS[largest]}"
-        ).replace("exchanges that move bytes is", "exchanges that move bytes are")
+            f"{much} of the critical path is {WORDS[bound]}; "
+            f"{bounds[largest]:.1%} is {WORDS[largest]}"
+        )
     return (
-        f"{WORDS[bound]} are {share:.1%} of the critical path, but not those that this changes: "
-        "others last as long"
+        f"{share:.1%} of the critical path is {WORDS[bound]}, but not what this changes: "
+        "the rest takes as long"
     )
 
 
@@ -203,7 +203,7 @@ def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Kno
     if _as_long(same, base) and _as_long(replanned, base):
         reason = why_nothing(KNOBS[what], facts, Facts(changed, facts.bounds))
         if not alike(again, plan):
-            reason += "; the planner chooses otherwise, and gains nothing"
+            reason += "; the planner chooses another plan, which is not faster"
     return Knob(what, same.iteration_s, replanned.iteration_s, reason)
 
 

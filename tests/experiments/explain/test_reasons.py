@@ -80,7 +80,7 @@ def test_the_port_counts_under_both_models() -> None:
     """Splits have links of their accelerators' ports: a faster one that changes nothing is off
     the path, or carries nothing."""
     published = reason("network.bandwidth", "100 Gbit/s", "accpar-mixed", PUBLISHED)
-    assert published.startswith("exchanges that move bytes are 29.9% of the critical path, but not")
+    assert published.startswith("29.9% of the critical path is communication of bytes, but not")
     deployed = reason("network.bandwidth", "100 Gbit/s", "tpu-v3-pod", DEPLOYED)
     assert deployed == "chips are joined to chips here: no message crosses a board's network port"
 
@@ -102,12 +102,12 @@ def test_what_is_slight_is_said_with_its_share() -> None:
     before = facts(load_array("tpu-v3-8"), DEPLOYED)
     after = facts(load_array("tpu-v3-8", ["devices.0.links.latency=1 ms"]), DEPLOYED)
     assert why_nothing("devices.0.links.latency", before, after) == (
-        "latency of messages is 0.10% of the critical path; 50.0% of it is computing bound by FLOPs"
+        "0.10% of the critical path is communication latency; 50.0% is compute limited by FLOPs"
     )
     nothing = {**BOUNDS, "latency": 0.0}
     before = replace(before, bounds=nothing)
     assert why_nothing("devices.0.links.latency", before, after).startswith(
-        "latency of messages is nothing of"
+        "no part of the critical path is communication latency"
     )
 
 
@@ -116,8 +116,8 @@ def test_what_is_large_but_elsewhere() -> None:
     changed = load_array("accpar-mixed-switch", ["devices.0.chip.peak=1 PFLOP/s"])
     said = why_nothing("devices.0.chip.peak", before, facts(changed, DEPLOYED))
     assert said == (
-        "computing bound by FLOPs are 50.0% of the critical path, but not those that this changes: "
-        "others last as long"
+        "50.0% of the critical path is compute limited by FLOPs, but not what this changes: "
+        "the rest takes as long"
     )
 
 

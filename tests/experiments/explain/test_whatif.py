@@ -73,7 +73,7 @@ def test_hbm_bound_steps_gain_nothing_from_faster_cores() -> None:
     result = explained("tpu-v2-8", "devices.0.chip.peak=4500 TFLOP/s")
     knobs = {knob.what: knob for knob in result.knobs}
     assert knobs["cores"].reason is not None
-    assert knobs["cores"].reason.startswith("computing bound by FLOPs is ")
+    assert " is compute limited by FLOPs; " in knobs["cores"].reason
     assert knobs["HBM"].reason is None
 
 
@@ -142,13 +142,11 @@ def test_formats_that_are_not_on_the_path_are_said_not_to_be() -> None:
     """Elements of another width where FLOPs are all there is: published, on one board."""
     changes = ("devices.0.count=1", "devices.0.arithmetic.element=4 B")
     _, element = explained("accpar-homogeneous", *changes, execution=PUBLISHED).settings
-    assert element.reason == (
-        "all exchanges are hidden behind computing: none is on the critical path"
-    )
+    assert element.reason == ("compute hides all communication: none is on the critical path")
     slow = ("devices.0.chip.peak=1 GFLOP/s", "devices.0.arithmetic.master=8 B")
     _, master = explained("tpu-v2-8", *slow).settings
     assert master.reason is not None
-    assert master.reason.startswith("computing bound by HBM traffic is ")
+    assert " is compute limited by HBM bandwidth; " in master.reason
 
 
 def test_values_that_only_stand_together_say_so() -> None:
@@ -163,12 +161,12 @@ def test_hidden_exchanges_are_said_to_be_hidden() -> None:
     bounds = {"FLOPs": 0.25, "HBM": 0.75, "overhead": 0.0, "links": 0.0, "latency": 0.0}
     faster = replace(case, array=doubled(case.array, "links"))
     reason = why_nothing("network.bandwidth", Facts(case, bounds), Facts(faster, bounds))
-    assert reason.startswith("all exchanges are hidden behind computing")
+    assert reason.startswith("compute hides all communication")
     bounds |= {"HBM": 0.7495, "latency": 0.0005}
     reason = why_nothing("network.bandwidth", Facts(case, bounds), Facts(faster, bounds))
     assert reason == (
-        "exchanges that move bytes are nothing of the critical path; "
-        "75.0% of it is computing bound by HBM traffic"
+        "no part of the critical path is communication of bytes; "
+        "75.0% is compute limited by HBM bandwidth"
     )
 
 
